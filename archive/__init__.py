@@ -1,0 +1,42 @@
+"""The debug information inside PyTorch model archives: read, symbolicated and written without PyTorch.
+
+>>> import archive
+>>> with archive.open("fixtures/oracles/plain_stack.ptl") as a:
+...     print(a.symbolicate(42).module_hierarchy)
+top(Stack)::<unknown>.blocks(Sequential)::forward.1(Block)::forward.SELF(Block)::_inner.prim::GetAttr
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from archive.errors import ArchiveError, LimitError
+    from archive.limits import Limits
+    from archive.reader import Archive, open  # noqa: A004 (archive.open, like gzip.open)
+    from archive.symbolicate import Style, Symbolication
+
+_HOMES = {
+    "Archive": "reader",
+    "ArchiveError": "errors",
+    "LimitError": "errors",
+    "Limits": "limits",
+    "Style": "symbolicate",
+    "Symbolication": "symbolicate",
+    "open": "reader",
+}
+__all__ = ["Archive", "ArchiveError", "LimitError", "Limits", "Style", "Symbolication", "open"]
+
+
+def __getattr__(name: str) -> object:
+    """Find a public name when it is first used, so that importing the package costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

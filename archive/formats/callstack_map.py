@@ -1,0 +1,94 @@
+"""``callstack_debug_map.pkl``: what each debug handle stands for.
+
+- 4 elements, PyTorch 1.10 on: ``((handle, tag, op name, stack or None), ...)``
+- 3 elements, 1.9.0 only: ``((handle, tag, stack or None), ...)``
+
+A stack is ``(module or None, tag, stack or None, function name)``, in 1.9.0 without the name; a module is
+``(class, instance)``. Stacks are outermost first: a stack's tag is the call's range in the caller, its third
+element goes one call deeper, and the row's tag is the operation's own range. Tag -1 is legal inside
+stacks (frozen models). Rows stand in hash order, which is kept. PyTorch writes the function name
+``FunctionName_UNKNOWN`` where it knows none.
+
+Memo entries: each stack and each module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.formats.schema import Chain, Indexed, Int, Links, Optional, Rows, Sequence, Shared, Text, Tuple, build, parse
+from archive.model import Generation
+from archive.pickles.ops import Kind
+from archive.pickles.write import Writer
+from archive.tables import HandleTable
+
+if TYPE_CHECKING:
+    from archive.formats.schema import Schema
+    from archive.limits import Limits
+    from archive.pickles.tree import Tree
+
+NAME = "callstack_debug_map.pkl"
+HERE = Int()  # stands in the declaration of a chain's link
+
+MODULE = Optional(Shared(Tuple(type=Text(), instance=Text())))
+STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=HERE), link="inner"))
+STACK_4 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=HERE, function=Text()), link="inner"))
+
+LAYOUTS: dict[Generation, Schema] = {
+    Generation.CALLSTACK_3: Sequence(Tuple(handle=Int(), tag=Int(), stack=STACK_3)),
+    Generation.CALLSTACK_4: Sequence(Tuple(handle=Int(), tag=Int(), op=Text(), stack=STACK_4)),
+}
+
+
+def generation_of(tree: Tree, root: int) -> Generation:
+    """The layout, told by the first row's length; a map without rows counts as the newer one."""
+    rows = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
+    three = bool(rows) and int(tree.count[rows[0]]) == 3  # noqa: PLR2004 (elements)
+    return Generation.CALLSTACK_3 if three else Generation.CALLSTACK_4
+
+
+def generation(table: HandleTable) -> Generation:
+    """The layout that a table was read from."""
+    return Generation.CALLSTACK_3 if len(table) and (table.op < 0).all() else Generation.CALLSTACK_4
+
+
+def parse_callstack_map(tree: Tree, pickle: int, limits: Limits) -> HandleTable:
+    """The handles of one record of a tree.
+
+    Raises:
+        ArchiveError: naming the row and field that is not as declared.
+    """
+    layout = LAYOUTS[generation_of(tree, int(tree.roots[pickle]))]
+    fields = parse(layout, tree, np.array([pickle]), limits).items
+    stack: Links = fields["stack"]
+    frames = stack.items
+    nothing = np.full(len(stack.next), -1, np.int64)
+    return HandleTable(
+        tree.strings,
+        fields["handle"],
+        fields["tag"],
+        fields.get("op", np.full(len(fields["handle"]), -1, np.int64)),
+        stack.index,
+        stack.next,
+        frames["module"].index,
+        frames["tag"],
+        frames.get("function", nothing),
+        frames["module"].items["type"],
+        frames["module"].items["instance"],
+    )
+
+
+def build_callstack_map(table: HandleTable, generation: Generation) -> bytes:
+    """The record as PyTorch writes it."""
+    modules = {"type": table.module_type, "instance": table.module_instance}
+    frames = {"module": Indexed(table.module, modules), "tag": table.call_tag, "function": table.function}
+    columns: dict[str, Any] = {
+        "handle": table.handle,
+        "tag": table.tag,
+        "op": table.op,
+        "stack": Links(table.stack, table.next, frames),
+    }
+    rows = Rows(np.array([0, len(table)]), columns)
+    return build(LAYOUTS[generation], rows, 0, Writer(table.strings))

@@ -1,0 +1,250 @@
+"""``*.debug_pkl``: the source ranges of one generated code record.
+
+The record lies beside its code: ``code/<path>.py.debug_pkl`` (PyTorch 1.2: ``debug/<name>.pkl``). A row
+maps a byte offset in the generated code to a range of the original source; the row of a position
+is the last one whose offset is not behind it. Offsets increase. Four layouts are on disk:
+
+- *pair rows*, 1.2 to 1.8: ``((offset, range), ...)``
+- *tag-first rows*, only builds between 1.8 and 1.9: ``((offset, tag, range), ...)``
+- *inline rows*, 1.9 to 1.11, and later with the string table switched off: ``((offset, range, tag), ...)``
+- *string table*, 1.12 on: ``("FORMAT_WITH_STRING_TABLE", (str, ...), ((offset, range, tag), ...))``
+
+A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, and with a string
+table ``([piece, ...], filename, starting line)``, where pieces and filename are indices into the table,
+whose first string is "": PyTorch writes index 0 for "no filename", and reads it back as "". The null source is ``("", "", 0)``, or ``([], 0, 0)``; a source that is merely empty
+``("", None, 0)``, or ``([0], 0, 0)``.
+
+A record without rows looks alike in all layouts but the last.
+
+``delegated_backends.debug_pkl`` (1.10 on) has the same grammar; its offsets are all -1 and its rows are
+found by their tags.
+
+Memo entries: each distinct source object, and the outer tuple, or with a string table the table and the
+tuple of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.errors import ArchiveError
+from archive.formats.schema import (
+    Const,
+    Indexed,
+    Int,
+    IntList,
+    Memo,
+    Optional,
+    Rows,
+    Sequence,
+    Shared,
+    Text,
+    Tuple,
+    build,
+    parse,
+)
+from archive.model import Layout
+from archive.pickles.ops import Kind
+from archive.pickles.write import Writer
+from archive.tables import RangeTable, SourceTable
+
+if TYPE_CHECKING:
+    from archive.formats.schema import Ints, Schema
+    from archive.limits import Limits
+    from archive.pickles.tree import Tree
+
+MARKER = "FORMAT_WITH_STRING_TABLE"
+DELEGATED = "delegated_backends.debug_pkl"
+SUFFIX = ".debug_pkl"
+
+SOURCE = Shared(Tuple(text=Text(), filename=Optional(Text()), starting_line=Int()))
+PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
+
+
+def _range(source: Schema) -> Tuple:
+    return Tuple(source=source, start=Int(low=0), end=Int(low=0))
+
+
+LAYOUTS: dict[Layout, Schema] = {
+    Layout.PAIR: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE)))),
+    Layout.TAG_FIRST: Memo(Sequence(Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)))),
+    Layout.INLINE: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE), tag=Int()))),
+    Layout.STRING_TABLE: Tuple(
+        marker=Const(MARKER),
+        table=Memo(Sequence(Text())),
+        rows=Memo(Sequence(Tuple(offset=Int(), range=_range(PIECED), tag=Int()))),
+    ),
+}
+LAYOUTS[Layout.EMPTY] = LAYOUTS[Layout.INLINE]
+
+
+def layout_of(tree: Tree, root: int) -> Layout:
+    """The layout of one record, told by its outermost values."""
+    items = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
+    if not items:
+        return Layout.EMPTY
+    if tree.kind(items[0]) == Kind.TEXT:
+        return Layout.STRING_TABLE
+    row = tree.items(items[0])
+    if len(row) == 2:  # noqa: PLR2004 (the pair)
+        return Layout.PAIR
+    return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == Kind.INT else Layout.INLINE
+
+
+def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
+    """The rows of all records of a tree.
+
+    Raises:
+        ArchiveError: a value that is not as its layout declares, or an index outside its string table.
+    """
+    layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
+    parts = []
+    for layout in dict.fromkeys(layouts):
+        pickles = np.flatnonzero([one is layout for one in layouts])
+        columns = parse(LAYOUTS[layout], tree, pickles, limits)
+        parts.append(_table(tree, layout, pickles, columns))
+    return parts[0] if len(parts) == 1 else _concatenate(tree, parts)
+
+
+def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any) -> RangeTable:  # noqa: ANN401
+    names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
+    if layout is Layout.STRING_TABLE:
+        rows, table_first, table = columns["rows"], columns["table"].first, columns["table"].items
+    else:
+        rows, table_first, table = columns, np.zeros(len(pickles) + 1, np.int64), np.zeros(0, np.int64)
+    fields = rows.items
+    span = fields["range"]
+    index, sources = span["source"]
+    if layout is Layout.STRING_TABLE:
+        source_table = _pieced(tree, names, rows, table_first, table)
+    else:
+        text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
+        lengths = tree.strings.length
+        no_name = (filename >= 0) & (lengths[filename] == 0) if len(lengths) else filename >= 0
+        is_null = no_name & (line == 0) & ((lengths[text] == 0) if len(lengths) else True)
+        source_table = SourceTable(tree.strings, np.arange(len(text) + 1), text, filename, line, is_null)
+    offset = fields["offset"]
+    return RangeTable(
+        names,
+        (layout,) * len(names),
+        rows.first,
+        offset,
+        index,
+        span["start"],
+        span["end"],
+        fields.get("tag", np.full(len(offset), -1, np.int64)),
+        source_table,
+        table_first,
+        table,
+    )
+
+
+def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, table: Ints) -> SourceTable:  # noqa: ANN401
+    """Sources whose texts are pieces of their record's string table."""
+    index, sources = rows.items["range"]["source"]
+    record = np.zeros(len(sources["starting_line"]), np.int64)
+    record[index] = np.repeat(np.arange(len(names)), np.diff(rows.first))
+    low, size = table_first[record], np.diff(table_first)[record]
+    pieces = sources["text"]
+    counts = np.diff(pieces.first)
+    for what, values, sizes in (
+        ("text", pieces.items, np.repeat(size, counts)),
+        ("filename", sources["filename"], size),
+    ):
+        wrong = np.flatnonzero((values < 0) | (values >= sizes))
+        if len(wrong):
+            source = int(wrong[0]) if what == "filename" else int(np.repeat(np.arange(len(size)), counts)[wrong[0]])
+            row = int(np.flatnonzero(index == source)[0])
+            raise ArchiveError(
+                record=names[int(record[source])],
+                place=f"row {row - int(rows.first[record[source]])}, field {what}",
+                expected=f"an index into a string table of {int(sizes[wrong[0]])}",
+                found=str(int(values[wrong[0]])),
+            )
+    filename = sources["filename"]
+    is_null = (counts == 0) & (filename == 0) & (sources["starting_line"] == 0)
+    return SourceTable(
+        tree.strings,
+        pieces.first,
+        table[np.repeat(low, counts) + pieces.items],
+        table[low + filename],
+        sources["starting_line"],
+        is_null,
+    )
+
+
+def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
+    """Tables of several layouts as one."""
+
+    def firsts(field: str) -> Ints:
+        ends = np.cumsum([0] + [int(getattr(part, field)[-1]) for part in parts])
+        return np.concatenate([[0]] + [getattr(p, field)[1:] + e for p, e in zip(parts, ends, strict=False)])
+
+    def column(field: str) -> Ints:
+        return np.concatenate([getattr(part, field) for part in parts])
+
+    before = np.cumsum([0] + [len(part.sources) for part in parts])
+    piece_ends = np.cumsum([0] + [len(part.sources.piece) for part in parts])
+    sources = [part.sources for part in parts]
+    return RangeTable(
+        tuple(name for part in parts for name in part.names),
+        tuple(layout for part in parts for layout in part.layouts),
+        firsts("first"),
+        column("offset"),
+        np.concatenate([part.source + start for part, start in zip(parts, before, strict=False)]),
+        column("start"),
+        column("end"),
+        column("tag"),
+        SourceTable(
+            tree.strings,
+            np.concatenate([[0]] + [s.first[1:] + e for s, e in zip(sources, piece_ends, strict=False)]),
+            *(np.concatenate([getattr(s, field) for s in sources]) for field in ("piece", "filename", "line", "is_null")),
+        ),
+        firsts("table_first"),
+        column("table"),
+    )
+
+
+def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = None) -> bytes:
+    """One record of a table as PyTorch writes it, in its own layout.
+
+    Args:
+        table: the rows.
+        record: number of the record.
+        layout: the layout the record has; a table keeps what only that one says.
+    """
+    layout = layout or table.layouts[record]
+    rows = table.rows(record)
+    part = slice(rows.start, rows.stop)
+    first = np.array([0, len(rows)])
+    sources = table.sources
+    fields: dict[str, Any] = {
+        "offset": table.offset[part],
+        "range": {"start": table.start[part], "end": table.end[part]},
+        "tag": table.tag[part],
+    }
+    index = table.source[part]
+    low, high = (int(index.min()), int(index.max()) + 1) if len(index) else (0, 0)
+    own = slice(low, high)
+    if layout is not Layout.STRING_TABLE:
+        one = sources.first[own]
+        values = {"text": sources.piece[one], "filename": sources.filename[own], "starting_line": sources.line[own]}
+        fields["range"]["source"] = Indexed(index - low, values)
+        return build(LAYOUTS[layout], Rows(first, fields), 0, Writer(sources.strings))
+    begin, end = int(table.table_first[record]), int(table.table_first[record + 1])
+    strings = table.table[begin:end]
+    place = np.zeros(int(strings.max()) + 1 if len(strings) else 0, np.int64)
+    place[strings[::-1]] = np.arange(len(strings))[::-1]
+    bounds = sources.first[low : high + 1]
+    pieces = place[sources.piece[int(bounds[0]) : int(bounds[-1])]]
+    filename = sources.filename[own]
+    values = {
+        "text": Rows(bounds - bounds[0], pieces),
+        "filename": place[filename],
+        "starting_line": sources.line[own],
+    }
+    fields["range"]["source"] = Indexed(index - low, values)
+    columns = {"marker": None, "table": Rows(np.array([0, len(strings)]), strings), "rows": Rows(first, fields)}
+    return build(LAYOUTS[layout], columns, 0, Writer(sources.strings))

@@ -1,0 +1,146 @@
+"""``data.pkl``, ``constants.pkl``: the rest of an archive's pickles, as inert values.
+
+Numbers, texts, tuples, lists and dicts are themselves; typed lists and tagged containers
+(``torch.jit._pickle``) are what they hold; tensors become :class:`~archive.model.TensorInfo`; names become
+:class:`~archive.model.Global`, and everything that would be made by calling one becomes
+:class:`~archive.model.Inert`. A shared value is one object with several holders.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from archive.errors import ArchiveError, LimitError, shown
+from archive.model import Global, Inert, TensorInfo
+from archive.pickles.ops import CODE, Kind
+from archive.strings import decoded
+
+if TYPE_CHECKING:
+    from archive.limits import Limits
+    from archive.pickles.tree import Tree
+
+NEWTRUE = CODE["NEWTRUE"]
+BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
+TENSORS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
+STORAGE = 5
+
+
+def inert_value(tree: Tree, root: int, limits: Limits) -> object:
+    """The value of a node, described and not made.
+
+    Raises:
+        ArchiveError: a value that holds itself, or a dict key that is none.
+        LimitError: deeper than ``pickle_depth``.
+    """
+    done: dict[int, object] = {}
+    opened: set[int] = set()
+    stack = [root]
+    depth = 0
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        parts = tree.items(node) if tree.count[node] else []
+        if node in tree.states:
+            parts.append(tree.states[node])
+        if node in opened:
+            depth -= 1
+            done[node] = _value(tree, node, [done[part] for part in parts])
+            stack.pop()
+            continue
+        opened.add(node)
+        depth += 1
+        if depth > limits.pickle_depth:
+            raise LimitError("pickle_depth", limits.pickle_depth, depth, record=tree.tokens.place(node)[0])
+        for part in reversed(parts):
+            if part in opened and part not in done:
+                raise tree.tokens.fault(node, "a value that holds itself")
+            if part not in done:
+                stack.append(part)
+    return done[root]
+
+
+def _value(tree: Tree, node: int, parts: list[object]) -> object:
+    kind = tree.kind(node)
+    tokens = tree.tokens
+    if kind == Kind.INT:
+        return int(tokens.arg[node])
+    if kind == Kind.BOOL:
+        return bool(tokens.op[node] == NEWTRUE)
+    if kind == Kind.NONE:
+        return None
+    if kind == Kind.FLOAT:
+        return struct.unpack(">d", int(tokens.arg[node]).to_bytes(8, "big", signed=True))[0]
+    if kind == Kind.TEXT:
+        return decoded(tree.strings.data(int(tree.string[node])))
+    if kind == Kind.GLOBAL:
+        return Global(*tree.names(node))
+    if kind == Kind.LIST:
+        return parts
+    if kind == Kind.DICT:
+        return _dict(tree, node, parts)
+    if kind in (Kind.REDUCE, Kind.OBJECT):
+        return _made(tree, node, kind, parts)
+    return tuple(parts)
+
+
+def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
+    if len(parts) % 2:
+        raise tree.tokens.fault(node, "a dict with a key that has no value")
+    for key in parts[::2]:
+        if not isinstance(key, str | int | float | TensorInfo | Global | None):
+            raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _made(tree: Tree, node: int, kind: Kind, parts: list[object]) -> object:
+    """What a call would have made; the state, if any, stands behind callee and arguments."""
+    what, arguments, *state = parts
+    if not isinstance(arguments, tuple):
+        raise tree.tokens.fault(node, "expected a tuple of arguments")
+    if kind == Kind.REDUCE and not state and isinstance(what, Global) and arguments:
+        if what.name in BUILDERS and what.module == "torch.jit._pickle":
+            return arguments[0]
+        if what.name in TENSORS and what.module == "torch._utils":
+            return _tensor(tree, node, arguments)
+    if what == Global("collections", "OrderedDict") and not arguments and not state:
+        return {}
+    return Inert(what, arguments, state[0] if state else None)
+
+
+def _tensor(tree: Tree, node: int, arguments: tuple[object, ...]) -> TensorInfo:
+    storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
+    good = (
+        isinstance(storage, tuple)
+        and len(storage) == 1
+        and isinstance(storage[0], tuple)
+        and len(storage[0]) >= STORAGE
+        and isinstance(offset, int)
+        and isinstance(shape, tuple)
+        and isinstance(strides, tuple)
+        and all(isinstance(number, int) for number in (*shape, *strides))
+    )
+    if not good:
+        raise ArchiveError(
+            record=tree.tokens.place(node)[0],
+            place=f"byte {tree.tokens.place(node)[1]}",
+            expected="a tensor: storage, offset, shape, strides",
+            found=shown(arguments),
+        )
+    _, kind, key, device, elements = storage[0][:STORAGE]  # type: ignore[index]
+    dtype = kind.name.removesuffix("Storage") if isinstance(kind, Global) else shown(kind)
+    requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
+    return TensorInfo(
+        str(key),
+        dtype,
+        str(device),
+        elements if isinstance(elements, int) else 0,
+        offset,  # type: ignore[arg-type]
+        shape,  # type: ignore[arg-type]
+        strides,  # type: ignore[arg-type]
+        requires_grad,
+    )
+
+

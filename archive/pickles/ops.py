@@ -1,0 +1,139 @@
+"""The pickle opcodes of model archives, declared once.
+
+These are the opcodes that PyTorch reads and writes (protocol 2). Everything else is refused, so a
+pickle that reaches a tree holds inert values only: numbers, texts, containers, and *names* of
+globals with the arguments they would be called with.
+
+Each opcode has a name, a code, a layout of its argument and an effect: how many values it takes off
+the stack and the kind of value it leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+
+class Argument(IntEnum):
+    """Layout of the bytes behind an opcode; all numbers are little endian, except F64."""
+
+    NONE = 0
+    U8 = 1
+    U16 = 2
+    I32 = 3
+    U32 = 4
+    F64 = 5  # big endian
+    LONG1 = 6  # u8 length n, then n bytes of a two's complement integer
+    TEXT32 = 7  # u32 length n, then n bytes of UTF-8
+    TEXT64 = 8  # u64 length n, then n bytes of UTF-8
+    LINES = 9  # two lines, each closed by a newline: module, name
+
+
+class Kind(IntEnum):
+    """What a finished value is."""
+
+    NOTHING = 0  # the opcode leaves no value of its own
+    INT = 1
+    BOOL = 2
+    NONE = 3
+    FLOAT = 4
+    TEXT = 5
+    TUPLE = 6
+    LIST = 7
+    DICT = 8
+    GLOBAL = 9
+    REDUCE = 10  # children: global, arguments
+    OBJECT = 11  # children: class, arguments; a state besides
+    PERSISTENT = 12  # child: the persistent id
+    GET = 13  # another node stands for it
+
+
+class Takes(IntEnum):
+    """What an opcode takes off the stack: 0 to 3 values, or all above the last MARK."""
+
+    TO_MARK = -1
+    TARGET_TO_MARK = -2  # and the container below the MARK, which stays
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One opcode: ``takes`` is a number of values or one of ``Takes``; ``same``: the first value stays."""
+
+    name: str
+    code: int
+    argument: Argument
+    takes: int
+    kind: Kind
+    same: bool = False
+
+
+A, K = Argument, Kind
+OPS = (
+    Op("PROTO", 0x80, A.U8, 0, K.NOTHING),
+    Op("STOP", ord("."), A.NONE, 1, K.NOTHING),
+    Op("MARK", ord("("), A.NONE, 0, K.NOTHING),
+    Op("BININT1", ord("K"), A.U8, 0, K.INT),
+    Op("BININT2", ord("M"), A.U16, 0, K.INT),
+    Op("BININT", ord("J"), A.I32, 0, K.INT),
+    Op("LONG1", 0x8A, A.LONG1, 0, K.INT),
+    Op("NEWTRUE", 0x88, A.NONE, 0, K.BOOL),
+    Op("NEWFALSE", 0x89, A.NONE, 0, K.BOOL),
+    Op("NONE", ord("N"), A.NONE, 0, K.NONE),
+    Op("BINFLOAT", ord("G"), A.F64, 0, K.FLOAT),
+    Op("BINUNICODE", ord("X"), A.TEXT32, 0, K.TEXT),
+    Op("BINUNICODE8", 0x8D, A.TEXT64, 0, K.TEXT),
+    Op("EMPTY_TUPLE", ord(")"), A.NONE, 0, K.TUPLE),
+    Op("TUPLE1", 0x85, A.NONE, 1, K.TUPLE),
+    Op("TUPLE2", 0x86, A.NONE, 2, K.TUPLE),
+    Op("TUPLE3", 0x87, A.NONE, 3, K.TUPLE),
+    Op("TUPLE", ord("t"), A.NONE, Takes.TO_MARK, K.TUPLE),
+    Op("EMPTY_LIST", ord("]"), A.NONE, 0, K.LIST),
+    Op("LIST", ord("l"), A.NONE, Takes.TO_MARK, K.LIST),
+    Op("APPEND", ord("a"), A.NONE, 2, K.LIST, same=True),
+    Op("APPENDS", ord("e"), A.NONE, Takes.TARGET_TO_MARK, K.LIST, same=True),
+    Op("EMPTY_DICT", ord("}"), A.NONE, 0, K.DICT),
+    Op("DICT", ord("d"), A.NONE, Takes.TO_MARK, K.DICT),
+    Op("SETITEM", ord("s"), A.NONE, 3, K.DICT, same=True),
+    Op("SETITEMS", ord("u"), A.NONE, Takes.TARGET_TO_MARK, K.DICT, same=True),
+    Op("GLOBAL", ord("c"), A.LINES, 0, K.GLOBAL),
+    Op("REDUCE", ord("R"), A.NONE, 2, K.REDUCE),
+    Op("NEWOBJ", 0x81, A.NONE, 2, K.OBJECT),
+    Op("BUILD", ord("b"), A.NONE, 2, K.OBJECT, same=True),
+    Op("BINPERSID", ord("Q"), A.NONE, 1, K.PERSISTENT),
+    Op("BINPUT", ord("q"), A.U8, 0, K.NOTHING),
+    Op("LONG_BINPUT", ord("r"), A.U32, 0, K.NOTHING),
+    Op("BINGET", ord("h"), A.U8, 0, K.GET),
+    Op("LONG_BINGET", ord("j"), A.U32, 0, K.GET),
+)
+del A, K
+
+BY_CODE = {op.code: op for op in OPS}
+CODE = {op.name: op.code for op in OPS}
+PUTS = (CODE["BINPUT"], CODE["LONG_BINPUT"])
+
+FIXED_SIZE = {
+    Argument.NONE: 1,
+    Argument.U8: 2,
+    Argument.U16: 3,
+    Argument.I32: 5,
+    Argument.U32: 5,
+    Argument.F64: 9,
+}
+
+
+def lookup(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> np.ndarray:
+    """A table of 256 entries from opcode to a property of it."""
+    table = np.full(256, missing, dtype)
+    for code, entry in value.items():
+        table[code] = entry
+    return table
+
+
+SIZE = lookup({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPS}, np.uint8)
+"""Bytes of an instruction by opcode; 0 where they depend on the argument and for unknown opcodes."""
+
+KIND = lookup({op.code: op.kind for op in OPS}, np.uint8)
+TAKES = lookup({op.code: op.takes for op in OPS}, np.int8)
+SAME = lookup({op.code: op.same for op in OPS}, np.bool_)

@@ -1,0 +1,327 @@
+"""An archive, opened: its records, and the facts in its debug records, each read when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from archive.container import Container
+from archive.errors import ArchiveError
+from archive.formats import callstack_map, methods
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import Bytecode, parse_bytecode
+from archive.formats.lowered import find_lowered
+from archive.formats.source_ranges import SUFFIX, parse_source_ranges
+from archive.formats.values import inert_value
+from archive.limits import DEFAULT_LIMITS, Limits
+from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, RangeRow, SourceRange
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import Tree, read_trees
+from archive.symbolicate import Style, Symbolication, symbolicate
+from archive.writer import save
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from archive.container import Record, Source
+    from archive.tables import HandleTable, MethodTable, RangeTable
+
+K = TypeVar("K")
+V = TypeVar("V")
+LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
+
+
+def open(  # noqa: A001 (archive.open, like gzip.open)
+    source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None
+) -> Archive:
+    """Open an archive; nothing but the zip's directory is read yet.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+        name: of the file, for messages, if the source's own does not do.
+
+    Raises:
+        ArchiveError: the source is no archive, or one that contradicts itself.
+        OSError: it cannot be read.
+    """
+    return Archive(Container.open(source, limits=limits, name=name), limits)
+
+
+class Archive:
+    """A PyTorch model archive. Use it in a ``with`` statement, or call :meth:`close`.
+
+    Every property and method raises :class:`~archive.errors.ArchiveError`, naming file, record and place,
+    where the record it needs is broken.
+    """
+
+    def __init__(self, container: Container, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.container = container
+        self.limits = limits
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; views in use stay valid."""
+        self.container.close()
+
+    @property
+    def file(self) -> str:
+        """The file's name, for messages."""
+        return self.container.file
+
+    @property
+    def root(self) -> str:
+        """The folder that all records are in."""
+        return self.container.root
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """The records by name, without root, in the file's order."""
+        return self.container.records
+
+    # Columns
+
+    def _tree(self, names: Sequence[str]) -> Tree:
+        records = [self.records[name] for name in names]
+        pickles = [Pickle(record.name, record.view()) for record in records]
+        try:
+            return read_trees(pickles, [record.borrowed for record in records], self.limits)
+        except ArchiveError as error:
+            raise error.within(file=self.file) from error.__cause__
+
+    @cached_property
+    def range_records(self) -> tuple[str, ...]:
+        """The records that hold source ranges."""
+        return tuple(name for name in self.records if name.endswith(SUFFIX) or _is_legacy(name))
+
+    @cached_property
+    def range_table(self) -> RangeTable:
+        """The source ranges of all records, as columns."""
+        return self._located(lambda: parse_source_ranges(self._tree(self.range_records), self.limits))
+
+    @cached_property
+    def handle_table(self) -> HandleTable | None:
+        """The call-stack debug map, as columns; None where there is none."""
+        if callstack_map.NAME not in self.records:
+            return None
+        return self._located(
+            lambda: callstack_map.parse_callstack_map(self._tree([callstack_map.NAME]), 0, self.limits)
+        )
+
+    def _method_table(self, name: str, generation: Generation) -> MethodTable | None:
+        if name not in self.records:
+            return None
+        return self._located(
+            lambda: methods.parse_methods(self._tree([name]), 0, generation, self.limits)
+        )
+
+    @cached_property
+    def method_table(self) -> MethodTable | None:
+        """The handles of each method's instructions, as columns; None where there are none."""
+        return self._method_table(methods.HANDLES, Generation.METHOD_HANDLES)
+
+    @cached_property
+    def path_table(self) -> MethodTable | None:
+        """The module paths of 1.7 and 1.8, as columns; None where there are none."""
+        return self._method_table(methods.PATHS, Generation.MODULE_PATHS)
+
+    def _located(self, read: Callable[[], V]) -> V:
+        try:
+            return read()
+        except ArchiveError as error:
+            raise error.within(file=self.file) from error.__cause__
+
+    # Facts
+
+    def ranges(self, name: str) -> RangeRows:
+        """The source ranges of a code record, or of a debug record by its own name.
+
+        Raises:
+            ArchiveError: there is no such record.
+        """
+        return RangeRows(self.range_table, self._range_number(name))
+
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The original source of a byte position in a generated code record; None where none is known.
+
+        Raises:
+            ArchiveError: there is no such record.
+        """
+        table = self.range_table
+        row = table.locate(self._range_number(name), position)
+        return None if row is None else table.range(row)
+
+    def _range_number(self, name: str) -> int:
+        table = self.range_table
+        for debug in (name, name + SUFFIX, _legacy_name(name)):
+            if debug in table.numbers:
+                return table.numbers[debug]
+        known = ", ".join(table.names[:3]) or "none"
+        raise ArchiveError(
+            f"no source ranges for {name!r}; there are {len(table.names)}: {known}…", file=self.file
+        )
+
+    @cached_property
+    def handles(self) -> Mapping[int, HandleEntry]:
+        """What each debug handle stands for; empty where there is no call-stack map."""
+        table = self.handle_table
+        if table is None:
+            return {}
+        return _Lookup(table.rows, table.entry)
+
+    @cached_property
+    def methods(self) -> Mapping[str, Sequence[int]]:
+        """For each method, one debug handle per instruction; empty where none are recorded."""
+        table = self.method_table
+        if table is None:
+            return {}
+        return _Lookup({name: i for i, name in enumerate(table.names)}, table.values)
+
+    @cached_property
+    def module_paths(self) -> Mapping[str, Sequence[str]]:
+        """For each method of a 1.7 or 1.8 archive, one module path per operator instruction."""
+        table = self.path_table
+        if table is None:
+            return {}
+        return _Lookup(
+            {name: i for i, name in enumerate(table.names)},
+            lambda method: [str(table.strings[index]) for index in table.values(method)],
+        )
+
+    def value(self, name: str) -> object:
+        """A pickle record as inert values: see ``formats.values``.
+
+        Raises:
+            ArchiveError: there is no such record.
+        """
+        if name not in self.records:
+            raise ArchiveError("no such record", file=self.file, record=name)
+        tree = self._tree([name])
+        return self._located(lambda: inert_value(tree, int(tree.roots[0]), self.limits))
+
+    @cached_property
+    def data(self) -> object:
+        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0–1.2)."""
+        return self.value("data.pkl") if "data.pkl" in self.records else None
+
+    @cached_property
+    def bytecode(self) -> Bytecode | None:
+        """What ``bytecode.pkl`` says of its methods; None where there is none."""
+        if BYTECODE not in self.records:
+            return None
+        return self._located(lambda: parse_bytecode(self._tree([BYTECODE]), 0))
+
+    @cached_property
+    def lowered(self) -> Mapping[str, LoweredState]:
+        """The modules that were lowered to a backend, by attribute path."""
+        return find_lowered(self.data)
+
+    @cached_property
+    def top(self) -> str:
+        """Class name of the top module, as PyTorch's texts have it; "" where it isn't recorded."""
+        data = self.data
+        return data.what.name if isinstance(data, Inert) and isinstance(data.what, Global) else ""
+
+    @cached_property
+    def generations(self) -> Mapping[str, str]:
+        """The layout of each debug record, and of the lowered modules' states in ``data.pkl``."""
+        table = self.range_table
+        layouts: dict[str, str] = dict(zip(table.names, map(str, table.layouts), strict=True))
+        handles = self.handle_table
+        if handles is not None:
+            layouts[callstack_map.NAME] = callstack_map.generation(handles)
+        if self.method_table is not None:
+            layouts[methods.HANDLES] = Generation.METHOD_HANDLES
+        if self.path_table is not None:
+            layouts[methods.PATHS] = Generation.MODULE_PATHS
+        found = sorted({state.generation for state in self.lowered.values()})
+        if found:
+            layouts["data.pkl"] = ", ".join(found)
+        return {name: layouts[name] for name in self.records if name in layouts}
+
+    # Verbs
+
+    def symbolicate(self, handles: int | Sequence[int], style: Style = Style.CURRENT) -> Symbolication:
+        """Model source behind debug handles.
+
+        Args:
+            handles: one handle, or those of one failure: inner ones first, the outermost last.
+            style: whose words to use.
+        """
+        return symbolicate(
+            [handles] if isinstance(handles, int) else list(handles),
+            handle_table=self.handle_table,
+            range_table=self.range_table,
+            top=self.top,
+            style=style,
+        )
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the archive; unchanged content gives identical bytes.
+
+        Args:
+            path: the target; written beside it and moved there when complete.
+            force: replace an existing file.
+
+        Raises:
+            ArchiveError: the target exists and ``force`` is not given.
+        """
+        save(self.container, path, force=force)
+
+
+class RangeRows(Sequence[RangeRow]):
+    """The rows of one record, made when asked for."""
+
+    def __init__(self, table: RangeTable, record: int) -> None:
+        self.table = table
+        self.record = record
+        self._rows = table.rows(record)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> RangeRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RangeRow]: ...
+    def __getitem__(self, index: int | slice) -> RangeRow | list[RangeRow]:
+        if isinstance(index, slice):
+            return [self.table.row(row) for row in self._rows[index]]
+        return self.table.row(self._rows[index])
+
+
+class _Lookup(Mapping[K, V]):
+    """Facts by key: the key's row in a table, and what the table makes of it."""
+
+    def __init__(self, rows: Mapping[K, int], fact: Callable[[int], V]) -> None:
+        self._rows = rows
+        self._fact = fact
+
+    def __getitem__(self, key: K) -> V:
+        return self._fact(self._rows[key])
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _is_legacy(name: str) -> bool:
+    """Whether a record holds source ranges where PyTorch 1.2 put them."""
+    return name.startswith(LEGACY_DEBUG[0]) and name.endswith(LEGACY_DEBUG[1])
+
+
+def _legacy_name(code: str) -> str:
+    """The debug record of a code record of PyTorch 1.2."""
+    return LEGACY_DEBUG[0] + code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1]) + LEGACY_DEBUG[1]

@@ -1,0 +1,153 @@
+"""Strings as views: (buffer, offset, length) until someone asks for ``str``.
+
+A :class:`StringTable` holds the places of many strings in a few buffers, as columns; nothing is
+copied. :class:`StringView` is one of them, :class:`Text` several in a row. All lengths are in bytes of
+UTF-8. Bytes that are not UTF-8 are kept, and shown escaped (``\\xff``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringTable:
+    """The places of n strings in b buffers.
+
+    Attributes:
+        buffers: the memory the strings lie in (b); the table keeps it alive.
+        borrowed: whether a buffer is part of the mapped file rather than an inflated copy (b).
+        buffer: index of a string's buffer (n).
+        start: its first byte there (n).
+        length: its length in bytes (n).
+    """
+
+    buffers: Sequence[memoryview]
+    borrowed: Sequence[bool]
+    buffer: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def __getitem__(self, index: int) -> StringView:
+        if not 0 <= index < len(self.length):
+            raise IndexError(index)
+        return StringView(self, index)
+
+    def data(self, index: int) -> memoryview:
+        """The bytes of a string, where they lie."""
+        start = int(self.start[index])
+        return self.buffers[self.buffer[index]][start : start + int(self.length[index])]
+
+
+def decoded(data: bytes | memoryview) -> str:
+    """UTF-8 as ``str``; bytes that are none are shown escaped."""
+    return bytes(data).decode("utf-8", "backslashreplace")
+
+
+class _Readable:
+    """What views of one or several strings share: comparison and conversion by content."""
+
+    __slots__ = ()
+
+    def __bytes__(self) -> bytes:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return decoded(bytes(self))
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _Readable):
+            return bytes(self) == bytes(other)
+        return str(self) == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+class StringView(_Readable):
+    """One string of a table: ``str(view)`` copies, ``view.data`` does not."""
+
+    __slots__ = ("index", "table")
+
+    def __init__(self, table: StringTable, index: int) -> None:
+        self.table = table
+        self.index = index
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes, where they lie."""
+        return self.table.data(self.index)
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether the bytes are part of the mapped file, not of an inflated copy."""
+        return self.table.borrowed[self.table.buffer[self.index]]
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.data)
+
+    def __len__(self) -> int:
+        return int(self.table.length[self.index])
+
+
+class Text(_Readable):
+    """A text in pieces: strings of a table, one behind the other. ``len()`` is in bytes."""
+
+    __slots__ = ("indices", "table")
+
+    def __init__(self, table: StringTable, indices: Sequence[int]) -> None:
+        self.table = table
+        self.indices = indices
+
+    @property
+    def pieces(self) -> Pieces:
+        """The pieces as views, usually one a line."""
+        return Pieces(self)
+
+    def __bytes__(self) -> bytes:
+        return b"".join([self.table.data(index) for index in self.indices])
+
+    def __len__(self) -> int:
+        return sum(int(self.table.length[index]) for index in self.indices)
+
+
+class Pieces:
+    """The pieces of a text, as a sequence of views."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+
+    def __len__(self) -> int:
+        return len(self.text.indices)
+
+    @overload
+    def __getitem__(self, index: int) -> StringView: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StringView]: ...
+    def __getitem__(self, index: int | slice) -> StringView | list[StringView]:
+        if isinstance(index, slice):
+            return [StringView(self.text.table, i) for i in self.text.indices[index]]
+        return StringView(self.text.table, self.text.indices[index])
+
+    def __iter__(self) -> Iterator[StringView]:
+        return (StringView(self.text.table, index) for index in self.text.indices)

@@ -1,0 +1,146 @@
+"""Debug handles -> module hierarchy and source, in the very words of PyTorch.
+
+A failing delegated call has several handles, ``[inner, …, outer]``: the backend's own operations first, the
+instruction that called the backend last. They are walked from the outer one inwards:
+
+- The text starts with ``top(<class of the top module>)::<unknown>``.
+- Each frame of a handle's call stack adds ``.instance(Class)::function``, free functions
+  ``.UNKNOWN_INSTANCE(UNKNOWN_TYPE)::function``, and prints the range of the call, in the function before it.
+- Each handle starts again in the function ``<unknown>`` and ends with the range of its own operation.
+- The operator's name of the *first* handle ends the hierarchy.
+
+Handles that the archive doesn't know give PyTorch's line about that instead. PyTorch 1.9 printed neither
+function nor operator names: ``Style.V1_9``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from archive.excerpt import excerpt
+from archive.strings import decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.model import HandleEntry, InlinedCall, SourceRange
+    from archive.tables import HandleTable, RangeTable
+
+UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
+START = b"<unknown>"
+HEADING = b"Traceback of TorchScript (most recent call last):\n"
+
+
+class Style(StrEnum):
+    """Whose words: those of PyTorch 1.10 to 2.13, or of 1.9."""
+
+    CURRENT = "2.13"
+    V1_9 = "1.9"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a symbolicated traceback, outermost first.
+
+    Attributes:
+        function: the function the range lies in, as PyTorch names it.
+        range: the source range; None where its tag is -1 or nowhere recorded.
+    """
+
+    function: bytes
+    range: SourceRange | None
+
+    def __bytes__(self) -> bytes:
+        return b"" if self.range is None else excerpt(self.range, self.function)
+
+    def __str__(self) -> str:
+        return decoded(bytes(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Symbolication:
+    """What handles stand for; ``str()`` and ``bytes()`` give PyTorch's text.
+
+    Attributes:
+        handles: the handles asked for, inner ones first.
+        missing: those of them the archive doesn't know; then there are no frames.
+        module_hierarchy: ``top(Stack)::<unknown>.first(Affine)::forward.aten::matmul``.
+        entries: what is recorded of each handle.
+        frames: the traceback, outermost first.
+    """
+
+    handles: tuple[int, ...]
+    missing: tuple[int, ...]
+    module_hierarchy: str
+    entries: tuple[HandleEntry, ...]
+    frames: tuple[Frame, ...]
+
+    def __bytes__(self) -> bytes:
+        if self.missing:
+            return not_found(self.handles)
+        hierarchy = self.module_hierarchy.encode("utf-8", "surrogateescape")
+        return b"".join((b"Module hierarchy:", hierarchy, b"\n", HEADING, *map(bytes, self.frames)))
+
+    def __str__(self) -> str:
+        return decoded(bytes(self))
+
+
+def not_found(handles: Sequence[int]) -> bytes:
+    """PyTorch's line about unknown handles, which stand in it without a separator."""
+    joined = "".join(map(str, handles)).encode()
+    return b"Debug info for handle(s): debug_handles:{%b}, was not found." % joined
+
+
+def symbolicate(
+    handles: Sequence[int],
+    *,
+    handle_table: HandleTable | None,
+    range_table: RangeTable,
+    top: str,
+    style: Style = Style.CURRENT,
+) -> Symbolication:
+    """Explain handles.
+
+    Args:
+        handles: inner ones first, the outermost last.
+        handle_table: the call-stack debug map; None where the archive has none.
+        range_table: the source ranges.
+        top: class name of the top module.
+        style: whose words.
+    """
+    rows = {} if handle_table is None else handle_table.rows
+    missing = tuple(handle for handle in handles if handle not in rows)
+    if missing or not handles or handle_table is None:
+        return Symbolication(tuple(handles), missing, "", (), ())
+    entries = tuple(handle_table.entry(rows[handle]) for handle in handles)
+    old = style is Style.V1_9
+    hierarchy = [f"top({top})" if old else f"top({top})::{START.decode()}"]
+    frames: list[Frame] = []
+    for entry in reversed(entries):
+        function = START
+        for call in entry.stack:
+            frames.append(_frame(range_table, call.tag, function, old=old))
+            function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
+            hierarchy.append(_link(call, function, old=old))
+        frames.append(_frame(range_table, entry.tag, function, old=old))
+    if not old:
+        op = entries[0].op
+        hierarchy.append("." + ("" if op is None else str(op)))
+    return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames))
+
+
+def _frame(ranges: RangeTable, tag: int, function: bytes, *, old: bool) -> Frame:
+    row = ranges.with_tag(tag)
+    span = None if row is None else ranges.range(row)
+    return Frame(UNKNOWN_FUNCTION if old else function, span)
+
+
+def _link(call: InlinedCall, function: bytes, *, old: bool) -> str:
+    """What one call adds to the hierarchy."""
+    if call.module is None:  # the opening bracket too many is PyTorch 1.9's
+        link = ".(UNKNOWN_INSTANCE(UNKNOWN_TYPE)" if old else ".UNKNOWN_INSTANCE(UNKNOWN_TYPE)"
+    else:
+        link = f".{call.module.instance}({call.module.class_name})"
+    return link if old else f"{link}::{decoded(function)}"
