@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
     from types import TracebackType
+    from typing import Self
 
     from archive.container import Record, Source
     from archive.tables import HandleTable, MethodTable, RangeTable
@@ -62,7 +63,7 @@ class Archive:
         self.container = container
         self.limits = limits
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -121,9 +122,7 @@ class Archive:
     def _method_table(self, name: str, generation: Generation) -> MethodTable | None:
         if name not in self.records:
             return None
-        return self._located(
-            lambda: methods.parse_methods(self._tree([name]), 0, generation, self.limits)
-        )
+        return self._located(lambda: methods.parse_methods(self._tree([name]), 0, generation, self.limits))
 
     @cached_property
     def method_table(self) -> MethodTable | None:
@@ -159,7 +158,7 @@ class Archive:
         """
         table = self.range_table
         row = table.locate(self._range_number(name), position)
-        return None if row is None else table.range(row)
+        return None if row is None else table.source_range(row)
 
     def _range_number(self, name: str) -> int:
         table = self.range_table
@@ -211,7 +210,7 @@ class Archive:
 
     @cached_property
     def data(self) -> object:
-        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0–1.2)."""
+        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
         return self.value("data.pkl") if "data.pkl" in self.records else None
 
     @cached_property

@@ -1,8 +1,8 @@
-"""Strings as views: (buffer, offset, length) until someone asks for ``str``.
+r"""Strings as views: (buffer, offset, length) until someone asks for ``str``.
 
 A :class:`StringTable` holds the places of many strings in a few buffers, as columns; nothing is
 copied. :class:`StringView` is one of them, :class:`Text` several in a row. All lengths are in bytes of
-UTF-8. Bytes that are not UTF-8 are kept, and shown escaped (``\\xff``).
+UTF-8. Bytes that are not UTF-8 are kept, and shown escaped (``\xff``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class StringTable:
     def data(self, index: int) -> memoryview:
         """The bytes of a string, where they lie."""
         start = int(self.start[index])
-        return self.buffers[self.buffer[index]][start : start + int(self.length[index])]
+        buffer: memoryview = self.buffers[int(self.buffer[index])]
+        return buffer[start : start + int(self.length[index])]
 
 
 def decoded(data: bytes | memoryview) -> str:
@@ -99,7 +100,7 @@ class StringView(_Readable):
     @property
     def borrowed(self) -> bool:
         """Whether the bytes are part of the mapped file, not of an inflated copy."""
-        return self.table.borrowed[self.table.buffer[self.index]]
+        return bool(self.table.borrowed[int(self.table.buffer[self.index])])
 
     def __bytes__(self) -> bytes:
         return bytes(self.data)

@@ -133,7 +133,7 @@ def symbolicate(
 
 def _frame(ranges: RangeTable, tag: int, function: bytes, *, old: bool) -> Frame:
     row = ranges.with_tag(tag)
-    span = None if row is None else ranges.range(row)
+    span = None if row is None else ranges.source_range(row)
     return Frame(UNKNOWN_FUNCTION if old else function, span)
 
 

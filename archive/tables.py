@@ -115,9 +115,9 @@ class RangeTable:
 
     def row(self, index: int) -> RangeRow:
         """One row, by its number in the whole archive."""
-        return RangeRow(int(self.offset[index]), self.range(index), Tag(int(self.tag[index])))
+        return RangeRow(int(self.offset[index]), self.source_range(index), Tag(int(self.tag[index])))
 
-    def range(self, index: int) -> SourceRange:
+    def source_range(self, index: int) -> SourceRange:
         """One row's range."""
         source = self.sources[int(self.source[index])]
         return SourceRange(source, int(self.start[index]), int(self.end[index]))
@@ -198,9 +198,7 @@ class HandleTable:
                 StringView(self.strings, int(self.module_type[module])),
                 StringView(self.strings, int(self.module_instance[module])),
             )
-        return InlinedCall(
-            instance, Tag(int(self.call_tag[frame])), self._string(int(self.function[frame]))
-        )
+        return InlinedCall(instance, Tag(int(self.call_tag[frame])), self._string(int(self.function[frame])))
 
     def entry(self, row: int) -> HandleEntry:
         """One row."""

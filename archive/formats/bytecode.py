@@ -1,7 +1,7 @@
 """``bytecode.pkl``: the methods of the lite interpreter. Read for names and instruction counts only.
 
-``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ...), ...), ...), ...)``; PyTorch 1.5 and 1.6
-wrote no version (readers take it as 3).
+``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ...), ...), ...), ...)``; PyTorch 1.5
+and 1.6 wrote no version (readers take it as 3).
 """
 
 from __future__ import annotations

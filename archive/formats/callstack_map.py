@@ -18,7 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.formats.schema import Chain, Indexed, Int, Links, Optional, Rows, Sequence, Shared, Text, Tuple, build, parse
+from archive.formats.schema import (
+    Chain,
+    Indexed,
+    Int,
+    Links,
+    Optional,
+    Rows,
+    Sequence,
+    Shared,
+    Text,
+    Tuple,
+    build,
+    parse,
+)
 from archive.model import Generation
 from archive.pickles.ops import Kind
 from archive.pickles.write import Writer

@@ -3,8 +3,8 @@
 - ``mobile_debug_handles.pkl``, PyTorch 1.9 on:
   ``(bytecode version, (method, (("function_debug_handles", ([handle, ...],)),)), ...)``: one debug handle per
   instruction.
-- ``mobile_debug.pkl``, 1.7 and 1.8: ``(4, (method, (("module_debug_info", (path, ...)),)), ...)``: one module path,
-  ``top(Stack).gate(Gate).forward``, per OP or OPN instruction.
+- ``mobile_debug.pkl``, 1.7 and 1.8: ``(4, (method, (("module_debug_info", (path, ...)),)), ...)``: one
+  module path, ``top(Stack).gate(Gate).forward``, per OP or OPN instruction.
 
 Memo entries: none but those of texts and names.
 """

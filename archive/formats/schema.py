@@ -24,8 +24,8 @@ declaration    value                                          columns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rows:
     """Items of n sequences, one after the other: sequence i has ``items[first[i]:first[i + 1]]``.
 
     ``head`` holds the columns of what stands before the items, if anything does.
@@ -57,14 +58,16 @@ class Rows(NamedTuple):
     head: Any = None
 
 
-class Indexed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Indexed:
     """n references into the columns of the distinct values; -1 is None."""
 
     index: Ints
     items: Any
 
 
-class Links(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Links:
     """n references to first links, for each link the next one (-1: none), and the links' columns."""
 
     index: Ints
@@ -131,7 +134,7 @@ def found_at(tree: Tree, node: int) -> str:
     )
 
 
-def _expect(tree: Tree, nodes: Ints, good: np.ndarray, expected: str) -> None:
+def _expect(nodes: Ints, good: np.ndarray, expected: str) -> None:
     if not good.all():
         index = int(np.flatnonzero(~good)[0])
         raise Mismatch(index, expected, int(nodes[index]))
@@ -149,10 +152,12 @@ class Int:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
         """int64 (n)."""
-        _expect(tree, nodes, tree.kinds(nodes) == Kind.INT, "an int")
+        _expect(nodes, tree.kinds(nodes) == Kind.INT, "an int")
         values = tree.tokens.arg[nodes]
         _expect(
-            tree, nodes, (values >= self.low) & (values <= self.high), f"an int from {self.low} to {self.high}"
+            nodes,
+            (values >= self.low) & (values <= self.high),
+            f"an int from {self.low} to {self.high}",
         )
         return values
 
@@ -162,7 +167,7 @@ class Int:
 
         def emit(index: int) -> None:
             value = values[index]
-            out(SMALL[value] if 0 <= value <= 0xFF else wide(value))
+            out(SMALL[value] if 0 <= value < len(SMALL) else wide(value))
 
         return emit
 
@@ -176,7 +181,7 @@ class Text:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
         """Indices of strings (n)."""
-        _expect(tree, nodes, tree.kinds(nodes) == Kind.TEXT, "a str")
+        _expect(nodes, tree.kinds(nodes) == Kind.TEXT, "a str")
         return tree.string[nodes]
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
@@ -234,7 +239,7 @@ class Optional:
             index[there] = columns
             return index
         index[there] = columns.index
-        return columns._replace(index=index)
+        return replace(columns, index=index)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes None or the item."""
@@ -266,7 +271,7 @@ class Tuple:
         """A dict from field to its columns."""
         width = len(self.fields)
         good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] == width)
-        _expect(tree, nodes, good, f"a tuple of {width}")
+        _expect(nodes, good, f"a tuple of {width}")
         first = tree.first[nodes]
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
@@ -320,9 +325,9 @@ class Sequence:
         """The items of all sequences."""
         skip = int(self.head is not None)
         good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] >= skip)
-        _expect(tree, nodes, good, "a tuple with a head" if skip else "a tuple")
+        _expect(nodes, good, "a tuple with a head" if skip else "a tuple")
         head = None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], limits)
-        return _take_items(self.item, tree, nodes, skip, limits)._replace(head=head)
+        return replace(_take_items(self.item, tree, nodes, skip, limits), head=head)
 
     def emitter(self, writer: Writer, columns: Rows) -> Emit:
         """Writes head and items."""
@@ -366,20 +371,24 @@ class IntList:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Rows:
         """The integers of all lists."""
-        _expect(tree, nodes, tree.kinds(nodes) == Kind.REDUCE, "build_intlist([...])")
+        _expect(nodes, tree.kinds(nodes) == Kind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
         for node in np.unique(callee).tolist():
             if tree.kind(node) != Kind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[tree.first[nodes] + 1]
-        _expect(tree, nodes, (tree.kinds(arguments) == Kind.TUPLE) & (tree.count[arguments] == 1), "one list")
+        _expect(nodes, (tree.kinds(arguments) == Kind.TUPLE) & (tree.count[arguments] == 1), "one list")
         lists = tree.children[tree.first[arguments]]
-        _expect(tree, lists, tree.kinds(lists) == Kind.LIST, "a list")
+        _expect(lists, tree.kinds(lists) == Kind.LIST, "a list")
         return _take_items(Int(), tree, lists, 0, limits)
 
     def emitter(self, writer: Writer, columns: Rows) -> Emit:
         """Writes the list with its builder."""
-        emit_item, out, first = Int().emitter(writer, columns.items), writer.out.append, columns.first.tolist()
+        emit_item, out, first = (
+            Int().emitter(writer, columns.items),
+            writer.out.append,
+            columns.first.tolist(),
+        )
 
         def emit(index: int) -> None:
             writer.name(*INTLIST)
@@ -438,7 +447,11 @@ class Shared:
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
         """Writes the value, or the memo read of it."""
-        emit_item, out, index = self.item.emitter(writer, columns.items), writer.out.append, columns.index.tolist()
+        emit_item, out, index = (
+            self.item.emitter(writer, columns.items),
+            writer.out.append,
+            columns.index.tolist(),
+        )
         written: dict[int, bytes] = {}
 
         def emit(i: int) -> None:

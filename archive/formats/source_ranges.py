@@ -9,10 +9,11 @@ is the last one whose offset is not behind it. Offsets increase. Four layouts ar
 - *inline rows*, 1.9 to 1.11, and later with the string table switched off: ``((offset, range, tag), ...)``
 - *string table*, 1.12 on: ``("FORMAT_WITH_STRING_TABLE", (str, ...), ((offset, range, tag), ...))``
 
-A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, and with a string
-table ``([piece, ...], filename, starting line)``, where pieces and filename are indices into the table,
-whose first string is "": PyTorch writes index 0 for "no filename", and reads it back as "". The null source is ``("", "", 0)``, or ``([], 0, 0)``; a source that is merely empty
-``("", None, 0)``, or ``([0], 0, 0)``.
+A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, and with a
+string table ``([piece, ...], filename, starting line)``, where pieces and filename are indices into the
+table, whose first string is "": PyTorch writes index 0 for "no filename", and reads it back as "". The null
+source is ``("", "", 0)``, or ``([], 0, 0)``; a source that is merely empty ``("", None, 0)``, or
+``([0], 0, 0)``.
 
 A record without rows looks alike in all layouts but the last.
 
@@ -116,7 +117,7 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any) -> RangeTabl
         rows, table_first, table = columns, np.zeros(len(pickles) + 1, np.int64), np.zeros(0, np.int64)
     fields = rows.items
     span = fields["range"]
-    index, sources = span["source"]
+    index, sources = span["source"].index, span["source"].items
     if layout is Layout.STRING_TABLE:
         source_table = _pieced(tree, names, rows, table_first, table)
     else:
@@ -143,7 +144,8 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any) -> RangeTabl
 
 def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, table: Ints) -> SourceTable:  # noqa: ANN401
     """Sources whose texts are pieces of their record's string table."""
-    index, sources = rows.items["range"]["source"]
+    shared = rows.items["range"]["source"]
+    index, sources = shared.index, shared.items
     record = np.zeros(len(sources["starting_line"]), np.int64)
     record[index] = np.repeat(np.arange(len(names)), np.diff(rows.first))
     low, size = table_first[record], np.diff(table_first)[record]
@@ -155,7 +157,11 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     ):
         wrong = np.flatnonzero((values < 0) | (values >= sizes))
         if len(wrong):
-            source = int(wrong[0]) if what == "filename" else int(np.repeat(np.arange(len(size)), counts)[wrong[0]])
+            source = (
+                int(wrong[0])
+                if what == "filename"
+                else int(np.repeat(np.arange(len(size)), counts)[wrong[0]])
+            )
             row = int(np.flatnonzero(index == source)[0])
             raise ArchiveError(
                 record=names[int(record[source])],
@@ -200,7 +206,10 @@ def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
         SourceTable(
             tree.strings,
             np.concatenate([[0]] + [s.first[1:] + e for s, e in zip(sources, piece_ends, strict=False)]),
-            *(np.concatenate([getattr(s, field) for s in sources]) for field in ("piece", "filename", "line", "is_null")),
+            *(
+                np.concatenate([getattr(s, field) for s in sources])
+                for field in ("piece", "filename", "line", "is_null")
+            ),
         ),
         firsts("table_first"),
         column("table"),
@@ -208,43 +217,54 @@ def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
 
 
 def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = None) -> bytes:
-    """One record of a table as PyTorch writes it, in its own layout.
+    """One record of a table as PyTorch writes it.
 
     Args:
         table: the rows.
         record: number of the record.
-        layout: the layout the record has; a table keeps what only that one says.
+        layout: by default the record's own; another one must need no more than the columns hold.
     """
     layout = layout or table.layouts[record]
     rows = table.rows(record)
     part = slice(rows.start, rows.stop)
-    first = np.array([0, len(rows)])
-    sources = table.sources
-    fields: dict[str, Any] = {
-        "offset": table.offset[part],
-        "range": {"start": table.start[part], "end": table.end[part]},
-        "tag": table.tag[part],
-    }
     index = table.source[part]
-    low, high = (int(index.min()), int(index.max()) + 1) if len(index) else (0, 0)
-    own = slice(low, high)
-    if layout is not Layout.STRING_TABLE:
-        one = sources.first[own]
-        values = {"text": sources.piece[one], "filename": sources.filename[own], "starting_line": sources.line[own]}
-        fields["range"]["source"] = Indexed(index - low, values)
-        return build(LAYOUTS[layout], Rows(first, fields), 0, Writer(sources.strings))
-    begin, end = int(table.table_first[record]), int(table.table_first[record + 1])
-    strings = table.table[begin:end]
-    place = np.zeros(int(strings.max()) + 1 if len(strings) else 0, np.int64)
-    place[strings[::-1]] = np.arange(len(strings))[::-1]
-    bounds = sources.first[low : high + 1]
-    pieces = place[sources.piece[int(bounds[0]) : int(bounds[-1])]]
-    filename = sources.filename[own]
-    values = {
-        "text": Rows(bounds - bounds[0], pieces),
-        "filename": place[filename],
+    own = slice(int(index.min()), int(index.max()) + 1) if len(index) else slice(0, 0)
+    pieced = layout is Layout.STRING_TABLE
+    sources = _pieced_columns(table, record, own) if pieced else _inline_columns(table.sources, own)
+    span = {
+        "source": Indexed(index - own.start, sources),
+        "start": table.start[part],
+        "end": table.end[part],
+    }
+    fields = {"offset": table.offset[part], "range": span, "tag": table.tag[part]}
+    columns: Any = Rows(np.array([0, len(rows)]), fields)
+    if pieced:
+        strings = _own_table(table, record)
+        columns = {"marker": None, "table": Rows(np.array([0, len(strings)]), strings), "rows": columns}
+    return build(LAYOUTS[layout], columns, 0, Writer(table.sources.strings))
+
+
+def _own_table(table: RangeTable, record: int) -> Ints:
+    return table.table[int(table.table_first[record]) : int(table.table_first[record + 1])]
+
+
+def _inline_columns(sources: SourceTable, own: slice) -> dict[str, Any]:
+    return {
+        "text": sources.piece[sources.first[own]],
+        "filename": sources.filename[own],
         "starting_line": sources.line[own],
     }
-    fields["range"]["source"] = Indexed(index - low, values)
-    columns = {"marker": None, "table": Rows(np.array([0, len(strings)]), strings), "rows": Rows(first, fields)}
-    return build(LAYOUTS[layout], columns, 0, Writer(sources.strings))
+
+
+def _pieced_columns(table: RangeTable, record: int, own: slice) -> dict[str, Any]:
+    """Sources as indices into their record's string table."""
+    sources, strings = table.sources, _own_table(table, record)
+    place = np.zeros(int(strings.max(initial=-1)) + 1, np.int64)
+    place[strings[::-1]] = np.arange(len(strings))[::-1]
+    bounds = sources.first[own.start : own.stop + 1]
+    pieces = place[sources.piece[int(bounds[0]) : int(bounds[-1])]]
+    return {
+        "text": Rows(bounds - bounds[0], pieces),
+        "filename": place[sources.filename[own]],
+        "starting_line": sources.line[own],
+    }

@@ -62,7 +62,7 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
     return done[root]
 
 
-def _value(tree: Tree, node: int, parts: list[object]) -> object:
+def _value(tree: Tree, node: int, parts: list[object]) -> object:  # noqa: PLR0911 (one a kind)
     kind = tree.kind(node)
     tokens = tree.tokens
     if kind == Kind.INT:
@@ -142,5 +142,3 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...]) -> TensorInfo:
         strides,  # type: ignore[arg-type]
         requires_grad,
     )
-
-

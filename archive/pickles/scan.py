@@ -29,6 +29,7 @@ LANE = 256
 WINDOW = 1 << 22
 JOINED = 1 << 16
 MAX_NAME = 4096
+PROTOCOL = 2
 PROTO, STOP, GLOBAL = CODE["PROTO"], CODE["STOP"], CODE["GLOBAL"]
 TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
 KNOWN = np.isin(np.arange(256), list(BY_CODE))
@@ -134,8 +135,8 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
     if not np.array_equal(protocols, found.first[:-1]):
         stray = np.setxor1d(protocols, found.first[:-1])
         raise found.fault(int(stray[0]), "a pickle starts with PROTO and has no other")
-    if np.any(found.arg[protocols] != 2):  # noqa: PLR2004 (the protocol)
-        wrong = int(protocols[found.arg[protocols] != 2][0])
+    if np.any(found.arg[protocols] != PROTOCOL):
+        wrong = int(protocols[found.arg[protocols] != PROTOCOL][0])
         raise found.fault(wrong, f"expected pickle protocol 2, found {found.arg[wrong]}")
     return found
 
@@ -213,7 +214,7 @@ class _Walk:
 
     def _run_lanes(self) -> np.ndarray:
         """Follow every lane to its end or to where it can't go on; returns where each one left."""
-        left = self.start.copy()
+        left: np.ndarray = self.start.copy()
         active = np.arange(len(left))
         at, end = self.start, self.end
         last = len(self.data) - 1
@@ -261,7 +262,7 @@ class _Walk:
     ) -> None:
         low, view = self.low, self.view
         begin, end = int(self.entries[record]), int(self.entries[record + 1])
-        seen = memoryview(self.visited.view(np.uint8))
+        seen = self.visited.view(np.uint8).data
         lane = lanes[0]
         while True:
             lane = int(breaks[np.searchsorted(breaks, lane)])
@@ -338,7 +339,7 @@ def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 def _little(data: np.ndarray, at: np.ndarray, size: int) -> np.ndarray:
     at = np.minimum(at, len(data) - size)  # an instruction cut off by the end is refused later
-    value = data[at].astype(np.int64)
+    value: np.ndarray = data[at].astype(np.int64)
     for byte in range(1, size):
         value |= data[at + byte].astype(np.int64) << (8 * byte)
     return value

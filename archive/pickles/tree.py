@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.errors import ArchiveError
 from archive.pickles.ops import CODE, KIND, PUTS, SAME, TAKES, Kind, Takes
 from archive.pickles.scan import Pickle, Tokens, scan
 from archive.strings import StringTable
@@ -64,7 +63,8 @@ class Tree:
 
     def kinds(self, nodes: np.ndarray) -> np.ndarray:
         """What each of some nodes is (as numbers of ``Kind``)."""
-        return KIND[self.tokens.op[nodes]]
+        kinds: np.ndarray = KIND[self.tokens.op[nodes]]
+        return kinds
 
     def items(self, node: int) -> list[int]:
         """The children of a node."""
@@ -212,52 +212,42 @@ class _Contraction:
         marks: list[int] = []
         out: list[tuple[int, int, list[int]]] = []
         finished: list[int] = []
+        takes_of, stands_for = TAKES.tolist(), self.stands_for
         ops = self.tokens.op[self.item].tolist()
-        takes_of, same_of, stands_for = TAKES.tolist(), SAME.tolist(), self.stands_for
-        bottom = 0
-        items = zip(self.item.tolist(), ops, self.pending.tolist(), strict=True)
-        for node, op, pending in items:
+        for node, op, pending in zip(self.item.tolist(), ops, self.pending.tolist(), strict=True):
             if not pending:
                 stack.append(int(stands_for[node]))
-                continue
-            takes = takes_of[op]
-            if takes == 0:
-                if op == MARK:
-                    marks.append(len(stack))
-                    bottom = len(stack)
-                continue
-            if op == STOP:
+            elif op == MARK:
+                marks.append(len(stack))
+            elif op == STOP:
                 if len(stack) != 1 or marks:
                     raise self.tokens.fault(node, f"{len(stack)} values and {len(marks)} open MARKs at STOP")
                 finished.append(stack.pop())
-                continue
-            if takes < 0:
-                if not marks:
-                    raise self.tokens.fault(node, "no MARK for this opcode")
-                floor = marks.pop()
-                bottom = marks[-1] if marks else 0
-            else:
-                floor = len(stack) - takes
-            if floor - (takes == Takes.TARGET_TO_MARK) < bottom:
-                raise self.tokens.fault(node, "too few values on the stack for this opcode")
-            children = stack[floor:]
-            del stack[floor:]
-            if same_of[op]:
-                owner = stack.pop() if takes < 0 else children.pop(0)
-            else:
-                owner = node
-            out.append((owner, node, children))
-            stack.append(owner)
+            elif takes_of[op]:
+                children = self._pop(stack, marks, node, takes_of[op])
+                owner = (stack.pop() if takes_of[op] < 0 else children.pop(0)) if SAME[op] else node
+                out.append((owner, node, children))
+                stack.append(owner)
         self.item = np.array(finished, np.int64)
         self.owner.append(np.array([o for o, _, _ in out], np.int64))
         self.maker.append(np.array([t for _, t, _ in out], np.int64))
         self.size.append(np.array([len(c) for _, _, c in out], np.int64))
         self.child.append(np.array([c for _, _, children in out for c in children], np.int64))
 
+    def _pop(self, stack: list[int], marks: list[int], node: int, takes: int) -> list[int]:
+        """What an opcode takes off the stack; of the container below a MARK only that it is there."""
+        if takes < 0 and not marks:
+            raise self.tokens.fault(node, "no MARK for this opcode")
+        floor = marks.pop() if takes < 0 else len(stack) - takes
+        bottom = marks[-1] if marks else 0
+        if floor - (takes == Takes.TARGET_TO_MARK) < bottom:
+            raise self.tokens.fault(node, "too few values on the stack for this opcode")
+        children = stack[floor:]
+        del stack[floor:]
+        return children
 
-def _finish(
-    tokens: Tokens, stands_for: np.ndarray, build: _Contraction, borrowed: Sequence[bool]
-) -> Tree:
+
+def _finish(tokens: Tokens, stands_for: np.ndarray, build: _Contraction, borrowed: Sequence[bool]) -> Tree:
     owner, maker, size = (np.concatenate(part) for part in (build.owner, build.maker, build.size))
     child = np.concatenate(build.child)
     start = np.cumsum(size) - size
@@ -284,9 +274,7 @@ def _finish(
         tokens.at[text] - tokens.base[buffer] + skip,
         tokens.arg[text],
     )
-    return Tree(
-        tokens, build.item, stands_for, first, count, child, states, strings, np.cumsum(is_text) - 1
-    )
+    return Tree(tokens, build.item, stands_for, first, count, child, states, strings, np.cumsum(is_text) - 1)
 
 
 def _check_targets(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
@@ -316,8 +304,3 @@ def _merge(
     count[holders] = total
     first[holders] = len(child) + np.cumsum(total) - total
     return np.concatenate((child, moved))
-
-
-def faulty(tree: Tree, node: int, problem: str) -> ArchiveError:
-    """An error at a node."""
-    return tree.tokens.fault(node, problem)

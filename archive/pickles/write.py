@@ -3,10 +3,10 @@
 Its rules (found by re-encoding what PyTorch 1.3 to 2.13 wrote):
 
 - ``PROTO 2`` first, ``STOP`` last.
-- Integers: 0–255 BININT1, to 65535 BININT2, int32 BININT, else LONG1 with 8 bytes.
+- Integers: 0 to 255 BININT1, to 65535 BININT2, int32 BININT, else LONG1 with 8 bytes.
 - Texts: BINUNICODE and a memo entry, memoised by value; globals likewise, by name. Later: a memo read.
 - Memo indices count up from 0; above 255 LONG_BINPUT and LONG_BINGET.
-- Tuples: EMPTY_TUPLE; 1 to 3 items without MARK, closed by TUPLE1–3; more: MARK … TUPLE.
+- Tuples: EMPTY_TUPLE; 1 to 3 items without MARK, closed by TUPLE1 to 3; more: MARK … TUPLE.
 - Which containers get a memo entry is a matter of the format: see ``formats.schema``.
 """
 
@@ -32,14 +32,15 @@ _BININT1, _BININT2, _BININT, _LONG1 = (_code(n) for n in ("BININT1", "BININT2", 
 _BINUNICODE, _GLOBAL = _code("BINUNICODE"), _code("GLOBAL")
 _BINPUT, _LONG_BINPUT = _code("BINPUT"), _code("LONG_BINPUT")
 _BINGET, _LONG_BINGET = _code("BINGET"), _code("LONG_BINGET")
-SMALL = [_BININT1 + bytes([value]) for value in range(256)]
+BYTE = 256
+SMALL = [_BININT1 + bytes([value]) for value in range(BYTE)]
 
 
 def integer(value: int) -> bytes:
     """An integer of 64 bits."""
-    if 0 <= value <= 0xFF:
+    if 0 <= value < len(SMALL):
         return SMALL[value]
-    if 0 <= value <= 0xFFFF:
+    if 0 <= value < 1 << 16:
         return _BININT2 + value.to_bytes(2, "little")
     if -(1 << 31) <= value < 1 << 31:
         return _BININT + value.to_bytes(4, "little", signed=True)
@@ -48,7 +49,9 @@ def integer(value: int) -> bytes:
 
 def memo_read(index: int) -> bytes:
     """A read of a memo entry."""
-    return _BINGET + bytes([index]) if index < 256 else _LONG_BINGET + index.to_bytes(4, "little")  # noqa: PLR2004
+    if index < BYTE:
+        return _BINGET + bytes([index])
+    return _LONG_BINGET + index.to_bytes(4, "little")
 
 
 class Writer:
@@ -68,7 +71,7 @@ class Writer:
         index = self.entries
         self.entries += 1
         self.out.append(
-            _BINPUT + bytes([index]) if index < 256 else _LONG_BINPUT + index.to_bytes(4, "little")  # noqa: PLR2004
+            _BINPUT + bytes([index]) if index < BYTE else _LONG_BINPUT + index.to_bytes(4, "little")
         )
         return memo_read(index)
 

@@ -1,0 +1,69 @@
+# Works with make and Python 3.11 or newer alone; everything else is installed into .venv and .venv-core.
+#
+#   make demo     a failing handle and a field log become model source (core only, without PyTorch)
+#   make test     every check: lint, format, types, layers, tests
+#   make bench    the numbers behind the claims
+#   make fmt      format, and repair what can be repaired
+#   make clean    remove everything that make made
+#
+# Another interpreter: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench fmt clean python
+.DELETE_ON_ERROR:
+
+# The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
+install = PIP_CONSTRAINT=constraints.txt $(1)/bin/python -m pip install -qq --disable-pip-version-check \
+	--no-input -c constraints.txt
+core_sources := $(shell find archive -name "*.py" 2>/dev/null) LICENSE
+
+# Print a command, then run it with the core environment first on the PATH.
+show = @printf "\n\$$ %s\n" "$(1)"; PATH="$(CURDIR)/.venv-core/bin:$$PATH" $(1)
+
+help:
+	@sed -n "s/^#   //p" Makefile
+
+python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	    echo "make: no $(PYTHON) here; name a Python 3.11 or newer: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11))" || { \
+	    echo "make: $(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -n 1), needed is 3.11 or newer: make PYTHON=python3.12" >&2; exit 1; }
+
+.venv-core/.ready: pyproject.toml constraints.txt $(core_sources) | python
+	@echo "installing debug-archive (without PyTorch) into .venv-core …"
+	@"$(PYTHON)" -m venv .venv-core
+	@$(call install,.venv-core) .
+	@touch $@
+
+.venv/.ready: pyproject.toml constraints.txt | python
+	@echo "installing debug-archive, PyTorch and the development tools into .venv …"
+	@"$(PYTHON)" -m venv .venv
+	@$(call install,.venv) -e ".[dev,torch]"
+	@touch $@
+
+demo: .venv-core/.ready
+	$(call show,debug-archive inspect fixtures/oracles/plain_stack.ptl)
+	$(call show,debug-archive symbolicate fixtures/oracles/plain_stack.ptl 1445)
+	$(call show,cat fixtures/oracles/plain_unicode.stripped.txt)
+	$(call show,debug-archive symbolicate fixtures/oracles/plain_unicode.ptl < fixtures/oracles/plain_unicode.stripped.txt)
+
+test: .venv/.ready
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --check --quiet
+	@.venv/bin/mypy
+	@PYTHONPATH=. .venv/bin/lint-imports
+	@.venv/bin/python -m pytest -q -n $(WORKERS)
+
+bench: .venv/.ready
+	@.venv/bin/python tools/bench.py
+
+fmt: .venv/.ready
+	@.venv/bin/ruff check --fix-only --quiet
+	@.venv/bin/ruff format
+
+clean:
+	rm -rf .venv .venv-core build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find archive tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

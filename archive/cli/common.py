@@ -1,0 +1,29 @@
+"""What several commands share."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.console import Console
+
+FINDINGS = 1
+WIDE = 400
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+file_argument = click.argument("file", type=click.Path(dir_okay=False))
+
+
+def console() -> Console:
+    """Standard output; wide enough for whole records where it isn't a terminal."""
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+
+
+def write(data: bytes) -> None:
+    """Bytes to standard output, as they are."""
+    sys.stdout.buffer.write(data)
+
+
+def note(message: str) -> None:
+    """A line for the person at the terminal, on standard error."""
+    click.echo(f"debug-archive: {message}", err=True)

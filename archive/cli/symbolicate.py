@@ -1,0 +1,131 @@
+"""``debug-archive symbolicate``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+import archive
+from archive.cli import common
+from archive.formats import callstack_map, methods
+from archive.report.as_json import as_json as to_json
+from archive.report.as_json import symbolication_facts
+from archive.report.as_text import runs
+from archive.symbolicate import Frame, Style
+
+if TYPE_CHECKING:
+    from archive import Archive, Symbolication
+
+PIECE = 1 << 16
+CHAIN = re.compile(r"\d+(,\d+)*")
+
+
+def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[list[int]]:
+    for value in values:
+        if not CHAIN.fullmatch(value):
+            raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {value!r}")
+    return [[int(number) for number in value.split(",")] for value in values]
+
+
+def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
+    places = []
+    for value in values:
+        record, _colon, position = value.rpartition(":")
+        if not record or not position.isdecimal():
+            raise click.BadParameter(f"expected RECORD:BYTE like code/__torch__.py:301; found {value!r}")
+        places.append((record, int(position)))
+    return places
+
+
+@click.command("symbolicate")
+@common.file_argument
+@click.argument("handles", nargs=-1, metavar="[HANDLE]...", callback=_chains)
+@click.option(
+    "--at",
+    "places",
+    multiple=True,
+    metavar="RECORD:BYTE",
+    callback=_places,
+    help="Original source of a byte position in a generated code record.",
+)
+@click.option(
+    "--style",
+    type=click.Choice([style.value for style in Style]),
+    default=Style.CURRENT.value,
+    show_default=True,
+    help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
+)
+@common.as_json
+def command(
+    file: str, handles: list[list[int]], places: list[tuple[str, int]], style: str, *, as_json: bool
+) -> None:
+    r"""Print the model source behind debug handles of FILE, as PyTorch would.
+
+    A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
+    Without handles, a log is read from standard input and written with every failure explained.
+
+    \b
+    Examples:
+      debug-archive symbolicate model.ptl 42
+      debug-archive symbolicate model.ptl 1,26
+      debug-archive symbolicate model.ptl < report.log > explained.log
+      debug-archive symbolicate model.pt --at code/__torch__.py:301
+    """
+    if not handles and not places and sys.stdin.isatty():
+        raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
+    with archive.open(file) as opened:
+        if not handles and not places:
+            sys.exit(_explain(opened, Style(style), as_json=as_json))
+        found = [opened.symbolicate(chain, Style(style)) for chain in handles]
+        frames = [(place, opened.locate(*place)) for place in places]
+        if as_json:
+            facts = [symbolication_facts(one) for one in found]
+            spots = [
+                {"record": record, "byte": byte, "text": None if span is None else bytes(Frame(b"", span))}
+                for (record, byte), span in frames
+            ]
+            common.write(to_json({"symbolications": facts, "positions": spots}).encode() + b"\n")
+        else:
+            titled = len(found) + len(frames) > 1
+            for one in found:
+                title = b"debug handle %b:\n" % ",".join(map(str, one.handles)).encode()
+                common.write((title if titled else b"") + bytes(one) + b"\n" * (titled or bool(one.missing)))
+            for (record, byte), span in frames:
+                title = f"{record}:{byte}:\n".encode() if titled else b""
+                common.write(title + (b"" if span is None else bytes(Frame(b"", span))) + b"\n" * titled)
+        missing = [one for one in found if one.missing]
+        if missing:
+            common.note(_why_unknown(opened, missing))
+        lost = [place for place, span in frames if span is None or span.source.is_null]
+        for record, byte in lost:
+            common.note(f"no source is recorded for {record}, byte {byte}")
+        sys.exit(common.FINDINGS if missing or lost else 0)
+
+
+def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
+    numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
+    if opened.handles:
+        return f"{opened.file} has no debug handle {numbers}; it has {runs(list(opened.handles))}"
+    if methods.PATHS in opened.records:
+        return f"{opened.file} is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
+    return (
+        f"{opened.file} has no {callstack_map.NAME}: it was saved without debug info "
+        "(_save_for_lite_interpreter(..., _save_mobile_debug_info=True) writes it)"
+    )
+
+
+def _explain(opened: Archive, style: Style, *, as_json: bool) -> int:
+    from archive.logs import Explainer  # noqa: PLC0415 (not needed for handles)
+
+    if as_json:
+        raise click.UsageError("--json is for handles and positions; a log stays a log")
+    explainer = Explainer(opened, style=style)
+    for piece in explainer.explain(sys.stdin.buffer):
+        common.write(piece)
+    sys.stdout.flush()
+    for line in explainer.notes:
+        common.note(line)
+    return common.FINDINGS if explainer.unknown else 0

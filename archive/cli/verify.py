@@ -1,0 +1,46 @@
+"""``debug-archive verify``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from archive.cli import common
+from archive.report.as_json import as_json as to_json
+from archive.report.as_json import printable
+from archive.verify import Severity, verify
+
+
+@click.command("verify")
+@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@click.option("-q", "--quiet", is_flag=True, help="Only errors, no warnings and notes.")
+@common.as_json
+def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
+    r"""Check FILES: structure, checksums, and that all debug records agree with each other.
+
+    All problems of a file are listed, each with its place. Exit status 1 if there is an error.
+
+    \b
+    Examples:
+      debug-archive verify model.ptl
+      debug-archive verify --quiet models/*.pt
+    """
+    results = {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("verifying", total=len(files), visible=len(files) > 1)
+        for file in files:
+            findings = verify(file)
+            results[file] = [one for one in findings if not quiet or one.severity is Severity.ERROR]
+            progress.advance(task)
+    if as_json:
+        common.write(to_json(results).encode() + b"\n")
+    for file, findings in results.items() if not as_json else ():
+        for one in findings:
+            common.write(printable(f"{file}: {one.severity}: {one}\n").encode())
+        if not findings:
+            common.write(printable(f"{file}: well\n").encode())
+    errors = any(one.severity is Severity.ERROR for found in results.values() for one in found)
+    sys.exit(common.FINDINGS if errors else 0)

@@ -1,0 +1,282 @@
+"""A PyTorch archive as named records: views into the file, checked once, rebuilt to the byte.
+
+A stored record's bytes are a slice of the mapped file. A deflated one is inflated on first use, in pieces
+and never beyond the size it declares, and kept. The layout of the zip is told in
+:mod:`archive.zipfmt.headers`.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import stat
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
+
+from archive.errors import ArchiveError, LimitError
+from archive.limits import DEFAULT_LIMITS, Limits
+from archive.zipfmt.directory import Entry, read_directory
+from archive.zipfmt.inflate import inflate
+from archive.zipfmt.names import printable
+from archive.zipfmt.writer import Member, new_member, write_archive
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from _typeshed import ReadableBuffer
+
+    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO
+
+__all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
+
+_RATIO_FROM = 1 << 20
+
+
+@dataclass(slots=True)
+class _File:
+    """What a container shares with its records, so that they need not know one another."""
+
+    data: memoryview
+    name: str
+    limits: Limits
+    inflated: int = 0
+
+
+class Record:
+    """One record of an archive. Its container makes it.
+
+    Attributes:
+        entry: where it lies in the file, in bytes.
+    """
+
+    __slots__ = ("_file", "_view", "entry")
+
+    def __init__(self, file: _File, entry: Entry) -> None:
+        self.entry = entry
+        self._file = file
+        self._view: memoryview | None = None
+
+    def __repr__(self) -> str:
+        return f"<Record {self.name!r}, {self.size} bytes, {self.compression}>"
+
+    @property
+    def name(self) -> str:
+        """Its name inside of the root folder."""
+        return self.entry.name
+
+    @property
+    def size(self) -> int:
+        """Inflated size in bytes."""
+        return self.entry.size
+
+    @property
+    def stored_size(self) -> int:
+        """Size in the archive in bytes."""
+        return self.entry.stored_size
+
+    @property
+    def compression(self) -> Literal["stored", "deflated"]:
+        """How it is kept in the archive."""
+        return "deflated" if self.entry.deflated else "stored"
+
+    @property
+    def crc32(self) -> int:
+        """Of the inflated bytes; 0 also means that PyTorch was told not to compute it."""
+        return self.entry.crc32
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether :meth:`view` is part of the file rather than an inflated copy."""
+        return not self.entry.deflated
+
+    def raw(self) -> memoryview:
+        """The stored bytes, unchecked: a deflate stream if the record is deflated."""
+        return self._file.data[self.entry.data : self.entry.data + self.entry.stored_size]
+
+    def view(self) -> memoryview:
+        """The record's bytes, read only. Inflated and checked on the first call, kept from then on.
+
+        Raises:
+            ArchiveError: they do not inflate to what the archive declares.
+            LimitError: they would inflate to more than the limits allow.
+        """
+        if self._view is None:
+            try:
+                self._view = self._checked()
+            except ArchiveError as problem:
+                where = f"byte {self.entry.data}"
+                problem.within(file=self._file.name, record=printable(self.name), place=where)
+                raise
+        return self._view
+
+    def _checked(self) -> memoryview:
+        view = self._inflated() if self.entry.deflated else self.raw()
+        found = zlib.crc32(view)
+        if self.crc32 not in (found, 0):
+            raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{found:#010x}")
+        return view
+
+    def _inflated(self) -> memoryview:
+        _check_limits(self.entry, self._file)
+        data = inflate(self.raw(), self.size)
+        self._file.inflated += self.size
+        return memoryview(data).toreadonly()
+
+    def _forget(self) -> None:
+        self._view = None
+
+
+def _check_limits(entry: Entry, file: _File) -> None:
+    """Refuse what inflating would cost too much, before it costs anything."""
+    limits, ratio = file.limits, entry.size // max(entry.stored_size, 1)
+    for resource, limit, actual in (
+        ("record_bytes", limits.record_bytes, entry.size),
+        ("inflated_bytes", limits.inflated_bytes, file.inflated + entry.size),
+        ("inflation", limits.inflation, ratio if entry.size > _RATIO_FROM else 0),
+    ):
+        if actual > limit:
+            raise LimitError(resource, limit, actual)
+
+
+class Container:
+    """The records of an archive, by name, in the order of the archive's directory.
+
+    Made by :meth:`open`. Use it in a ``with`` statement or call :meth:`close`. Views that are still in
+    use then stay valid and keep the file mapped; a mapped file must not be truncated meanwhile.
+
+    Attributes:
+        file: name of the file, for messages.
+        root: name of the folder that all records are in.
+        records: by their names inside of it.
+    """
+
+    __slots__ = ("_file", "_map", "file", "records", "root")
+
+    def __init__(self, data: memoryview, mapped: mmap.mmap | None, limits: Limits, name: str) -> None:
+        self.file = name
+        self._file = _File(data, name, limits)
+        self._map = mapped
+        self.root, entries = read_directory(data, limits)
+        self.records = {entry.name: Record(self._file, entry) for entry in entries}
+
+    @classmethod
+    def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
+        """Read the directory of an archive, and none of its records.
+
+        Args:
+            source: a path, a bytes-like object, or a binary file, read as a whole from its beginning
+                where it can seek. Files on disk are mapped.
+            limits: what hostile input may cost.
+            name: of the file, for messages, if the source's own does not do.
+
+        Raises:
+            ArchiveError: the source is no archive, or one that contradicts itself.
+            OSError: it cannot be read.
+        """
+        label = printable(name or _label(source))
+        try:
+            data, mapped = _load(source)
+            try:
+                return cls(data, mapped, limits, label)
+            except ArchiveError:
+                data.release()
+                _unmap(mapped)
+                raise
+        except ArchiveError as problem:
+            problem.within(file=label)
+            raise
+
+    @property
+    def data(self) -> memoryview:
+        """The whole file, read only."""
+        return self._file.data[:]
+
+    def rebuild(self, out: BinaryIO) -> int:
+        """Write the archive anew, by PyTorch's own layout, and return its length in bytes.
+
+        Deflate streams are kept, records are neither inflated nor checked. Whatever PyTorch wrote comes
+        out the same to the byte.
+        """
+        return write_archive(out, self.root, map(member_from, self.records.values()))
+
+    def close(self) -> None:
+        """Let go of the file; views in use stay valid. Closing twice does nothing."""
+        for record in self.records.values():
+            record._forget()  # noqa: SLF001 - the records are part of the container
+        self._file.data.release()
+        _unmap(self._map)
+        self._map = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def member_from(record: Record) -> Member:
+    """The record as it stands, to be written again: its stored bytes, crc and sizes."""
+    entry = record.entry
+    return Member(
+        name=entry.name,
+        data=record.raw(),
+        size=entry.size,
+        crc32=entry.crc32,
+        deflated=entry.deflated,
+        modified=entry.modified,
+    )
+
+
+def _label(source: Source) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return os.fsdecode(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "archive in memory"
+
+
+def _load(source: Source) -> tuple[memoryview, mmap.mmap | None]:
+    """The bytes of a source, and the map that they lie in if there is one."""
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not path.is_file() and path.exists():
+            raise ArchiveError(expected="a file", found=stat.filemode(path.stat().st_mode))
+        with path.open("rb") as opened:
+            return _map(opened)
+    try:
+        return _bytes(memoryview(cast("ReadableBuffer", source))), None
+    except TypeError:  # no buffer, so a file
+        file = cast("BinaryIO", source)
+    if isinstance(getattr(file, "raw", file), io.FileIO):  # not GzipFile, whose fileno() is the wrong file
+        return _map(file)
+    if file.seekable():
+        file.seek(0)
+    return _bytes(memoryview(file.read())), None
+
+
+def _map(file: BinaryIO) -> tuple[memoryview, mmap.mmap | None]:
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        return _bytes(memoryview(file.read())), None
+    file.flush()
+    if not status.st_size:
+        return memoryview(b""), None
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return memoryview(mapped), mapped
+
+
+def _bytes(view: memoryview) -> memoryview:
+    """The same memory as bytes, read only."""
+    return view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
+
+
+def _unmap(mapped: mmap.mmap | None) -> None:
+    if mapped is not None:
+        with suppress(BufferError):  # views are in use: the last of them will unmap it
+            mapped.close()

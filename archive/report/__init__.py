@@ -1,0 +1,1 @@
+"""Facts to text and JSON. Computes nothing, prints nothing."""

@@ -1,0 +1,63 @@
+"""Facts as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from archive.strings import StringView, Text, decoded
+
+if TYPE_CHECKING:
+    from archive.symbolicate import Frame, Symbolication
+
+
+def as_json(value: object) -> str:
+    """Facts (dataclasses, mappings, sequences) as indented JSON; texts that are not UTF-8 escaped."""
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False)
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a type)
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {printable(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return decoded(value)
+    if isinstance(value, str | StringView | Text):
+        return printable(str(value))
+    return value
+
+
+def printable(text: str) -> str:
+    """A name with bytes that are no UTF-8 (kept as surrogates) escaped."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
+    """A symbolication for :func:`as_json`."""
+    return {
+        "handles": symbolication.handles,
+        "found": not symbolication.missing,
+        "module_hierarchy": symbolication.module_hierarchy,
+        "ops": [None if entry.op is None else str(entry.op) for entry in symbolication.entries],
+        "frames": [_frame(frame) for frame in symbolication.frames],
+        "text": str(symbolication),
+    }
+
+
+def _frame(frame: Frame) -> dict[str, object]:
+    span = frame.range
+    if span is None or span.source.is_null:
+        return {"function": frame.function, "file": None, "line": None, "source": None}
+    return {
+        "function": frame.function,
+        "file": None if span.source.filename is None else str(span.source.filename),
+        "line": span.line,
+        "source": span.text,
+    }

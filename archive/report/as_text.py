@@ -1,0 +1,71 @@
+"""Facts as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from archive.report.as_json import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.inspection import Inspection
+
+SHOWN_RUNS = 8
+
+
+def inspection_text(facts: Inspection) -> Group:
+    """An inspection: a line about the archive, its records, and its handles."""
+    share = facts.debug_bytes / facts.size
+    debug = sum(record.kind.is_debug for record in facts.records.values())
+    head = [
+        f"{printable(facts.file)}: {facts.size:,} bytes, archive version {facts.version or 'not given'}",
+        f"root {printable(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
+        f"{len(facts.records):,} records; {debug:,} debug records take {facts.debug_bytes:,} bytes ({share:.0%})",
+        f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
+        "",
+    ]
+    tail = [""]
+    if facts.handles:
+        tail.append(f"debug handles: {runs(facts.handles)}")
+    tail += [f"method {name}: {count:,} handles" for name, count in facts.methods.items()]
+    tail += [
+        f"lowered {path or '(the top module)'}: backend {state.backend}, "
+        + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
+        for path, state in facts.lowered.items()
+    ]
+    return Group(*map(Text, head), _records(facts), *(Text(printable(line)) for line in tail))
+
+
+def _records(facts: Inspection) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("record", no_wrap=True)
+    table.add_column("bytes", justify="right")
+    table.add_column("stored", justify="right")
+    table.add_column("kind", no_wrap=True)
+    table.add_column("holds", no_wrap=True)
+    for name, record in facts.records.items():
+        kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
+        table.add_row(
+            Text(printable(name)), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds)
+        )
+    return table
+
+
+def runs(numbers: Sequence[int]) -> str:
+    """Numbers in order, neighbours as runs: ``0-4, 7``."""
+    ordered = sorted(set(numbers))
+    found: list[list[int]] = []
+    for number in ordered:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in found]
+    rest = len(words) - SHOWN_RUNS
+    return ", ".join(words[:SHOWN_RUNS]) + (f" [{rest} more runs]" if rest > 0 else "")

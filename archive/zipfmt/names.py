@@ -1,0 +1,47 @@
+"""The names of an archive's files: all inside of one root folder, none leading out of it.
+
+Bytes that are not UTF-8 survive as surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from archive.errors import ArchiveError, shown
+
+_ESCAPES = re.compile(
+    r"""
+    \0                                           # ends the name early wherever C reads it
+    | \A (?: [/\\] | [A-Za-z]:/ )                # absolute
+    | \A [^/]* / (?: [/\\] | [A-Za-z]: )         # absolute once the root folder is taken off
+    | (?: \A | [/\\] ) \.\. (?: [/\\] | \Z )     # up
+    """,
+    re.VERBOSE,
+)
+
+
+def decoded(name: bytes) -> str:
+    """A name as text."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def encoded(name: str) -> bytes:
+    """A name as it stands in the file."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def printable(name: str) -> str:
+    """A name for a message: escaped where it would harm a terminal."""
+    return name if name.isprintable() else shown(name)
+
+
+def inside(root: str, path: str) -> str:
+    """The name that a path has inside of the root folder.
+
+    Raises:
+        ArchiveError: the path is elsewhere, absolute, goes up, or holds a NUL.
+    """
+    if path.startswith(f"{root}/") and not _ESCAPES.search(path):
+        return path[len(root) + 1 :]
+    folder = f"the folder {shown(root)}" if root else "a root folder"
+    raise ArchiveError(expected=f"a name inside of {folder}", found=shown(path))

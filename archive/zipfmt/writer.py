@@ -1,0 +1,178 @@
+"""A zip written as PyTorch writes it, record after record, in one pass.
+
+The layout is told in :mod:`archive.zipfmt.headers`. Stored bytes are handed from the member to the file;
+only the central headers are kept until the end, some 100 bytes a record.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+from archive.errors import ArchiveError
+from archive.zipfmt.headers import (
+    CENTRAL,
+    DEFLATED,
+    END,
+    FLAG_DESCRIPTOR,
+    FLAG_UTF8,
+    LOCAL,
+    STORED,
+    U16_MAX,
+    U32_MAX,
+    ZIP64_END,
+    ZIP64_LOCATOR,
+    CentralHeader,
+    EndRecord,
+    LocalHeader,
+    Zip64End,
+    Zip64Locator,
+    descriptor,
+    padding_field,
+    zip64_field,
+)
+from archive.zipfmt.names import encoded, inside, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DEFLATED_ABOVE = 200
+_DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
+_DEFLATED_FOLDER = "code/"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A record to be written.
+
+    Attributes:
+        name: without the root folder.
+        data: the bytes to store: a raw deflate stream if ``deflated``.
+        size: inflated size in bytes.
+        crc32: of the inflated bytes.
+        deflated: whether ``data`` is a deflate stream.
+        modified: MS-DOS time and date; 0 in everything PyTorch wrote from 1.3 on.
+    """
+
+    name: str
+    data: memoryview
+    size: int
+    crc32: int
+    deflated: bool
+    modified: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.deflated and self.size != len(self.data):
+            raise ValueError(f"{self.name}: {len(self.data)} stored bytes cannot have size {self.size}")
+
+
+def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: bool | None = None) -> Member:
+    """A member from the bytes of a record.
+
+    Args:
+        name: without the root folder.
+        data: the record, borrowed unless deflated.
+        compress: whether to deflate it; as PyTorch would, if None: code, source ranges and call stacks
+            above 200 bytes are deflated, all else is stored.
+    """
+    view = memoryview(data).cast("B")
+    if compress is None:
+        compress = len(view) > _DEFLATED_ABOVE and deflated_by_pytorch(name)
+    stored = memoryview(zlib.compress(view, 9, -zlib.MAX_WBITS)) if compress else view
+    return Member(name, stored, len(view), zlib.crc32(view), deflated=compress)
+
+
+def deflated_by_pytorch(name: str) -> bool:
+    """Whether PyTorch deflates the record of this name, if it is above 200 bytes."""
+    return name.startswith(_DEFLATED_FOLDER) or name in _DEFLATED_NAMES
+
+
+def write_archive(out: BinaryIO, root: str, members: Iterable[Member]) -> int:
+    """Write an archive to a binary file, from its current position on, and return its length in bytes.
+
+    Members are asked for one at a time, and none is kept.
+
+    Raises:
+        ArchiveError: a name is given twice or leads out of the root folder.
+    """
+    writer = _Writer(out, root)
+    for member in members:
+        writer.add(member)
+    writer.finish()
+    return writer.position
+
+
+@dataclass(slots=True)
+class _Writer:
+    out: BinaryIO
+    root: str
+    position: int = 0
+    directory: list[bytes] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.position += len(data)
+        while len(data):  # an unbuffered file takes at most 2 GiB at once
+            data = memoryview(data)[self.out.write(data) :]
+
+    def add(self, member: Member) -> None:
+        path = self.path(member.name)
+        start = self.position
+        large, far = member.size >= U32_MAX, start >= U32_MAX
+        flags = FLAG_UTF8 | FLAG_DESCRIPTOR if member.size else FLAG_UTF8
+        needed, method = (20, DEFLATED) if member.deflated else (0, STORED)
+        where = (start,) if far else ()
+
+        zip64 = zip64_field(*((member.size, 0) if large else ()), *where)
+        padding = padding_field(start + LOCAL.size + len(path) + len(zip64))
+        extra_length = len(zip64) + len(padding)
+        local = LocalHeader(needed, flags, method, member.modified, 0, 0, 0, len(path), extra_length)
+        self.write(LOCAL.pack(local) + path + zip64 + padding)
+        self.write(member.data)
+        if member.size:
+            self.write(descriptor(member.crc32, len(member.data), member.size, wide=large or far))
+
+        zip64 = zip64_field(*((member.size, len(member.data)) if large else ()), *where)
+        central = CentralHeader(
+            made_by=0,
+            needed=needed,
+            flags=flags,
+            method=method,
+            modified=member.modified,
+            crc32=member.crc32,
+            stored_size=min(len(member.data), U32_MAX),
+            size=min(member.size, U32_MAX),
+            name_length=len(path),
+            extra_length=len(zip64),
+            comment_length=0,
+            disk=0,
+            internal=0,
+            external=0,
+            position=min(start, U32_MAX),
+        )
+        self.directory.append(CENTRAL.pack(central) + path + zip64)
+
+    def path(self, name: str) -> bytes:
+        """The encoded path of a new name."""
+        path = f"{self.root}/{name}"
+        inside(self.root, path)
+        data = encoded(path)
+        if name in self.names or len(data) > U16_MAX:
+            raise ArchiveError(
+                record=printable(name),
+                expected=f"a new name of up to {U16_MAX} bytes",
+                found=f"{len(data)} bytes",
+            )
+        self.names.add(name)
+        return data
+
+    def finish(self) -> None:
+        """Write the directory and the end records."""
+        count, position = len(self.directory), self.position
+        self.write(b"".join(self.directory))
+        size, end = self.position - position, self.position
+        wide = Zip64End(44, 798, 45, 0, 0, count, count, size, position)
+        entries = min(count, U16_MAX)
+        narrow = EndRecord(0, 0, entries, entries, min(size, U32_MAX), min(position, U32_MAX), 0)
+        self.write(ZIP64_END.pack(wide) + ZIP64_LOCATOR.pack(Zip64Locator(0, end, 1)) + END.pack(narrow))
