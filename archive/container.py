@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO
+    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
 
@@ -146,6 +146,11 @@ def _check_limits(entry: Entry, file: _File) -> None:
 class Container:
     """The records of an archive, by name, in the order of the archive's directory.
 
+    >>> with Container.open("fixtures/oracles/plain_stack.ptl") as container:
+    ...     order = container.records["byteorder"]
+    ...     print(container.root, order.borrowed, bytes(order.view()))
+    archive True b'little'
+
     Made by :meth:`open`. Use it in a ``with`` statement or call :meth:`close`. Views that are still in
     use then stay valid and keep the file mapped; a mapped file must not be truncated meanwhile.
 
@@ -199,8 +204,8 @@ class Container:
     def rebuild(self, out: BinaryIO) -> int:
         """Write the archive anew, by PyTorch's own layout, and return its length in bytes.
 
-        Deflate streams are kept, records are neither inflated nor checked. Whatever PyTorch wrote comes
-        out the same to the byte.
+        Deflate streams are kept, records are neither inflated nor checked. What PyTorch wrote comes out the
+        same to the byte, unless ``torch.save`` was told another storage alignment than 64.
         """
         return write_archive(out, self.root, map(member_from, self.records.values()))
 
@@ -222,14 +227,17 @@ class Container:
 
 
 def member_from(record: Record) -> Member:
-    """The record as it stands, to be written again: its stored bytes, crc and sizes."""
+    """The record as it stands, to be written again: its stored bytes, crc and sizes.
+
+    Ordinary zip tools deflate even empty files. PyTorch does not, and its layout has no place for them.
+    """
     entry = record.entry
     return Member(
         name=entry.name,
-        data=record.raw(),
+        data=record.raw() if entry.size else memoryview(b""),
         size=entry.size,
         crc32=entry.crc32,
-        deflated=entry.deflated,
+        deflated=entry.deflated and entry.size > 0,
         modified=entry.modified,
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
 from archive.container import Container
 from archive.errors import ArchiveError
@@ -15,22 +14,22 @@ from archive.formats.lowered import find_lowered
 from archive.formats.source_ranges import SUFFIX, parse_source_ranges
 from archive.formats.values import inert_value
 from archive.limits import DEFAULT_LIMITS, Limits
-from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, RangeRow, SourceRange
+from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
 from archive.symbolicate import Style, Symbolication, symbolicate
+from archive.views import Lookup, RangeRows
 from archive.writer import save
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
     from archive.container import Record, Source
     from archive.tables import HandleTable, MethodTable, RangeTable
 
-K = TypeVar("K")
 V = TypeVar("V")
 LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
 
@@ -176,7 +175,7 @@ class Archive:
         table = self.handle_table
         if table is None:
             return {}
-        return _Lookup(table.rows, table.entry)
+        return Lookup(table.rows, table.entry)
 
     @cached_property
     def methods(self) -> Mapping[str, Sequence[int]]:
@@ -184,7 +183,7 @@ class Archive:
         table = self.method_table
         if table is None:
             return {}
-        return _Lookup({name: i for i, name in enumerate(table.names)}, table.values)
+        return Lookup({name: i for i, name in enumerate(table.names)}, table.values)
 
     @cached_property
     def module_paths(self) -> Mapping[str, Sequence[str]]:
@@ -192,7 +191,7 @@ class Archive:
         table = self.path_table
         if table is None:
             return {}
-        return _Lookup(
+        return Lookup(
             {name: i for i, name in enumerate(table.names)},
             lambda method: [str(table.strings[index]) for index in table.values(method)],
         )
@@ -276,44 +275,6 @@ class Archive:
             ArchiveError: the target exists and ``force`` is not given.
         """
         save(self.container, path, force=force)
-
-
-class RangeRows(Sequence[RangeRow]):
-    """The rows of one record, made when asked for."""
-
-    def __init__(self, table: RangeTable, record: int) -> None:
-        self.table = table
-        self.record = record
-        self._rows = table.rows(record)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> RangeRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[RangeRow]: ...
-    def __getitem__(self, index: int | slice) -> RangeRow | list[RangeRow]:
-        if isinstance(index, slice):
-            return [self.table.row(row) for row in self._rows[index]]
-        return self.table.row(self._rows[index])
-
-
-class _Lookup(Mapping[K, V]):
-    """Facts by key: the key's row in a table, and what the table makes of it."""
-
-    def __init__(self, rows: Mapping[K, int], fact: Callable[[int], V]) -> None:
-        self._rows = rows
-        self._fact = fact
-
-    def __getitem__(self, key: K) -> V:
-        return self._fact(self._rows[key])
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
 
 def _is_legacy(name: str) -> bool:

@@ -40,7 +40,7 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
     items = _tuple(tree, root, "a tuple of methods")
     version = UNVERSIONED
     if items and tree.kind(items[0]) == Kind.INT:
-        version = int(tree.tokens.arg[items.pop(0)])
+        version = int(tree.value[items.pop(0)])
     return Bytecode(version, dict(_method(tree, item) for item in items))
 
 
@@ -50,8 +50,8 @@ def _method(tree: Tree, node: int) -> tuple[str, int]:
         raise _unexpected(tree, node, "a method: name and table")
     for entry in _tuple(tree, rest[0], "a method's table"):
         key, value, *_ = [*_tuple(tree, entry, "a pair of key and value"), entry, entry]
-        if tree.kind(key) == Kind.TEXT and tree.strings[int(tree.string[key])] == "instructions":
-            return str(tree.strings[int(tree.string[name])]), len(_tuple(tree, value, "instructions"))
+        if tree.kind(key) == Kind.TEXT and tree.strings[int(tree.value[key])] == "instructions":
+            return str(tree.strings[int(tree.value[name])]), len(_tuple(tree, value, "instructions"))
     raise _unexpected(tree, node, "a method with instructions")
 
 

@@ -52,7 +52,7 @@ from archive.pickles.write import Writer
 from archive.tables import RangeTable, SourceTable
 
 if TYPE_CHECKING:
-    from archive.formats.schema import Ints, Schema
+    from archive.formats.schema.core import Ints, Schema
     from archive.limits import Limits
     from archive.pickles.tree import Tree
 
@@ -102,8 +102,8 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
     """
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
-    for layout in dict.fromkeys(layouts):
-        pickles = np.flatnonzero([one is layout for one in layouts])
+    for layout in dict.fromkeys(layouts or [Layout.EMPTY]):
+        pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
         columns = parse(LAYOUTS[layout], tree, pickles, limits)
         parts.append(_table(tree, layout, pickles, columns))
     return parts[0] if len(parts) == 1 else _concatenate(tree, parts)

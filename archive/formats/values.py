@@ -66,15 +66,15 @@ def _value(tree: Tree, node: int, parts: list[object]) -> object:  # noqa: PLR09
     kind = tree.kind(node)
     tokens = tree.tokens
     if kind == Kind.INT:
-        return int(tokens.arg[node])
+        return int(tree.value[node])
     if kind == Kind.BOOL:
         return bool(tokens.op[node] == NEWTRUE)
     if kind == Kind.NONE:
         return None
     if kind == Kind.FLOAT:
-        return struct.unpack(">d", int(tokens.arg[node]).to_bytes(8, "big", signed=True))[0]
+        return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
     if kind == Kind.TEXT:
-        return decoded(tree.strings.data(int(tree.string[node])))
+        return decoded(tree.strings.data(int(tree.value[node])))
     if kind == Kind.GLOBAL:
         return Global(*tree.names(node))
     if kind == Kind.LIST:

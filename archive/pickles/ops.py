@@ -111,7 +111,6 @@ del A, K
 
 BY_CODE = {op.code: op for op in OPS}
 CODE = {op.name: op.code for op in OPS}
-PUTS = (CODE["BINPUT"], CODE["LONG_BINPUT"])
 
 FIXED_SIZE = {
     Argument.NONE: 1,
@@ -123,7 +122,7 @@ FIXED_SIZE = {
 }
 
 
-def lookup(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> np.ndarray:
+def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> np.ndarray:
     """A table of 256 entries from opcode to a property of it."""
     table = np.full(256, missing, dtype)
     for code, entry in value.items():
@@ -131,9 +130,18 @@ def lookup(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> 
     return table
 
 
-SIZE = lookup({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPS}, np.uint8)
+SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPS}, np.uint8)
 """Bytes of an instruction by opcode; 0 where they depend on the argument and for unknown opcodes."""
 
-KIND = lookup({op.code: op.kind for op in OPS}, np.uint8)
-TAKES = lookup({op.code: op.takes for op in OPS}, np.int8)
-SAME = lookup({op.code: op.same for op in OPS}, np.bool_)
+KIND = _table({op.code: op.kind for op in OPS}, np.uint8)
+TAKES = _table({op.code: op.takes for op in OPS}, np.int8)
+IS_PUT = _table({CODE["BINPUT"]: 1, CODE["LONG_BINPUT"]: 1}, np.bool_)
+LEVEL = _table({op.code: -1 for op in OPS if op.takes < 0} | {CODE["MARK"]: 1}, np.int8)
+"""How an opcode changes the number of open MARKs."""
+
+SAME = _table({op.code: op.same for op in OPS}, np.bool_)
+
+
+def lookup(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """``table[codes]`` for tables of one byte an entry, several times as fast on long columns."""
+    return np.frombuffer(codes.tobytes().translate(table.tobytes()), table.dtype)

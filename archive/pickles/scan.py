@@ -1,11 +1,5 @@
 """Bytes -> tokens: where each pickle instruction begins, and its argument, as columns.
 
-An instruction's length follows from its opcode, so positions are a chain: each known only from the
-one before. It is followed in many *lanes* at once: lane *k* starts at byte 256·k, which may be the
-middle of an instruction; but chains that meet stay together, and they meet after a few steps. Where
-the chain of one lane enters the next one at a position that lane has visited, the two are one chain.
-Where it does not (texts, names), a plain loop walks on until it meets a visited position.
-
 The texts themselves are jumped over, never copied. Small records are joined for the scan, so that
 hundreds of them cost about as much as one.
 """
@@ -18,24 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.errors import ArchiveError, LimitError
-from archive.pickles.ops import BY_CODE, CODE, SIZE, Argument
+from archive.pickles.ops import BY_CODE, CODE, Argument, lookup
+from archive.pickles.walk import KNOWN, MAX_NAME, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.limits import Limits
 
-LANE = 256
 WINDOW = 1 << 22
 JOINED = 1 << 16
-MAX_NAME = 4096
 PROTOCOL = 2
-PROTO, STOP, GLOBAL = CODE["PROTO"], CODE["STOP"], CODE["GLOBAL"]
-TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
-KNOWN = np.isin(np.arange(256), list(BY_CODE))
-STEP = np.where(KNOWN, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
-STEP[STOP] = 0
-STEPS = STEP.tolist()
+PROTO = CODE["PROTO"]
 
 
 class Pickle(NamedTuple):
@@ -77,6 +65,14 @@ class Tokens:
         return ArchiveError(problem, record=name, place=f"byte {at}")
 
 
+class _WideIntError(Exception):
+    """The integer at byte ``at`` of a stretch has ``size`` bytes and does not fit into 64 bits."""
+
+    def __init__(self, at: int, size: int) -> None:
+        super().__init__(at, size)
+        self.at, self.size = at, size
+
+
 def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
     """Find all instructions of some pickles.
 
@@ -107,11 +103,20 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
         for positions in _positions(joined, data, entries, [pickles[i].name for i in members]):
             total += len(positions)
             if total > limits.pickle_ops:
-                raise LimitError("pickle_ops", limits.pickle_ops, total)
+                raise LimitError("pickle_ops", limits.pickle_ops, total, record=pickles[members[0]].name)
             op = data[positions]
             ops.append(op)
-            args.append(_arguments(data, op, positions))
-            ats.append(positions + start)
+            try:
+                args.append(_arguments(data, op, positions))
+            except _WideIntError as error:
+                member = int(np.searchsorted(entries, error.at, "right")) - 1
+                raise ArchiveError(
+                    record=pickles[members[member]].name,
+                    place=f"byte {error.at - int(entries[member])}",
+                    expected="an integer of 64 bits",
+                    found=f"one of {error.size} bytes",
+                ) from None
+            ats.append(positions + start if start else positions)
             if len(members) == 1:
                 tokens[0] += len(positions)
             else:
@@ -125,7 +130,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
         _joined(ats, np.int64),
         _joined(args, np.int64),
     )
-    unknown = np.flatnonzero(~KNOWN[found.op])
+    unknown = np.flatnonzero(~lookup(KNOWN, found.op))
     if len(unknown):
         token = int(unknown[0])
         raise found.fault(
@@ -142,6 +147,8 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
 
 
 def _joined(chunks: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
+    if len(chunks) == 1:
+        return chunks[0]
     return np.concatenate(chunks) if chunks else np.zeros(0, dtype)
 
 
@@ -167,150 +174,17 @@ def _positions(
 ) -> Iterator[np.ndarray]:
     """The instructions' positions of joined records, or of one record window by window."""
     if len(names) > 1:
-        yield _Walk(view, data, entries, names).positions
+        yield Walk(view, data, entries, names).positions
         return
     at, end = 0, len(view)
     while at < end:
         stop = min(at + WINDOW, end)
-        walk = _Walk(view, data, np.array([at, stop]), names, whole=stop == end)
+        walk = Walk(view, data, np.array([at, stop]), names, whole=stop == end)
         yield walk.positions
         if walk.stopped:
             return
         at = walk.exit
     raise ArchiveError("the pickle ends before its STOP", record=names[0], place=f"byte {end}")
-
-
-class _Walk:
-    """One pass over a stretch of bytes: lanes, then stitching.
-
-    ``entries``: where each record begins, and behind them the end of the stretch. ``whole``: whether
-    each record must end inside. ``exit`` and ``stopped``: where the last record's chain left the
-    stretch, and whether that was at its STOP.
-    """
-
-    def __init__(
-        self,
-        view: memoryview,
-        data: np.ndarray,
-        entries: np.ndarray,
-        names: list[str],
-        *,
-        whole: bool = True,
-    ) -> None:
-        self.view, self.data, self.names, self.whole = view, data, names, whole
-        self.low = int(entries[0])
-        self.entries = entries
-        self.origin = entries if len(names) > 1 else np.zeros_like(entries)
-        lengths = np.diff(entries)
-        lanes = -(-lengths // LANE)
-        first = np.cumsum(lanes) - lanes
-        inside = np.arange(lanes.sum()) - np.repeat(first, lanes)
-        self.start = np.repeat(entries[:-1], lanes) + inside * LANE
-        self.end = np.minimum(self.start + LANE, np.repeat(entries[1:], lanes))
-        self.visited = np.zeros(int(entries[-1]) - self.low, np.bool_)
-        self.left = self._run_lanes()
-        self.exit, self.stopped = self.low, False
-        self.positions = self._stitch(first.tolist(), lanes.tolist(), inside == 0)
-
-    def _run_lanes(self) -> np.ndarray:
-        """Follow every lane to its end or to where it can't go on; returns where each one left."""
-        left: np.ndarray = self.start.copy()
-        active = np.arange(len(left))
-        at, end = self.start, self.end
-        last = len(self.data) - 1
-        while len(active):
-            self.visited[at - self.low] = True
-            op = self.data[at]
-            step = STEP[op]
-            texts = np.flatnonzero(op == TEXT32)
-            if len(texts):
-                step[texts] = 5
-                for byte in range(4):
-                    more = self.data[np.minimum(at[texts] + 1 + byte, last)].astype(np.int64)
-                    step[texts] += more << (8 * byte)
-            at = at + step
-            going = (at < end) & (step > 0)
-            if not going.all():
-                gone = ~going
-                left[active[gone]] = at[gone]
-                active, at, end = active[going], at[going], end[going]
-        return left
-
-    def _stitch(self, first: list[int], lanes: list[int], opens: np.ndarray) -> np.ndarray:
-        """Keep of the lanes' chains what is the one chain of each record; its positions, sorted."""
-        entered = np.where(opens, self.start, np.roll(self.left, 1))
-        joins = opens.copy()
-        inner = np.flatnonzero(~opens & (entered >= self.start) & (entered < self.end))
-        joins[inner] = self.visited[entered[inner] - self.low]
-        flows = (self.left >= self.end) & np.append(joins[1:] & ~opens[1:], False)
-        breaks = np.flatnonzero(~flows)
-        extra: list[int] = []
-        for record, (begin, count) in enumerate(zip(first, lanes, strict=True)):
-            if not count:
-                raise ArchiveError("expected a pickle, found no bytes", record=self.names[record])
-            self._stitch_record(record, range(begin, begin + count), entered, breaks, extra)
-        positions = np.flatnonzero(self.visited) + self.low
-        counts = np.diff(np.append(np.searchsorted(positions, self.start), len(positions)))
-        positions = positions[positions >= np.repeat(entered, counts)]
-        if not extra:
-            return positions
-        walked = np.array(extra, np.int64)
-        return np.sort(np.concatenate((positions, walked)), kind="stable")
-
-    def _stitch_record(
-        self, record: int, lanes: range, entered: np.ndarray, breaks: np.ndarray, extra: list[int]
-    ) -> None:
-        low, view = self.low, self.view
-        begin, end = int(self.entries[record]), int(self.entries[record + 1])
-        seen = self.visited.view(np.uint8).data
-        lane = lanes[0]
-        while True:
-            lane = int(breaks[np.searchsorted(breaks, lane)])
-            at = int(self.left[lane])
-            stuck = at < self.end[lane]
-            entered[lane + 1 : lanes[-1] + 1] = self.end[lane + 1 : lanes[-1] + 1]
-            while at < end and (stuck or not seen[at - low]):
-                op = view[at]
-                if not stuck:
-                    extra.append(at)
-                stuck = False
-                if op == STOP:
-                    self.exit, self.stopped = at + 1, True
-                    return
-                at += STEPS[op] or self._length(record, at, op)
-            if at >= end:
-                if self.whole:
-                    raise ArchiveError(
-                        "the pickle ends before its STOP",
-                        record=self.names[record],
-                        place=f"byte {end - int(self.origin[record])}",
-                    )
-                self.exit, self.stopped = at, False
-                return
-            lane = lanes[0] + (at - begin) // LANE
-            resumed = np.searchsorted(breaks, lane)
-            until = int(breaks[resumed])
-            entered[lane] = at
-            entered[lane + 1 : until + 1] = self.left[lane:until]
-
-    def _length(self, record: int, at: int, op: int) -> int:
-        """Bytes of an instruction whose argument says how long it is."""
-        view = self.view
-        if op == TEXT32:
-            return 5 + int.from_bytes(view[at + 1 : at + 5], "little")
-        if op == TEXT64:
-            return 9 + int.from_bytes(view[at + 1 : at + 9], "little")
-        if op == LONG1:
-            return 2 + (view[at + 1] if at + 1 < len(view) else 0)
-        lines = bytes(view[at + 1 : at + 1 + MAX_NAME])
-        end = lines.find(b"\n", lines.find(b"\n") + 1)
-        if end <= lines.find(b"\n"):
-            raise ArchiveError(
-                f"expected two lines of at most {MAX_NAME} bytes behind GLOBAL",
-                record=self.names[record],
-                place=f"byte {at - int(self.origin[record])}",
-            )
-        return 2 + end
 
 
 def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -354,5 +228,5 @@ def _slow_argument(data: np.ndarray, argument: Argument, at: int) -> int:
     size = int(data[at])
     value = int.from_bytes(data[at + 1 : at + 1 + size].tobytes(), "little", signed=True)
     if not -(1 << 63) <= value < 1 << 63:
-        raise ArchiveError(expected="an integer of 64 bits", found=f"{size} bytes", place=f"byte {at - 1}")
+        raise _WideIntError(at - 1, size)
     return value

@@ -23,10 +23,11 @@ def inspection_text(facts: Inspection) -> Group:
     """An inspection: a line about the archive, its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
+    version = facts.version or "not given"
     head = [
-        f"{printable(facts.file)}: {facts.size:,} bytes, archive version {facts.version or 'not given'}",
+        f"{printable(facts.file)}: {facts.size:,} bytes, archive version {version}",
         f"root {printable(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
-        f"{len(facts.records):,} records; {debug:,} debug records take {facts.debug_bytes:,} bytes ({share:.0%})",
+        f"{len(facts.records):,} records, {debug:,} of them debug info: {facts.debug_bytes:,} bytes ({share:.0%})",
         f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
         "",
     ]

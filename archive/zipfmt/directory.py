@@ -83,7 +83,7 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
         raise LimitError("entries", limits.entries, end.entries)
     records = data[: end.directory_position]
     entries: dict[str, Entry] = {}
-    root = ""
+    root, used = "", 0
     for at, header, raw_path, extra in _central_headers(data, end, limits):
         path = decoded(raw_path)
         try:
@@ -92,6 +92,9 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
             entry = _entry(records, header, raw_path, extra, name)
             if entries.setdefault(name, entry) is not entry:
                 _refuse(entry.start, "every name once", shown(name))
+            used += entry.end - entry.start
+            if used > len(records):  # at once: reading many that overlap could take very long
+                _refuse(entry.start, f"records of {len(records)} bytes together", str(used))
         except ArchiveError as problem:
             problem.within(record=printable(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise

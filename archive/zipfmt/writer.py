@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DEFLATED_ABOVE = 200
+_STORED_UP_TO = 3
 _DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
 _DEFLATED_FOLDER = "code/"
 
@@ -65,6 +66,8 @@ class Member:
     def __post_init__(self) -> None:
         if not self.deflated and self.size != len(self.data):
             raise ValueError(f"{self.name}: {len(self.data)} stored bytes cannot have size {self.size}")
+        if self.deflated and not self.size:
+            raise ValueError(f"{self.name}: an empty record is stored")
 
 
 def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: bool | None = None) -> Member:
@@ -73,12 +76,13 @@ def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: boo
     Args:
         name: without the root folder.
         data: the record, borrowed unless deflated.
-        compress: whether to deflate it; as PyTorch would, if None: code, source ranges and call stacks
-            above 200 bytes are deflated, all else is stored.
+        compress: whether to deflate it. By default as PyTorch does: code, source ranges and call stacks
+            above 200 bytes are deflated, all else is stored. Up to 3 bytes are always stored.
     """
     view = memoryview(data).cast("B")
     if compress is None:
         compress = len(view) > _DEFLATED_ABOVE and deflated_by_pytorch(name)
+    compress = compress and len(view) > _STORED_UP_TO
     stored = memoryview(zlib.compress(view, 9, -zlib.MAX_WBITS)) if compress else view
     return Member(name, stored, len(view), zlib.crc32(view), deflated=compress)
 

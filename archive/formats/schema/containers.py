@@ -1,0 +1,168 @@
+"""Declarations of tuples and lists: Tuple, Sequence, IntList."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.formats.schema.core import Mismatch, Rows, expect
+from archive.formats.schema.scalars import Int
+from archive.pickles import write
+from archive.pickles.ops import Kind
+from archive.pickles.write import CLOSE, MARK
+
+if TYPE_CHECKING:
+    from archive.formats.schema.core import Emit, Ints, Schema
+    from archive.limits import Limits
+    from archive.pickles.tree import Tree
+    from archive.pickles.write import Writer
+
+INTLIST = ("torch.jit._pickle", "build_intlist")
+
+
+class Tuple:
+    """A tuple of named fields."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, **fields: Schema) -> None:
+        self.fields = fields
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{name}: {field}" for name, field in self.fields.items())
+        return f"({inner}{',' if len(self.fields) == 1 else ''})"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> dict[str, Any]:
+        """A dict from field to its columns."""
+        width = len(self.fields)
+        good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] == width)
+        expect(nodes, good, f"a tuple of {width}")
+        first = tree.first[nodes]
+        columns = {}
+        for place, (name, field) in enumerate(self.fields.items()):
+            try:
+                columns[name] = field.take(tree, tree.children[first + place], limits)
+            except Mismatch as mismatch:
+                mismatch.path.insert(0, f"field {name}")
+                raise
+        return columns
+
+    def emitter(self, writer: Writer, columns: dict[str, Any]) -> Emit:
+        """Writes the fields and closes the tuple."""
+        emits = [field.emitter(writer, columns[name]) for name, field in self.fields.items()]
+        out, width = writer.out.append, len(emits)
+        if width == 3:  # noqa: PLR2004 (the rows of every layout: worth unrolling)
+            a, b, c = emits
+
+            def emit_three(index: int) -> None:
+                a(index)
+                b(index)
+                c(index)
+                out(CLOSE[3])
+
+            return emit_three
+        opening, closing = brackets(width)
+
+        def emit(index: int) -> None:
+            out(opening)
+            for emit_field in emits:
+                emit_field(index)
+            out(closing)
+
+        return emit
+
+
+def brackets(width: int) -> tuple[bytes, bytes]:
+    """What opens and what closes a tuple of so many items."""
+    return (b"", CLOSE[width]) if width < len(CLOSE) else (MARK, write.TUPLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A tuple of any number of items, behind a ``head`` if there is one."""
+
+    item: Schema
+    head: Schema | None = None
+
+    def __str__(self) -> str:
+        return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Rows:
+        """The items of all sequences."""
+        skip = int(self.head is not None)
+        good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] >= skip)
+        expect(nodes, good, "a tuple with a head" if skip else "a tuple")
+        head = None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], limits)
+        return replace(_take_items(self.item, tree, nodes, skip, limits), head=head)
+
+    def emitter(self, writer: Writer, columns: Rows) -> Emit:
+        """Writes head and items."""
+        emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.append, columns.first
+        emit_head = None if self.head is None else self.head.emitter(writer, columns.head)
+
+        def emit(index: int) -> None:
+            begin, end = int(first[index]), int(first[index + 1])
+            opening, closing = brackets(end - begin + (emit_head is not None))
+            out(opening)
+            if emit_head is not None:
+                emit_head(index)
+            for item in range(begin, end):
+                emit_item(item)
+            out(closing)
+
+        return emit
+
+
+def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limits) -> Rows:
+    """The columns of all children of some nodes, but for the first ``skip`` of each."""
+    counts = tree.count[nodes] - skip
+    first = np.concatenate(([0], np.cumsum(counts)))
+    inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
+    children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
+    try:
+        return Rows(first, schema.take(tree, children, limits))
+    except Mismatch as mismatch:
+        owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
+        mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
+        mismatch.index = owner
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class IntList:
+    """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``."""
+
+    def __str__(self) -> str:
+        return "[int, ...]"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Rows:
+        """The integers of all lists."""
+        expect(nodes, tree.kinds(nodes) == Kind.REDUCE, "build_intlist([...])")
+        callee = tree.children[tree.first[nodes]]
+        for node in np.unique(callee).tolist():
+            if tree.kind(node) != Kind.GLOBAL or tree.names(node) != INTLIST:
+                raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
+        arguments = tree.children[tree.first[nodes] + 1]
+        expect(nodes, (tree.kinds(arguments) == Kind.TUPLE) & (tree.count[arguments] == 1), "one list")
+        lists = tree.children[tree.first[arguments]]
+        expect(lists, tree.kinds(lists) == Kind.LIST, "a list")
+        return _take_items(Int(), tree, lists, 0, limits)
+
+    def emitter(self, writer: Writer, columns: Rows) -> Emit:
+        """Writes the list with its builder."""
+        emit_item, out, first = (
+            Int().emitter(writer, columns.items),
+            writer.out.append,
+            columns.first.tolist(),
+        )
+
+        def emit(index: int) -> None:
+            writer.name(*INTLIST)
+            out(MARK + write.EMPTY_LIST + MARK)
+            for item in range(first[index], first[index + 1]):
+                emit_item(item)
+            out(write.APPENDS + write.TUPLE + write.REDUCE)
+
+        return emit

@@ -1,0 +1,134 @@
+"""Declarations of single values: Int, Text, Const, Optional."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.formats.schema.core import Mismatch, expect
+from archive.pickles import write
+from archive.pickles.ops import Kind
+from archive.pickles.write import SMALL
+
+if TYPE_CHECKING:
+    from archive.formats.schema.core import Emit, Ints, Schema
+    from archive.limits import Limits
+    from archive.pickles.tree import Tree
+    from archive.pickles.write import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer between ``low`` and ``high``."""
+
+    low: int = -(1 << 63)
+    high: int = (1 << 63) - 1
+
+    def __str__(self) -> str:
+        return "int"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
+        """int64 (n)."""
+        expect(nodes, tree.kinds(nodes) == Kind.INT, "an int")
+        values = tree.value[nodes]
+        expect(
+            nodes,
+            (values >= self.low) & (values <= self.high),
+            f"an int from {self.low} to {self.high}",
+        )
+        return values
+
+    def emitter(self, writer: Writer, columns: Ints) -> Emit:
+        """Writes integers of the least width."""
+        values, out, wide = columns.tolist(), writer.out.append, write.integer
+
+        def emit(index: int) -> None:
+            value = values[index]
+            out(SMALL[value] if 0 <= value < len(SMALL) else wide(value))
+
+        return emit
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text."""
+
+    def __str__(self) -> str:
+        return "str"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
+        """Indices of strings (n)."""
+        expect(nodes, tree.kinds(nodes) == Kind.TEXT, "a str")
+        return tree.value[nodes]
+
+    def emitter(self, writer: Writer, columns: Ints) -> Emit:
+        """Writes texts, memoised by value."""
+        values, string = columns.tolist(), writer.string
+        return lambda index: string(values[index])
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A text that is always the same."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return f'"{self.value}"'
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
+        """Nothing, if all texts are this one."""
+        strings = Text().take(tree, nodes, limits)
+        for string in np.unique(strings).tolist():
+            if tree.strings[string] != self.value:
+                index = int(np.flatnonzero(strings == string)[0])
+                raise Mismatch(index, repr(self.value), int(nodes[index]))
+
+    def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
+        """Writes the text."""
+        data = self.value.encode()
+
+        def emit(_: int) -> None:
+            writer.text(data)
+
+        return emit
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """None, or a value."""
+
+    item: Schema
+
+    def __str__(self) -> str:
+        return f"{self.item} or None"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401
+        """As the item's; references and indices are -1 where the value is None."""
+        there = np.flatnonzero(tree.kinds(nodes) != Kind.NONE)
+        try:
+            columns = self.item.take(tree, nodes[there], limits)
+        except Mismatch as mismatch:
+            mismatch.index = int(there[mismatch.index])
+            raise
+        index = np.full(len(nodes), -1, np.int64)
+        if isinstance(columns, np.ndarray):
+            index[there] = columns
+            return index
+        index[there] = columns.index
+        return replace(columns, index=index)
+
+    def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
+        """Writes None or the item."""
+        emit_item, out = self.item.emitter(writer, columns), writer.out.append
+        index = (columns if isinstance(columns, np.ndarray) else columns.index).tolist()
+
+        def emit(i: int) -> None:
+            if index[i] < 0:
+                out(write.NONE)
+            else:
+                emit_item(i)
+
+        return emit

@@ -1,0 +1,210 @@
+"""Tokens -> parts: which values each opcode takes, for many pickles at once.
+
+A pickle is a postfix program: values, then the opcode that takes them. Reading it needs no stack machine:
+
+- The value on top of the stack is the one that the token before made. So the last value an opcode takes
+  is made by the token before it, the one before that by the token before the *beginning* of that value,
+  and so on. Values without parts begin at themselves, others where their first part begins, which is found
+  from the inside out, for all opcodes of a depth at once.
+- What stands between a MARK and its opcode, and is not taken by anything else, that opcode takes.
+
+A value is named by the number of the token that made it: its *node*. Values read from the memo are
+replaced by the nodes they stand for, so a shared object is one node with several parents.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.pickles.memo import last_puts
+from archive.pickles.ops import CODE, IS_PUT, KIND, LEVEL, SAME, TAKES, Kind, Takes, lookup
+
+if TYPE_CHECKING:
+    from archive.pickles.scan import Tokens
+
+MARK, PROTO, STOP = CODE["MARK"], CODE["PROTO"], CODE["STOP"]
+ROUNDS = 48  # deeper values are found one by one
+
+
+class Assembly:
+    """Which values the opcodes of some pickles take.
+
+    Attributes:
+        chunks: opcodes, how many values each takes, and those values, all as tokens.
+        roots: the token that made the one value of each pickle (p).
+        stands_for: the token that made the value which each token leaves (n): another one for memo reads and
+            where a container is filled.
+
+    Inside, ``last`` is the last token up to each one that is no memo write, ``begin`` the first token of the
+    value that each token makes, ``taken`` whether an opcode of fixed arity takes it (n).
+
+    Raises:
+        ArchiveError: the values don't add up.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.op = tokens.op
+        self.kind = lookup(KIND, self.op)
+        self.takes = lookup(TAKES, self.op)
+        self.is_put = lookup(IS_PUT, self.op)
+        index = np.arange(len(self.op), dtype=np.int64)
+        self.last = np.maximum.accumulate(np.where(self.is_put, 0, index))
+        self.begin = index
+        self.taken = np.zeros(len(self.op), np.bool_)
+        self.depth = np.cumsum(lookup(LEVEL, self.op), dtype=np.int32)
+        self.chunks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+        closers, marks = self._pairs()
+        fixed = [np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)]
+        fixed[0] = fixed[0][self.op[fixed[0]] != STOP]
+        filling = self.takes[closers] == Takes.TARGET_TO_MARK
+        targets = self.last[np.maximum(marks[filling], 1) - 1]
+        self._check(closers[filling], targets)
+        self._find_beginnings(fixed, closers, marks, targets, filling)
+        same_as = np.zeros(len(self.op), np.int64)
+        same_as[closers[filling]] = targets
+        self.taken[targets] = True
+        for takes, nodes in enumerate(fixed, 1):
+            parts = self._operands(nodes, takes)
+            for part in parts:
+                self._check(nodes, part)
+                self.taken[part] = True
+            same = SAME[self.op[nodes]]
+            same_as[nodes[same]] = parts[0][same]
+            self._add_fixed(nodes, parts, same)
+        self.roots = self._roots()
+        between, size = self._between(closers)
+        self.chunks.append((closers, size, between))
+        self.stands_for = self._resolve(same_as)
+
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The opcodes that take all from a MARK on, and their MARKs, by level and position."""
+        op, depth = self.op, self.depth
+        stops = np.flatnonzero(op == STOP)
+        lone = np.flatnonzero(depth < 0)
+        open_ = stops[depth[stops] > 0]
+        if len(lone) and not (len(open_) and open_[0] < lone[0]):
+            raise self.tokens.fault(int(lone[0]), "no MARK for this opcode")
+        if len(open_):
+            raise self.tokens.fault(int(open_[0]), f"{int(depth[open_[0]])} open MARKs at STOP")
+        marks = np.flatnonzero(op == MARK)
+        closers = np.flatnonzero(self.takes < 0)
+        marks = marks[np.argsort(_small(depth[marks]), kind="stable")]
+        return closers[np.argsort(_small(depth[closers]), kind="stable")], marks
+
+    def _find_beginnings(
+        self,
+        fixed: list[np.ndarray],
+        closers: np.ndarray,
+        marks: np.ndarray,
+        targets: np.ndarray,
+        filling: np.ndarray,
+    ) -> None:
+        begin = self.begin
+        begin[closers] = marks
+        waiting = [(nodes, takes + 1) for takes, nodes in enumerate(fixed)]
+        fill = closers[filling]
+        for nodes, _ in waiting:
+            begin[nodes] = -1
+        begin[fill] = -1
+        for _ in range(ROUNDS):
+            known = begin[targets] >= 0
+            begin[fill[known]] = begin[targets[known]]
+            fill, targets = fill[~known], targets[~known]
+            left = []
+            for nodes, takes in waiting:
+                if len(nodes):
+                    parts = self._operands(nodes, takes)
+                    known = begin[parts[0]] >= 0
+                    for part in parts[1:]:
+                        known &= begin[part] >= 0
+                    begin[nodes[known]] = begin[parts[0][known]]
+                    left.append((nodes[~known], takes))
+            waiting = left
+            if not len(fill) and not any(len(nodes) for nodes, _ in waiting):
+                return
+        self._find_deep_beginnings(fill, targets)
+
+    def _find_deep_beginnings(self, fill: np.ndarray, targets: np.ndarray) -> None:
+        """One after the other, from the first token on: then all operands' beginnings are known."""
+        begin, last = self.begin.tolist(), self.last.tolist()
+        target = dict(zip(fill.tolist(), targets.tolist(), strict=True))
+        for node in np.flatnonzero(self.begin < 0).tolist():
+            if node in target:
+                begin[node] = begin[target[node]]
+                continue
+            part = last[node - 1]
+            for _ in range(int(self.takes[node]) - 1):
+                part = last[max(begin[part], 1) - 1]
+            begin[node] = begin[part]
+        self.begin[:] = begin
+
+    def _operands(self, nodes: np.ndarray, takes: int) -> list[np.ndarray]:
+        """The values that opcodes of fixed arity take, first to last."""
+        part = self.last[nodes - 1]
+        parts = [part]
+        for _ in range(takes - 1):
+            part = self.last[np.maximum(self.begin[part], 1) - 1]
+            parts.insert(0, part)
+        return parts
+
+    def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
+        missing = np.flatnonzero(self.kind[parts] == Kind.NOTHING)
+        if len(missing):
+            node = int(nodes[missing].min())
+            raise self.tokens.fault(node, "too few values on the stack for this opcode")
+
+    def _roots(self) -> np.ndarray:
+        """The one value that each pickle leaves."""
+        stops = np.flatnonzero(self.op == STOP)
+        roots = self.last[stops - 1]
+        self._check(stops, roots)
+        before = self.last[np.maximum(self.begin[roots], 1) - 1]
+        more = np.flatnonzero(self.op[before] != PROTO)
+        if len(more):
+            raise self.tokens.fault(int(stops[more[0]]), "more than one value on the stack at STOP")
+        self.taken[roots] = True
+        return roots
+
+    def _resolve(self, same_as: np.ndarray) -> np.ndarray:
+        """For each token its node: what the memo held, the container it fills, or itself."""
+        op = self.op
+        puts = np.flatnonzero(self.is_put)
+        gets = np.flatnonzero(self.kind == Kind.GET)
+        made = self.last[puts]
+        empty = np.flatnonzero(self.kind[made] == Kind.NOTHING)
+        if len(empty):
+            raise self.tokens.fault(int(puts[empty[0]]), "nothing on the stack to put into the memo")
+        same_as[gets] = made[last_puts(self.tokens, puts, gets)]
+        others = np.flatnonzero(same_as)
+        nodes = np.arange(len(op), dtype=np.int64)
+        nodes[others] = same_as[others]
+        while len(others):
+            nodes[others] = nodes[nodes[others]]
+            others = others[same_as[nodes[others]] > 0]
+        return nodes
+
+    def _between(self, closers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What stands between MARKs and their opcodes, in their order, and how much each takes."""
+        free = np.flatnonzero(~self.taken & (self.kind != Kind.NOTHING))
+        depth = self.depth[free]
+        order = np.argsort(_small(depth), kind="stable")
+        free, depth = free[order], depth[order]
+        key = depth.astype(np.int64) * len(self.op) + free
+        ends = np.searchsorted(key, (self.depth[closers].astype(np.int64) + 1) * len(self.op) + closers)
+        return free, np.diff(ends, prepend=0)
+
+    def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray], same: np.ndarray) -> None:
+        for chosen, kept in ((~same, parts), (same, parts[1:])):
+            some = nodes[chosen]
+            if len(some):
+                children = np.stack([part[chosen] for part in kept], 1).ravel()
+                self.chunks.append((some, np.full(len(some), len(kept)), children))
+
+
+def _small(depth: np.ndarray) -> np.ndarray:
+    """Depths in 16 bits where they fit: those are sorted in linear time."""
+    return depth.astype(np.int16) if depth.max(initial=0) < 1 << 15 else depth

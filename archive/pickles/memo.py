@@ -1,0 +1,49 @@
+"""The memo of pickles: which value a memo read stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from archive.pickles.scan import Tokens
+
+
+def last_puts(tokens: Tokens, puts: np.ndarray, gets: np.ndarray) -> np.ndarray:
+    """For each memo read the number of the last write to its entry before it.
+
+    Raises:
+        ArchiveError: there is none.
+    """
+    if not len(gets):
+        return gets
+    found: np.ndarray
+    highest = int(tokens.arg[puts].max(initial=-1))
+    if len(tokens.pickles) == 1 and highest < 2 * len(puts):
+        entry = np.full(highest + 2, -1)
+        entry[tokens.arg[puts]] = np.arange(len(puts))
+        found = entry[np.minimum(tokens.arg[gets], highest + 1)]
+        if (entry[tokens.arg[puts]] == np.arange(len(puts))).all() and (puts[found] < gets)[found >= 0].all():
+            _refuse_unset(tokens, gets, found < 0)
+            return found
+    pickle = np.searchsorted(tokens.first, np.concatenate((puts, gets)), "right")
+    keys = (pickle << 32) + tokens.arg[np.concatenate((puts, gets))]
+    put_key, get_key = keys[: len(puts)], keys[len(puts) :]
+    if len(puts) and (np.diff(put_key) > 0).all():  # PyTorch counts entries up
+        found = np.minimum(np.searchsorted(put_key, get_key), len(puts) - 1)
+        unset = (put_key[found] != get_key) | (puts[found] > gets)
+    else:  # entries are used again: a key for (entry, token) makes the last write a read's neighbour
+        entry = np.unique(keys, return_inverse=True)[1] * (len(tokens.op) + 1)
+        written = entry[: len(puts)] + puts
+        order = np.argsort(written, kind="stable")
+        before = np.searchsorted(written[order], entry[len(puts) :] + gets) - 1
+        found = order[before] if len(puts) else before
+        unset = (before < 0) | (put_key[found] != get_key) if len(puts) else before < 0
+    _refuse_unset(tokens, gets, unset)
+    return found
+
+
+def _refuse_unset(tokens: Tokens, gets: np.ndarray, unset: np.ndarray) -> None:
+    if unset.any():
+        raise tokens.fault(int(gets[np.flatnonzero(unset)[0]]), "the memo has no such entry")

@@ -1,0 +1,161 @@
+"""Bytes -> positions: where each pickle instruction begins.
+
+An instruction's length follows from its opcode, so positions are a chain: each known only from the
+one before. It is followed in many *lanes* at once: lane *k* starts at byte 256·k, which may be the
+middle of an instruction; but chains that meet stay together, and they meet after a few steps. Where
+the chain of one lane enters the next one at a position that lane has visited, the two are one chain.
+Where it does not (texts, names), a plain loop walks on until it meets a visited position.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from archive.errors import ArchiveError
+from archive.pickles.ops import BY_CODE, CODE, SIZE
+
+LANE = 256
+MAX_NAME = 4096
+STOP, GLOBAL = CODE["STOP"], CODE["GLOBAL"]
+TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
+KNOWN = np.isin(np.arange(256), list(BY_CODE))
+STEP = np.where(KNOWN, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
+STEP[STOP] = 0
+STEPS = STEP.tolist()
+
+
+class Walk:
+    """One pass over a stretch of bytes: lanes, then stitching.
+
+    ``entries``: where each record begins, and behind them the end of the stretch. ``whole``: whether
+    each record must end inside. ``exit`` and ``stopped``: where the last record's chain left the
+    stretch, and whether that was at its STOP.
+    """
+
+    def __init__(
+        self,
+        view: memoryview,
+        data: np.ndarray,
+        entries: np.ndarray,
+        names: list[str],
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.view, self.data, self.names, self.whole = view, data, names, whole
+        self.low = int(entries[0])
+        self.entries = entries
+        self.origin = entries if len(names) > 1 else np.zeros_like(entries)
+        lengths = np.diff(entries)
+        lanes = -(-lengths // LANE)
+        first = np.cumsum(lanes) - lanes
+        inside = np.arange(lanes.sum()) - np.repeat(first, lanes)
+        self.start = np.repeat(entries[:-1], lanes) + inside * LANE
+        self.end = np.minimum(self.start + LANE, np.repeat(entries[1:], lanes))
+        self.visited = np.zeros(int(entries[-1]) - self.low, np.bool_)
+        self.left = self._run_lanes()
+        self.exit, self.stopped = self.low, False
+        self.positions = self._stitch(first.tolist(), lanes.tolist(), inside == 0)
+
+    def _run_lanes(self) -> np.ndarray:
+        """Follow every lane to its end or to where it can't go on; returns where each one left."""
+        left: np.ndarray = self.start.copy()
+        active = np.arange(len(left))
+        at, end = self.start, self.end
+        last = len(self.data) - 1
+        while len(active):
+            self.visited[at - self.low] = True
+            op = self.data[at]
+            step = STEP[op]
+            texts = np.flatnonzero(op == TEXT32)
+            if len(texts):
+                step[texts] = 5
+                for byte in range(4):
+                    more = self.data[np.minimum(at[texts] + 1 + byte, last)].astype(np.int64)
+                    step[texts] += more << (8 * byte)
+            at = at + step
+            going = (at < end) & (step > 0)
+            if not going.all():
+                gone = ~going
+                left[active[gone]] = at[gone]
+                active, at, end = active[going], at[going], end[going]
+        return left
+
+    def _stitch(self, first: list[int], lanes: list[int], opens: np.ndarray) -> np.ndarray:
+        """Keep of the lanes' chains what is the one chain of each record; its positions, sorted."""
+        entered = np.where(opens, self.start, np.roll(self.left, 1))
+        joins = opens.copy()
+        inner = np.flatnonzero(~opens & (entered >= self.start) & (entered < self.end))
+        joins[inner] = self.visited[entered[inner] - self.low]
+        flows = (self.left >= self.end) & np.append(joins[1:] & ~opens[1:], False)
+        breaks = np.flatnonzero(~flows)
+        extra: list[int] = []
+        for record, (begin, count) in enumerate(zip(first, lanes, strict=True)):
+            if not count:
+                raise ArchiveError(
+                    record=self.names[record], place="byte 0", expected="a pickle", found="no bytes"
+                )
+            self._stitch_record(record, range(begin, begin + count), entered, breaks, extra)
+        visited = np.flatnonzero(self.visited)
+        first = np.searchsorted(visited, self.start - self.low)
+        strays = np.searchsorted(visited, np.minimum(entered, self.end) - self.low) - first
+        inside = np.arange(strays.sum()) - np.repeat(np.cumsum(strays) - strays, strays)
+        self.visited[visited[np.repeat(first, strays) + inside]] = False
+        self.visited[np.array(extra, np.int64) - self.low] = True
+        positions = np.flatnonzero(self.visited)
+        positions += self.low
+        return positions
+
+    def _stitch_record(
+        self, record: int, lanes: range, entered: np.ndarray, breaks: np.ndarray, extra: list[int]
+    ) -> None:
+        low, view = self.low, self.view
+        begin, end = int(self.entries[record]), int(self.entries[record + 1])
+        seen = self.visited.view(np.uint8).data
+        lane = lanes[0]
+        while True:
+            lane = int(breaks[np.searchsorted(breaks, lane)])
+            at = int(self.left[lane])
+            stuck = at < self.end[lane]
+            entered[lane + 1 : lanes[-1] + 1] = self.end[lane + 1 : lanes[-1] + 1]
+            while at < end and (stuck or not seen[at - low]):
+                op = view[at]
+                if not stuck:
+                    extra.append(at)
+                stuck = False
+                if op == STOP:
+                    self.exit, self.stopped = at + 1, True
+                    return
+                at += STEPS[op] or self._length(record, at, op)
+            if at >= end:
+                if self.whole:
+                    raise ArchiveError(
+                        "the pickle ends before its STOP",
+                        record=self.names[record],
+                        place=f"byte {end - int(self.origin[record])}",
+                    )
+                self.exit, self.stopped = at, False
+                return
+            lane = lanes[0] + (at - begin) // LANE
+            resumed = np.searchsorted(breaks, lane)
+            until = int(breaks[resumed])
+            entered[lane] = at
+            entered[lane + 1 : until + 1] = self.left[lane:until]
+
+    def _length(self, record: int, at: int, op: int) -> int:
+        """Bytes of an instruction whose argument says how long it is."""
+        view = self.view
+        if op == TEXT32:
+            return 5 + int.from_bytes(view[at + 1 : at + 5], "little")
+        if op == TEXT64:
+            return 9 + int.from_bytes(view[at + 1 : at + 9], "little")
+        if op == LONG1:
+            return 2 + (view[at + 1] if at + 1 < len(view) else 0)
+        lines = bytes(view[at + 1 : at + 1 + MAX_NAME])
+        end = lines.find(b"\n", lines.find(b"\n") + 1)
+        if end <= lines.find(b"\n"):
+            raise ArchiveError(
+                f"expected two lines of at most {MAX_NAME} bytes behind GLOBAL",
+                record=self.names[record],
+                place=f"byte {at - int(self.origin[record])}",
+            )
+        return 2 + end
