@@ -1,0 +1,218 @@
+"""The numbers behind the claims, each a ratio against a peer measured in the same run.
+
+Models are traced on the spot with PyTorch; the peer of decoding is ``pickle.loads`` (which executes what it
+reads), that of the command is a process that imports PyTorch and runs the failing call.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import pickle
+import subprocess
+import sys
+import time
+import tracemalloc
+import types
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import archive
+from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
+from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
+from archive.limits import DEFAULT_LIMITS
+from archive.pickles.scan import Pickle, scan
+from archive.pickles.tree import read_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPS = 52_000
+ROUNDS = 7
+ORACLES = Path(__file__).parent.parent / "fixtures" / "oracles"
+BY_TORCH = """
+import warnings; warnings.simplefilter("ignore")
+import torch
+from torch.jit.mobile import _load_for_lite_interpreter
+try:
+    _load_for_lite_interpreter("plain_stack.ptl")(torch.ones(1, 5))
+except RuntimeError as error:
+    print(error)
+"""
+
+
+class Long(torch.nn.Module):
+    """As many operations as are asked for, each with its own place in a trace."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Nothing useful."""
+        for step in range(OPS):
+            x = torch.add(x, 1.0) if step % 3 else torch.mul(x, x)
+        return x
+
+
+def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Seconds of the fastest of some runs."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        result = work()
+        times.append(time.perf_counter() - start)
+        del result
+    return min(times)
+
+
+def saved(*, string_table: bool, lite: bool = False) -> bytes:
+    """A traced model, saved."""
+    traced = torch.jit.trace(Long(), torch.ones(1), check_trace=False)
+    torch._C._set_should_use_format_with_string_table(string_table)
+    try:
+        if lite:
+            return bytes(traced._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True))
+        buffer = io.BytesIO()
+        torch.jit.save(traced, buffer)
+        return buffer.getvalue()
+    finally:
+        torch._C._set_should_use_format_with_string_table(True)
+
+
+def fake_builders() -> None:
+    """What ``pickle.loads`` needs to find; PyTorch's own Python has no such function."""
+    module = types.ModuleType("torch.jit._pickle")
+    module.build_intlist = list  # type: ignore[attr-defined]
+    sys.modules["torch.jit._pickle"] = module
+
+
+def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[Pickle]], object]) -> None:
+    """Rows of one record: decode, columns."""
+    pickles = [Pickle("record", data)]
+    raw = bytes(data)
+    peer = best(lambda: pickle.loads(raw))  # noqa: S301 (our own bytes: the peer)
+    decode = best(lambda: scan(pickles, DEFAULT_LIMITS))
+    columns = best(lambda: parse(pickles))
+    table.add_row(
+        f"{title}: decode to tokens", f"{decode / peer:.2f}x", "pickle.loads", f"{peer * 1e3:.0f} ms"
+    )
+    table.add_row(f"{title}: decode to columns", f"{columns / peer:.2f}x", "pickle.loads", "")
+
+
+def records(table: Table) -> None:
+    """Decoding and encoding of large records."""
+    fake_builders()
+    for string_table, title in ((True, "string table"), (False, "inline rows")):
+        with archive.open(saved(string_table=string_table)) as opened:
+            record = max(opened.range_records, key=lambda one: opened.records[one].size)
+            data = opened.records[record].view()
+            rows = len(opened.ranges(record))
+            decoding(
+                table,
+                f"{title}, {rows:,} rows",
+                data,
+                lambda pickles: parse_source_ranges(
+                    read_trees(pickles, [False], DEFAULT_LIMITS), DEFAULT_LIMITS
+                ),
+            )
+            ranges = opened.range_table
+            number = ranges.numbers[record]
+            encode = best(lambda: build_source_ranges(ranges, number), 3)  # noqa: B023 (used at once)
+            exact = build_source_ranges(ranges, number) == data
+            table.add_row(f"{title}: encode", f"{encode / rows * 1e6:.1f} µs a row", "", f"exact: {exact}")
+    with archive.open(saved(string_table=True, lite=True)) as opened:
+        data = opened.records["callstack_debug_map.pkl"].view()
+        handles = opened.handle_table
+        assert handles is not None
+        decoding(
+            table,
+            f"call-stack map, {len(handles):,} rows",
+            data,
+            lambda pickles: parse_callstack_map(
+                read_trees(pickles, [False], DEFAULT_LIMITS), 0, DEFAULT_LIMITS
+            ),
+        )
+        encode = best(lambda: build_callstack_map(handles, generation(handles)), 3)
+        exact = build_callstack_map(handles, generation(handles)) == data
+        row = f"{encode / len(handles) * 1e6:.1f} µs a row"
+        table.add_row("call-stack map: encode", row, "", f"exact: {exact}")
+
+
+def long_source() -> bytes:
+    """A scripted model whose source is long, saved with inline texts."""
+    lines = "".join(
+        f"        x = torch.relu(x)  # step {step}: {'why, at length; ' * 20}\n" for step in range(2_000)
+    )
+    code = (
+        f"import torch\nclass Wordy(torch.nn.Module):\n    def forward(self, x):\n{lines}        return x\n"
+    )
+    name = "wordy.py"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    space: dict[str, type[torch.nn.Module]] = {"__name__": "wordy"}  # type: ignore[dict-item]
+    sys.modules["wordy"] = types.ModuleType("wordy")
+    sys.modules["wordy"].__file__ = name
+    exec(compile(code, name, "exec"), space)  # noqa: S102 (our own source, under a file name of its own)
+    buffer = io.BytesIO()
+    torch._C._set_should_use_format_with_string_table(False)
+    torch.jit.save(torch.jit.script(space["Wordy"]()), buffer)
+    torch._C._set_should_use_format_with_string_table(True)
+    return buffer.getvalue()
+
+
+def memory(table: Table) -> None:
+    """Whether any text is copied: what is allocated besides the inflated record and the columns."""
+    data = long_source()
+    archive.open(data).range_table  # noqa: B018 (imports and caches are not counted)
+    tracemalloc.start()
+    with archive.open(data) as opened:
+        ranges = opened.range_table
+        strings = ranges.sources.strings
+        texts = int(strings.length.sum())
+        inflated = sum(sys.getsizeof(opened.records[name].view().obj) for name in opened.range_records)
+        arrays = [*vars(ranges).values(), *vars(ranges.sources).values()]
+        columns = sum(array.nbytes for array in arrays if hasattr(array, "nbytes"))
+        columns += strings.buffer.nbytes + strings.start.nbytes + strings.length.nbytes
+        held = tracemalloc.get_traced_memory()[0] - inflated - columns
+    tracemalloc.stop()
+    note = f"{texts:,} B of text; {held:,} B held besides the inflated record and its columns"
+    table.add_row("texts copied", f"{held / texts:.3f}x", "the texts", note)
+
+
+def processes(table: Table) -> None:
+    """The command, whole process, against PyTorch."""
+    command = [sys.executable, "-c", "from archive.cli import main; main()"]
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(  # noqa: S603 (our own command)
+            [*arguments], capture_output=True, check=True, text=True, cwd=ORACLES
+        )
+        return done.stdout
+
+    ours = best(lambda: run(*command, "symbolicate", "plain_stack.ptl", "1445"), 3)
+    peer = best(lambda: run(sys.executable, "-c", BY_TORCH), 3)
+    same = run(*command, "symbolicate", "plain_stack.ptl", "1445") in run(sys.executable, "-c", BY_TORCH)
+    table.add_row(
+        "symbolicate, whole process", f"{ours / peer:.2f}x", "PyTorch", f"{peer:.1f} s; same text: {same}"
+    )
+    loaded = run(
+        sys.executable,
+        "-c",
+        "import sys\nfrom archive.cli.main import group\ngroup(['--help'], standalone_mode=False)\n"
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))",
+    ).splitlines()[-1]
+    table.add_row("--help imports of torch, numpy", loaded, "", "")
+
+
+def main() -> None:
+    """Measure and print."""
+    warnings.simplefilter("ignore")
+    table = Table("what", "measured", "against", "note")
+    for measure in (records, memory, processes):
+        measure(table)
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()
