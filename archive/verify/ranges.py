@@ -1,0 +1,148 @@
+"""The source ranges of each record.
+
+- Every record of them can be read, and has the bytes that PyTorch would write for its rows; but for those of
+  PyTorch 1.2, which had another pickler. Texts are UTF-8.
+- Offsets increase strictly and lie inside of the code record. In ``delegated_backends.debug_pkl`` all are -1.
+- ``0 <= start <= end <=`` bytes of the text.
+- Sources have a text; those of traced models may be without.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.errors import shown
+from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from archive.reader import LEGACY_DEBUG
+from archive.verify.finding import Report
+from archive.verify.records import check_bytes, code_of
+from archive.verify.rows import Rows
+from archive.verify.tags import check_tags
+from archive.verify.texts import check_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.reader import Archive
+    from archive.tables import RangeTable
+    from archive.verify.finding import Ints
+
+UNKNOWN = 1 << 62
+
+
+def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
+    """The source ranges of some records alone.
+
+    Raises:
+        ArchiveError: one of them cannot be read.
+    """
+    records = [archive.records[name] for name in names]
+    pickles = [Pickle(record.name, record.view()) for record in records]
+    tree = read_trees(pickles, [record.borrowed for record in records], archive.limits)
+    return parse_source_ranges(tree, archive.limits)
+
+
+def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints | None:
+    """Check the source ranges.
+
+    Returns:
+        The tags of all ranges, sorted; None where a record of them cannot be read.
+    """
+    names = [name for name in archive.range_records if name in readable]
+    table, read = _read(archive, names, report) if names else (None, [])
+    if table is not None:
+        check_texts(table.sources.strings, read, report)
+        rows = Rows(table, report)
+        _check_offsets(archive, readable, rows)
+        _check_spans(rows)
+        _check_empty(rows)
+        check_tags(rows)
+        for number, name in enumerate(table.names):
+            if not name.startswith(LEGACY_DEBUG[0]):
+                check_bytes(archive, name, partial(build_source_ranges, table, number), report)
+    if len(read) < len(archive.range_records):
+        return None
+    tags = np.zeros(0, np.int64) if table is None else np.unique(table.tag)
+    return tags[tags >= 0]
+
+
+def _read(archive: Archive, names: list[str], report: Report) -> tuple[RangeTable | None, list[str]]:
+    """The ranges of all records that can be read, as one table; and those records, in their order."""
+    if len(names) == len(archive.range_records):
+        table = Report().attempt("", lambda: archive.range_table)
+        if table is not None:
+            return table, names
+    read = [name for name in names if report.attempt(name, partial(ranges_of, archive, [name])) is not None]
+    if not read:
+        return None, []
+    together = Report()
+    table = together.attempt("", partial(ranges_of, archive, read))
+    for finding in together.findings:
+        report.add("error", "", "", f"the source ranges of all records together: {finding.message}")
+    return table, [] if table is None else read
+
+
+def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
+    offset, names = rows.table.offset, rows.table.names
+    delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
+    code = [code_of(name) for name in names]
+    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN for one in code])
+
+    def allowed(row: int) -> str:
+        return "from 0" if size[row] == UNKNOWN else f"from 0 to {size[row] - 1}, inside of the code"
+
+    rows.add(
+        "error",
+        ~delegated & ((offset < 0) | (offset >= size)),
+        "offsets outside of the code",
+        "offset",
+        lambda row: f"expected an offset {allowed(row)}, found {offset[row]}",
+    )
+    before = np.roll(offset, 1)
+    rows.add(
+        "error",
+        ~delegated & (np.diff(rows.record, prepend=-1) == 0) & (offset <= before),
+        "offsets that do not increase",
+        "offset",
+        lambda row: f"expected more than {before[row]}, the offset before it, found {offset[row]}",
+    )
+    rows.add(
+        "warning",
+        delegated & (offset != -1),
+        "offsets of delegated ranges",
+        "offset",
+        lambda row: f"expected -1, as the code is the backend's, found {offset[row]}",
+    )
+
+
+def _check_spans(rows: Rows) -> None:
+    table = rows.table
+    start, end, length = table.start, table.end, table.sources.lengths[table.source]
+    rows.add(
+        "error",
+        (start < 0) | (start > end) | (end > length),
+        "ranges outside of their text",
+        "range",
+        lambda row: (
+            f"expected start <= end <= {length[row]}, the text's end, found {start[row]} to {end[row]}"
+        ),
+    )
+
+
+def _check_empty(rows: Rows) -> None:
+    table = rows.table
+    sources = table.sources
+    first = np.zeros(len(table), np.bool_)
+    first[np.unique(table.source, return_index=True)[1]] = True
+
+    def describe(row: int) -> str:
+        filename = sources[int(table.source[row])].filename
+        return f"a source without text, of {f'the file {shown(str(filename))}' if filename else 'no file'}"
+
+    empty = (sources.lengths == 0) & ~sources.is_null
+    rows.add("note", first & empty[table.source], "sources without text", "source", describe)
