@@ -228,7 +228,7 @@ class Oracles:
         mobile = model._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
         (self.folder / f"{case.name}.ptl").write_bytes(mobile)
         model.save(str(self.folder / f"{case.name}.pt"))
-        self.torch._C._set_should_use_format_with_string_table(True)  # noqa: FBT003 - PyTorch's signature
+        self.torch._C._set_should_use_format_with_string_table(True)
 
     def cases(self) -> list[Case]:
         """All cases with archives, in the order in which they were made."""

@@ -57,28 +57,13 @@ class Assembly:
         self.depth = np.cumsum(lookup(LEVEL, self.op), dtype=np.int32)
         self.chunks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
+        self.same: list[tuple[np.ndarray, np.ndarray]] = []
         closers, marks = self._pairs()
-        fixed = [np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)]
-        fixed[0] = fixed[0][self.op[fixed[0]] != STOP]
-        filling = self.takes[closers] == Takes.TARGET_TO_MARK
-        targets = self.last[np.maximum(marks[filling], 1) - 1]
-        self._check(closers[filling], targets)
-        self._find_beginnings(fixed, closers, marks, targets, filling)
-        same_as = np.zeros(len(self.op), np.int64)
-        same_as[closers[filling]] = targets
-        self.taken[targets] = True
-        for takes, nodes in enumerate(fixed, 1):
-            parts = self._operands(nodes, takes)
-            for part in parts:
-                self._check(nodes, part)
-                self.taken[part] = True
-            same = SAME[self.op[nodes]]
-            same_as[nodes[same]] = parts[0][same]
-            self._add_fixed(nodes, parts, same)
+        self._take_fixed(closers, marks)
         self.roots = self._roots()
         between, size = self._between(closers)
         self.chunks.append((closers, size, between))
-        self.stands_for = self._resolve(same_as)
+        self.stands_for = self._resolve()
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The opcodes that take all from a MARK on, and their MARKs, by level and position."""
@@ -95,43 +80,61 @@ class Assembly:
         marks = marks[np.argsort(_small(depth[marks]), kind="stable")]
         return closers[np.argsort(_small(depth[closers]), kind="stable")], marks
 
-    def _find_beginnings(
-        self,
-        fixed: list[np.ndarray],
-        closers: np.ndarray,
-        marks: np.ndarray,
-        targets: np.ndarray,
-        filling: np.ndarray,
-    ) -> None:
+    def _take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
+        """Find beginnings and operands, round by round those whose parts' beginnings are known."""
         begin = self.begin
         begin[closers] = marks
-        waiting = [(nodes, takes + 1) for takes, nodes in enumerate(fixed)]
-        fill = closers[filling]
-        for nodes, _ in waiting:
-            begin[nodes] = -1
+        filling = self.takes[closers] == Takes.TARGET_TO_MARK
+        fill, targets = closers[filling], self.last[np.maximum(marks[filling], 1) - 1]
+        self._check(fill, targets)
+        self.taken[targets] = True
+        self.same.append((fill, targets))
         begin[fill] = -1
+        waiting = {takes: np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)}
+        waiting[1] = waiting[1][self.op[waiting[1]] != STOP]
+        for nodes in waiting.values():
+            begin[nodes] = -1
         for _ in range(ROUNDS):
             known = begin[targets] >= 0
             begin[fill[known]] = begin[targets[known]]
             fill, targets = fill[~known], targets[~known]
-            left = []
-            for nodes, takes in waiting:
-                if len(nodes):
-                    parts = self._operands(nodes, takes)
-                    known = begin[parts[0]] >= 0
-                    for part in parts[1:]:
-                        known &= begin[part] >= 0
-                    begin[nodes[known]] = begin[parts[0][known]]
-                    left.append((nodes[~known], takes))
-            waiting = left
-            if not len(fill) and not any(len(nodes) for nodes, _ in waiting):
+            for takes, nodes in waiting.items():
+                waiting[takes] = self._settle(takes, nodes)
+            if not len(fill) and not any(map(len, waiting.values())):
                 return
-        self._find_deep_beginnings(fill, targets)
+        self._find_deep_beginnings(dict(zip(fill.tolist(), targets.tolist(), strict=True)))
+        for takes, nodes in waiting.items():
+            self._settle(takes, nodes)
 
-    def _find_deep_beginnings(self, fill: np.ndarray, targets: np.ndarray) -> None:
-        """One after the other, from the first token on: then all operands' beginnings are known."""
+    def _settle(self, takes: int, nodes: np.ndarray) -> np.ndarray:
+        """Give opcodes their operands; returns those for which a beginning is still missing."""
+        if not len(nodes):
+            return nodes
+        parts: list[np.ndarray] = []
+        before = nodes
+        known = np.ones(len(nodes), np.bool_)
+        for _ in range(takes):
+            part = self.last[np.maximum(before, 1) - 1]
+            parts.insert(0, part)
+            before = self.begin[part]
+            known &= before >= 0
+        if known.all():
+            left = nodes[:0]
+        else:
+            left, nodes, before = nodes[~known], nodes[known], before[known]
+            parts = [part[known] for part in parts]
+        self.begin[nodes] = before
+        for part in parts:
+            self._check(nodes, part)
+            self.taken[part] = True
+        same = SAME[self.op[nodes]]
+        self.same.append((nodes[same], parts[0][same]))
+        self._add_fixed(nodes, parts, same)
+        return left
+
+    def _find_deep_beginnings(self, target: dict[int, int]) -> None:
+        """One after the other, from the first token on; ``target``: by opcode, the container it fills."""
         begin, last = self.begin.tolist(), self.last.tolist()
-        target = dict(zip(fill.tolist(), targets.tolist(), strict=True))
         for node in np.flatnonzero(self.begin < 0).tolist():
             if node in target:
                 begin[node] = begin[target[node]]
@@ -140,16 +143,8 @@ class Assembly:
             for _ in range(int(self.takes[node]) - 1):
                 part = last[max(begin[part], 1) - 1]
             begin[node] = begin[part]
-        self.begin[:] = begin
-
-    def _operands(self, nodes: np.ndarray, takes: int) -> list[np.ndarray]:
-        """The values that opcodes of fixed arity take, first to last."""
-        part = self.last[nodes - 1]
-        parts = [part]
-        for _ in range(takes - 1):
-            part = self.last[np.maximum(self.begin[part], 1) - 1]
-            parts.insert(0, part)
-        return parts
+        deep = np.flatnonzero(self.begin < 0)
+        self.begin[deep] = np.array(begin)[deep]
 
     def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
         missing = np.flatnonzero(self.kind[parts] == Kind.NOTHING)
@@ -169,7 +164,7 @@ class Assembly:
         self.taken[roots] = True
         return roots
 
-    def _resolve(self, same_as: np.ndarray) -> np.ndarray:
+    def _resolve(self) -> np.ndarray:
         """For each token its node: what the memo held, the container it fills, or itself."""
         op = self.op
         puts = np.flatnonzero(self.is_put)
@@ -178,13 +173,15 @@ class Assembly:
         empty = np.flatnonzero(self.kind[made] == Kind.NOTHING)
         if len(empty):
             raise self.tokens.fault(int(puts[empty[0]]), "nothing on the stack to put into the memo")
-        same_as[gets] = made[last_puts(self.tokens, puts, gets)]
-        others = np.flatnonzero(same_as)
+        self.same.append((gets, made[last_puts(self.tokens, puts, gets)]))
+        others = np.concatenate([nodes for nodes, _ in self.same])
         nodes = np.arange(len(op), dtype=np.int64)
-        nodes[others] = same_as[others]
+        nodes[others] = np.concatenate([same for _, same in self.same])
+        stands_alone = np.ones(len(op), np.bool_)
+        stands_alone[others] = False
         while len(others):
+            others = others[~stands_alone[nodes[others]]]
             nodes[others] = nodes[nodes[others]]
-            others = others[same_as[nodes[others]] > 0]
         return nodes
 
     def _between(self, closers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

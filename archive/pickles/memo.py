@@ -18,6 +18,8 @@ def last_puts(tokens: Tokens, puts: np.ndarray, gets: np.ndarray) -> np.ndarray:
     """
     if not len(gets):
         return gets
+    if not len(puts):
+        _refuse_unset(tokens, gets, np.ones(len(gets), np.bool_))
     found: np.ndarray
     highest = int(tokens.arg[puts].max(initial=-1))
     if len(tokens.pickles) == 1 and highest < 2 * len(puts):
@@ -30,7 +32,7 @@ def last_puts(tokens: Tokens, puts: np.ndarray, gets: np.ndarray) -> np.ndarray:
     pickle = np.searchsorted(tokens.first, np.concatenate((puts, gets)), "right")
     keys = (pickle << 32) + tokens.arg[np.concatenate((puts, gets))]
     put_key, get_key = keys[: len(puts)], keys[len(puts) :]
-    if len(puts) and (np.diff(put_key) > 0).all():  # PyTorch counts entries up
+    if (np.diff(put_key) > 0).all():  # PyTorch counts entries up
         found = np.minimum(np.searchsorted(put_key, get_key), len(puts) - 1)
         unset = (put_key[found] != get_key) | (puts[found] > gets)
     else:  # entries are used again: a key for (entry, token) makes the last write a read's neighbour
@@ -38,8 +40,8 @@ def last_puts(tokens: Tokens, puts: np.ndarray, gets: np.ndarray) -> np.ndarray:
         written = entry[: len(puts)] + puts
         order = np.argsort(written, kind="stable")
         before = np.searchsorted(written[order], entry[len(puts) :] + gets) - 1
-        found = order[before] if len(puts) else before
-        unset = (before < 0) | (put_key[found] != get_key) if len(puts) else before < 0
+        found = order[before]
+        unset = (before < 0) | (put_key[found] != get_key)
     _refuse_unset(tokens, gets, unset)
     return found
 

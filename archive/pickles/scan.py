@@ -91,30 +91,25 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
     args: list[np.ndarray] = []
     total = 0
     for members in _groups(sizes):
-        joined = (
-            pickles[members[0]].data
-            if len(members) == 1
-            else memoryview(b"".join(pickles[i].data for i in members))
-        )
+        own = [pickles[member] for member in members]
+        joined = own[0].data if len(own) == 1 else memoryview(b"".join(pickle.data for pickle in own))
         data = np.frombuffer(joined, np.uint8)
         start = int(base[members[0]])
         entries = base[members[0] : members[-1] + 2] - start
         tokens = np.zeros(len(members), np.int64)
-        for positions in _positions(joined, data, entries, [pickles[i].name for i in members]):
+        for positions in _positions(joined, data, entries, [pickle.name for pickle in own]):
             total += len(positions)
             if total > limits.pickle_ops:
-                raise LimitError("pickle_ops", limits.pickle_ops, total, record=pickles[members[0]].name)
+                where = _place(own, entries, int(positions[limits.pickle_ops - total]))
+                raise LimitError("pickle_ops", limits.pickle_ops, total, **where)
             op = data[positions]
             ops.append(op)
             try:
                 args.append(_arguments(data, op, positions))
             except _WideIntError as error:
-                member = int(np.searchsorted(entries, error.at, "right")) - 1
+                where = _place(own, entries, error.at)
                 raise ArchiveError(
-                    record=pickles[members[member]].name,
-                    place=f"byte {error.at - int(entries[member])}",
-                    expected="an integer of 64 bits",
-                    found=f"one of {error.size} bytes",
+                    expected="an integer of 64 bits", found=f"one of {error.size} bytes", **where
                 ) from None
             ats.append(positions + start if start else positions)
             if len(members) == 1:
@@ -144,6 +139,12 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
         wrong = int(protocols[found.arg[protocols] != PROTOCOL][0])
         raise found.fault(wrong, f"expected pickle protocol 2, found {found.arg[wrong]}")
     return found
+
+
+def _place(pickles: list[Pickle], entries: np.ndarray, at: int) -> dict[str, str]:
+    """Record and byte of a position in several joined pickles."""
+    member = int(np.searchsorted(entries, at, "right")) - 1
+    return {"record": pickles[member].name, "place": f"byte {at - int(entries[member])}"}
 
 
 def _joined(chunks: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:

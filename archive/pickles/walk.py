@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from archive.errors import ArchiveError
-from archive.pickles.ops import BY_CODE, CODE, SIZE
+from archive.pickles.ops import BY_CODE, CODE, SIZE, lookup
 
 LANE = 256
 MAX_NAME = 4096
@@ -22,6 +22,10 @@ KNOWN = np.isin(np.arange(256), list(BY_CODE))
 STEP = np.where(KNOWN, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
 STEP[STOP] = 0
 STEPS = STEP.tolist()
+A_TEXT = 255
+STRIDES = 16  # of all lanes, before those that have left are taken out
+LANE_STEP = STEP.astype(np.uint8)
+LANE_STEP[TEXT32] = A_TEXT
 
 
 class Walk:
@@ -58,27 +62,37 @@ class Walk:
 
     def _run_lanes(self) -> np.ndarray:
         """Follow every lane to its end or to where it can't go on; returns where each one left."""
-        left: np.ndarray = self.start.copy()
+        steps = lookup(LANE_STEP, self.data[self.low : self.low + len(self.visited)])
+        steps = np.append(steps, np.uint8(0))
+        visited = np.zeros(len(steps), np.bool_)
+        at, end = self.start - self.low, self.end - self.low
+        left: np.ndarray = at.copy()
         active = np.arange(len(left))
-        at, end = self.start, self.end
-        last = len(self.data) - 1
         while len(active):
-            self.visited[at - self.low] = True
-            op = self.data[at]
-            step = STEP[op]
-            texts = np.flatnonzero(op == TEXT32)
-            if len(texts):
-                step[texts] = 5
-                for byte in range(4):
-                    more = self.data[np.minimum(at[texts] + 1 + byte, last)].astype(np.int64)
-                    step[texts] += more << (8 * byte)
-            at = at + step
+            for _ in range(STRIDES):
+                inside = at < end
+                spot = np.minimum(at, end)  # a lane that has left marks the next one's start, which is marked
+                visited[spot] = True
+                step = steps[spot] * inside
+                at = at + step
+                if (step == A_TEXT).any():
+                    texts = np.flatnonzero(step == A_TEXT)
+                    at[texts] += self._text_sizes(spot[texts]) - A_TEXT
+            left[active] = at
             going = (at < end) & (step > 0)
-            if not going.all():
-                gone = ~going
-                left[active[gone]] = at[gone]
-                active, at, end = active[going], at[going], end[going]
+            active, at, end = active[going], at[going], end[going]
+        self.visited = visited[:-1]
+        left += self.low
         return left
+
+    def _text_sizes(self, at: np.ndarray) -> np.ndarray:
+        """Bytes of the BINUNICODE instructions at some places of the stretch."""
+        at = at + self.low
+        last = len(self.data) - 1
+        size = np.full(len(at), 5)
+        for byte in range(4):
+            size += self.data[np.minimum(at + 1 + byte, last)].astype(np.int64) << (8 * byte)
+        return size
 
     def _stitch(self, first: list[int], lanes: list[int], opens: np.ndarray) -> np.ndarray:
         """Keep of the lanes' chains what is the one chain of each record; its positions, sorted."""
