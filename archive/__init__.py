@@ -2,7 +2,7 @@
 
 >>> import archive
 >>> with archive.open("fixtures/oracles/plain_stack.ptl") as a:
-...     print(a.symbolicate(42).module_hierarchy)
+...     print(a.symbolicate(1452).module_hierarchy)
 top(Stack)::<unknown>.blocks(Sequential)::forward.1(Block)::forward.SELF(Block)::_inner.prim::GetAttr
 """
 

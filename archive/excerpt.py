@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.model import SourceRange
 
 CONTEXT = 3
+UNSIGNED = 1 << 64  # PyTorch counts lines without a sign
 HERE = b" <--- HERE\n"
 
 
@@ -37,7 +38,7 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
     place = b""
     if span.source.filename is not None:
         line = span.source.starting_line + text.count(b"\n", 0, span.start)
-        place = b'  File "%b", line %d' % (bytes(span.source.filename), line)
+        place = b'  File "%b", line %d' % (bytes(span.source.filename), line % UNSIGNED)
         place += b", in %b\n" % function if function else b"\n"
     return place + marked(text, span.start, min(span.end, len(text)))
 

@@ -12,7 +12,7 @@ from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.bytecode import Bytecode, parse_bytecode
 from archive.formats.lowered import find_lowered
 from archive.formats.source_ranges import SUFFIX, parse_source_ranges
-from archive.formats.values import inert_value
+from archive.formats.values import class_names, inert_value
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.pickles.scan import Pickle
@@ -23,7 +23,7 @@ from archive.writer import save
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -191,10 +191,7 @@ class Archive:
         table = self.path_table
         if table is None:
             return {}
-        return Lookup(
-            {name: i for i, name in enumerate(table.names)},
-            lambda method: [str(table.strings[index]) for index in table.values(method)],
-        )
+        return Lookup({name: i for i, name in enumerate(table.names)}, table.texts)
 
     def value(self, name: str) -> object:
         """A pickle record as inert values: see ``formats.values``.
@@ -222,13 +219,17 @@ class Archive:
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:
         """The modules that were lowered to a backend, by attribute path."""
-        return find_lowered(self.data)
+        return self._located(lambda: find_lowered(self.data))
 
     @cached_property
     def top(self) -> str:
         """Class name of the top module, as PyTorch's texts have it; "" where it isn't recorded."""
         data = self.data
         return data.what.name if isinstance(data, Inert) and isinstance(data.what, Global) else ""
+
+    @cached_property
+    def _classes(self) -> Collection[str]:
+        return class_names(self.data)
 
     @cached_property
     def generations(self) -> Mapping[str, str]:
@@ -262,6 +263,7 @@ class Archive:
             range_table=self.range_table,
             top=self.top,
             style=style,
+            classes=self._classes if style is Style.V1_9 else None,
         )
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -23,7 +23,7 @@ from archive.excerpt import excerpt
 from archive.strings import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from archive.model import HandleEntry, InlinedCall, SourceRange
     from archive.tables import HandleTable, RangeTable
@@ -100,6 +100,7 @@ def symbolicate(
     range_table: RangeTable,
     top: str,
     style: Style = Style.CURRENT,
+    classes: Collection[str] | None = None,
 ) -> Symbolication:
     """Explain handles.
 
@@ -109,6 +110,8 @@ def symbolicate(
         range_table: the source ranges.
         top: class name of the top module.
         style: whose words.
+        classes: qualified names of the archive's own classes, if PyTorch 1.9 is to be followed in this, too:
+            it had no name for instances of others, as frozen models have them.
     """
     rows = {} if handle_table is None else handle_table.rows
     missing = tuple(handle for handle in handles if handle not in rows)
@@ -123,7 +126,7 @@ def symbolicate(
         for call in entry.stack:
             frames.append(_frame(range_table, call.tag, function, old=old))
             function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
-            hierarchy.append(_link(call, function, old=old))
+            hierarchy.append(_link(call, function, old=old, classes=classes))
         frames.append(_frame(range_table, entry.tag, function, old=old))
     if not old:
         op = entries[0].op
@@ -137,10 +140,13 @@ def _frame(ranges: RangeTable, tag: int, function: bytes, *, old: bool) -> Frame
     return Frame(UNKNOWN_FUNCTION if old else function, span)
 
 
-def _link(call: InlinedCall, function: bytes, *, old: bool) -> str:
+def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:
     """What one call adds to the hierarchy."""
-    if call.module is None:  # the opening bracket too many is PyTorch 1.9's
+    module = call.module
+    if old and module is not None and classes is not None and str(module.type_name) not in classes:
+        module = None
+    if module is None:  # the opening bracket too many is PyTorch 1.9's
         link = ".(UNKNOWN_INSTANCE(UNKNOWN_TYPE)" if old else ".UNKNOWN_INSTANCE(UNKNOWN_TYPE)"
     else:
-        link = f".{call.module.instance}({call.module.class_name})"
+        link = f".{module.instance}({module.class_name})"
     return link if old else f"{link}::{decoded(function)}"

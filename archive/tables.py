@@ -127,10 +127,13 @@ class RangeTable:
         return range(int(self.first[record]), int(self.first[record + 1]))
 
     def locate(self, record: int, position: int) -> int | None:
-        """The row of a position in generated code: the last one whose offset is not behind it."""
+        """The row of a position in generated code: the last one whose offset is not behind it.
+
+        Rows of lowered modules have offset -1: they are no place in any code.
+        """
         rows = self.rows(record)
-        found = int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right"))
-        return rows.start + found - 1 if found else None
+        found = rows.start + int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right")) - 1
+        return found if found >= rows.start and self.offset[found] >= 0 else None
 
     @cached_property
     def _tags(self) -> tuple[Ints, Ints]:
@@ -211,7 +214,7 @@ class HandleTable:
 
     @cached_property
     def rows(self) -> Mapping[int, int]:
-        """The row of each handle; of equal handles the last, as PyTorch takes them."""
+        """The row of each handle; of equal handles, which PyTorch refuses, the last."""
         return {handle: row for row, handle in enumerate(self.handle.tolist())}
 
 
@@ -239,12 +242,19 @@ class MethodTable:
     @cached_property
     def names(self) -> Sequence[str]:
         """The methods' qualified names."""
-        return [str(self.strings[index]) for index in self.name.tolist()]
+        distinct = {index: str(self.strings[index]) for index in set(self.name.tolist())}
+        return [distinct[index] for index in self.name.tolist()]
 
     def values(self, method: int) -> list[int]:
         """What stands in one method's list."""
         values: list[int] = self.value[int(self.first[method]) : int(self.first[method + 1])].tolist()
         return values
+
+    def texts(self, method: int) -> list[str]:
+        """What stands in one method's list of module paths."""
+        values = self.values(method)
+        distinct = {index: str(self.strings[index]) for index in set(values)}
+        return [distinct[index] for index in values]
 
 
 __all__ = ["NO_TAG", "HandleTable", "MethodTable", "RangeTable", "SourceTable"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "bytecode.pkl"
 UNVERSIONED = 3
+INSTRUCTIONS = b"instructions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +37,42 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
     Raises:
         ArchiveError: a value that is not as above.
     """
-    root = int(tree.roots[pickle])
-    items = _tuple(tree, root, "a tuple of methods")
+    items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
     version = UNVERSIONED
     if items and tree.kind(items[0]) == Kind.INT:
         version = int(tree.value[items.pop(0)])
-    return Bytecode(version, dict(_method(tree, item) for item in items))
+    names: dict[int, str] = {}  # by their strings, and counts by their tables: both may be shared
+    counts: dict[int, int] = {}
+    instructions = {}
+    for item in items:
+        name, table = _first_two(tree, item, "a method: name and table")
+        if tree.kind(name) != Kind.TEXT:
+            raise _unexpected(tree, name, "a method's name")
+        if table not in counts:
+            counts[table] = _instructions(tree, table)
+        string = int(tree.value[name])
+        if string not in names:
+            names[string] = str(tree.strings[string])
+        instructions[names[string]] = counts[table]
+    return Bytecode(version, instructions)
 
 
-def _method(tree: Tree, node: int) -> tuple[str, int]:
-    name, *rest = _tuple(tree, node, "a method: name and table") or [node]
-    if tree.kind(name) != Kind.TEXT or not rest:
-        raise _unexpected(tree, node, "a method: name and table")
-    for entry in _tuple(tree, rest[0], "a method's table"):
-        key, value, *_ = [*_tuple(tree, entry, "a pair of key and value"), entry, entry]
-        if tree.kind(key) == Kind.TEXT and tree.strings[int(tree.value[key])] == "instructions":
-            return str(tree.strings[int(tree.value[name])]), len(_tuple(tree, value, "instructions"))
-    raise _unexpected(tree, node, "a method with instructions")
+def _instructions(tree: Tree, table: int) -> int:
+    """How many instructions a method's table lists."""
+    for entry in _tuple(tree, table, "a method's table"):
+        key, value = _first_two(tree, entry, "a pair of key and value")
+        if tree.kind(key) == Kind.TEXT and tree.strings.data(int(tree.value[key])) == INSTRUCTIONS:
+            if tree.kind(value) != Kind.TUPLE:
+                raise _unexpected(tree, value, "instructions")
+            return int(tree.count[value])
+    raise _unexpected(tree, table, "a method with instructions")
+
+
+def _first_two(tree: Tree, node: int, expected: str) -> tuple[int, int]:
+    if tree.kind(node) != Kind.TUPLE or tree.count[node] < 2:  # noqa: PLR2004 (the two)
+        raise _unexpected(tree, node, expected)
+    first = int(tree.first[node])
+    return int(tree.children[first]), int(tree.children[first + 1])
 
 
 def _tuple(tree: Tree, node: int, expected: str) -> list[int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.errors import ArchiveError
 from archive.model import Generation, Global, Handle, Inert, LoweredState
 
 if TYPE_CHECKING:
@@ -25,37 +26,47 @@ OLD = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)Lower
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 HELD = "__loweredModule__"
 IN_BLOB = re.compile(r"<debug_handle>(\d{1,18})")
+MAX_PATH = 4096
+MAX_STEPS = 1 << 22
 GENERATIONS = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
+
+Step = tuple["Step", object, bool] | None
+"""The way from the top: that of the holder, a key in it, and whether that names an attribute."""
 
 
 def find_lowered(root: object) -> dict[str, LoweredState]:
-    """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: ""."""
+    """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: "".
+
+    Raises:
+        ArchiveError: values are shared so often that paths or blobs would grow without bounds.
+    """
     found: dict[str, LoweredState] = {}
     seen: set[int] = set()
-    stack: list[tuple[str, object, bool]] = [("", root, False)]
+    blobs = _Blobs()
+    stack: list[tuple[Step, object, bool]] = [(None, root, False)]
     while stack:
-        path, value, wrapped = stack.pop()
+        step, value, wrapped = stack.pop()
         if id(value) in seen or not isinstance(value, Inert | dict | list | tuple):
             continue
         seen.add(id(value))
-        state = _lowered(path, value, wrapped=wrapped) if isinstance(value, Inert) else None
+        name = str(value.what) if isinstance(value, Inert) and isinstance(value.what, Global) else ""
+        state = _lowered(step, value, name, blobs, wrapped=wrapped) if isinstance(value, Inert) else None
         if state is not None:
-            found[path] = state
+            found[state.path] = state
             continue
-        is_wrapper = isinstance(value, Inert) and bool(WRAPPER.match(str(value.what)))
-        below = [(part, child, is_wrapper) for part, child in _children(path, value)]
+        is_wrapper = bool(WRAPPER.match(name))
+        below = [((step, key, named), child, is_wrapper) for key, named, child in _children(value)]
         stack.extend(reversed(below))
     return found
 
 
-def _lowered(path: str, value: Inert, *, wrapped: bool) -> LoweredState | None:
-    name = str(value.what) if isinstance(value.what, Global) else ""
+def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: bool) -> LoweredState | None:
     match = NEW.fullmatch(name) or OLD.fullmatch(name)
     if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATIONS:
         return None
     spec, processed, *create = value.state
     return LoweredState(
-        path,
+        _path(step),
         match["backend"],
         name,
         match.groupdict().get("original"),
@@ -64,37 +75,81 @@ def _lowered(path: str, value: Inert, *, wrapped: bool) -> LoweredState | None:
         spec,
         processed,
         bool(create[0]) if create else None,
-        tuple(handle for text in _texts(processed) for handle in _handles(text)),
+        blobs.handles(processed),
     )
 
 
-def _children(path: str, value: object) -> Iterator[tuple[str, object]]:
+def _path(step: Step) -> str:
+    """``low.__loweredModule__``, ``blocks[3]``."""
+    parts: list[str] = []
+    length = 0
+    while step is not None:
+        step, key, named = step
+        parts.append(f".{key}" if named else f"[{key!r}]")
+        length += len(parts[-1])
+        if length > MAX_PATH:
+            raise ArchiveError(
+                record="data.pkl",
+                expected=f"attribute paths of at most {MAX_PATH} characters",
+                found="a longer one",
+            )
+    return "".join(reversed(parts)).removeprefix(".")
+
+
+def _children(value: object) -> Iterator[tuple[object, bool, object]]:
+    """What a value holds: key, whether it names an attribute, and child."""
     if isinstance(value, Inert):
         for name, child in value.attributes.items():
-            yield f"{path}.{name}" if path else str(name), child
-        if not value.attributes:
-            yield from _children(path, value.state)
+            yield name, True, child
+        if isinstance(value.state, Inert):
+            yield "state", True, value.state
+        elif not value.attributes:
+            yield from _children(value.state)
     elif isinstance(value, dict):
         for key, child in value.items():
-            yield f"{path}[{key!r}]", child
+            yield key, False, child
     elif isinstance(value, list | tuple):
         for index, child in enumerate(value):
-            yield f"{path}[{index}]", child
+            yield index, False, child
 
 
-def _handles(text: str) -> Iterator[Handle]:
-    for match in IN_BLOB.finditer(text):
-        yield Handle(int(match[1]))
+class _Blobs:
+    """The debug handles in blobs. A text that several modules hold is searched once."""
 
+    def __init__(self) -> None:
+        self.steps = 0
+        self.found: dict[int, tuple[Handle, ...]] = {}
 
-def _texts(value: object) -> Iterator[str]:
-    """The texts in a value, each object once."""
-    seen: set[int] = set()
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, str):
-            yield value
-        elif id(value) not in seen:
+    def handles(self, processed: object) -> tuple[Handle, ...]:
+        """The handles in all texts of a lowered module's state."""
+        handles: list[Handle] = []
+        for text in self._texts(processed):
+            if id(text) not in self.found:
+                self.found[id(text)] = tuple(Handle(int(match[1])) for match in IN_BLOB.finditer(text))
+            self._count(len(self.found[id(text)]))
+            handles += self.found[id(text)]
+        return tuple(handles)
+
+    def _texts(self, value: object) -> Iterator[str]:
+        """The texts in a value, each object once."""
+        seen: set[int] = set()
+        stack = [value]
+        while stack:
+            value = stack.pop()
+            self._count(1)
+            if id(value) in seen:
+                continue
             seen.add(id(value))
-            stack.extend(reversed([child for _, child in _children("", value)]))
+            if isinstance(value, str):
+                yield value
+            else:
+                stack.extend(reversed([child for _, _, child in _children(value)]))
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise ArchiveError(
+                record="data.pkl",
+                expected=f"at most {MAX_STEPS:,} values and handles in blobs, shared ones counted each time",
+                found="more",
+            )

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.errors import ArchiveError
+from archive.errors import ArchiveError, LimitError
 from archive.formats.schema import (
     Const,
     Indexed,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
+INFLATION_FROM = 1 << 20  # bytes
 
 SOURCE = Shared(Tuple(text=Text(), filename=Optional(Text()), starting_line=Int()))
 PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
@@ -105,11 +106,11 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
     for layout in dict.fromkeys(layouts or [Layout.EMPTY]):
         pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
         columns = parse(LAYOUTS[layout], tree, pickles, limits)
-        parts.append(_table(tree, layout, pickles, columns))
+        parts.append(_table(tree, layout, pickles, columns, limits))
     return parts[0] if len(parts) == 1 else _concatenate(tree, parts)
 
 
-def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any) -> RangeTable:  # noqa: ANN401
+def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limits) -> RangeTable:  # noqa: ANN401
     names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
     if layout is Layout.STRING_TABLE:
         rows, table_first, table = columns["rows"], columns["table"].first, columns["table"].items
@@ -120,6 +121,7 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any) -> RangeTabl
     index, sources = span["source"].index, span["source"].items
     if layout is Layout.STRING_TABLE:
         source_table = _pieced(tree, names, rows, table_first, table)
+        _check_texts(tree, pickles, rows, source_table, limits)
     else:
         text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
         lengths = tree.strings.length
@@ -179,6 +181,23 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
         sources["starting_line"],
         is_null,
     )
+
+
+def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, limits: Limits) -> None:  # noqa: ANN401
+    """Refuse texts out of all proportion to their record: a long piece may stand in a text many times."""
+    record = np.repeat(np.arange(len(pickles)), np.diff(rows.first))
+    size = np.diff(tree.tokens.base)[pickles][record]
+    length = sources.lengths[rows.items["range"]["source"].index]
+    wrong = np.flatnonzero((length > INFLATION_FROM) & (length > limits.inflation * size))
+    if len(wrong):
+        row = int(wrong[0])
+        raise LimitError(
+            "inflation",
+            limits.inflation,
+            int(length[row] // size[row]),
+            record=tree.tokens.pickles[int(pickles[record[row]])].name,
+            place=f"row {row - int(rows.first[record[row]])}, field text",
+        )
 
 
 def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:

@@ -24,6 +24,7 @@ NEWTRUE = CODE["NEWTRUE"]
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 TENSORS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 STORAGE = 5
+DIMENSIONS = 256
 
 
 def inert_value(tree: Tree, root: int, limits: Limits) -> object:
@@ -53,13 +54,34 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
         opened.add(node)
         depth += 1
         if depth > limits.pickle_depth:
-            raise LimitError("pickle_depth", limits.pickle_depth, depth, record=tree.tokens.place(node)[0])
+            name, at = tree.tokens.place(node)
+            raise LimitError("pickle_depth", limits.pickle_depth, depth, record=name, place=f"byte {at}")
         for part in reversed(parts):
             if part in opened and part not in done:
                 raise tree.tokens.fault(node, "a value that holds itself")
             if part not in done:
                 stack.append(part)
     return done[root]
+
+
+def class_names(root: object) -> set[str]:
+    """The qualified names of all classes whose objects are described in a value."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Inert):
+            names.add(str(value.what) if isinstance(value.what, Global) else "")
+            stack += [value.arguments, value.state]
+        elif isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, list | tuple):
+            stack += value
+    return names
 
 
 def _value(tree: Tree, node: int, parts: list[object]) -> object:  # noqa: PLR0911 (one a kind)
@@ -115,30 +137,56 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...]) -> TensorInfo:
     good = (
         isinstance(storage, tuple)
         and len(storage) == 1
-        and isinstance(storage[0], tuple)
-        and len(storage[0]) >= STORAGE
+        and _is_storage(storage[0])
         and isinstance(offset, int)
-        and isinstance(shape, tuple)
-        and isinstance(strides, tuple)
-        and all(isinstance(number, int) for number in (*shape, *strides))
+        and _is_size(shape)
+        and _is_size(strides)
     )
     if not good:
+        name, at = tree.tokens.place(node)
         raise ArchiveError(
-            record=tree.tokens.place(node)[0],
-            place=f"byte {tree.tokens.place(node)[1]}",
+            record=name,
+            place=f"byte {at}",
             expected="a tensor: storage, offset, shape, strides",
-            found=shown(arguments),
+            found=", ".join(_brief(argument) for argument in arguments[:4]),
         )
     _, kind, key, device, elements = storage[0][:STORAGE]  # type: ignore[index]
-    dtype = kind.name.removesuffix("Storage") if isinstance(kind, Global) else shown(kind)
     requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
     return TensorInfo(
         str(key),
-        dtype,
-        str(device),
-        elements if isinstance(elements, int) else 0,
+        kind.name.removesuffix("Storage"),
+        device,
+        elements,
         offset,  # type: ignore[arg-type]
         shape,  # type: ignore[arg-type]
         strides,  # type: ignore[arg-type]
         requires_grad,
     )
+
+
+def _is_storage(value: object) -> bool:
+    """Whether it is ``("storage", type, key, device, elements)``, perhaps with more behind."""
+    if not isinstance(value, tuple) or len(value) < STORAGE:
+        return False
+    _, kind, key, device, elements = value[:STORAGE]
+    return (
+        isinstance(kind, Global)
+        and isinstance(key, str | int)
+        and isinstance(device, str)
+        and isinstance(elements, int)
+    )
+
+
+def _is_size(value: object) -> bool:
+    return (
+        isinstance(value, tuple)
+        and len(value) <= DIMENSIONS
+        and all(isinstance(number, int) for number in value)
+    )
+
+
+def _brief(value: object) -> str:
+    """A value for a message; of containers only the size, for shared ones may unfold without end."""
+    if isinstance(value, tuple | list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

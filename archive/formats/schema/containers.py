@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
+SHARED = 1 << 20  # items that shared sequences may always amount to
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -119,6 +120,10 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limi
     """The columns of all children of some nodes, but for the first ``skip`` of each."""
     counts = tree.count[nodes] - skip
     first = np.concatenate(([0], np.cumsum(counts)))
+    most = max(len(tree.count), SHARED)
+    if first[-1] > most:  # only where sequences are shared, which PyTorch doesn't
+        index = int(np.searchsorted(first, most, "right")) - 1
+        raise Mismatch(index, f"at most {most:,} items, shared ones counted each time", int(nodes[index]))
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
     children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
     try:

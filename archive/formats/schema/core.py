@@ -79,10 +79,13 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, limits: Limits) -> Any:  # 
         return schema.take(tree, tree.roots[pickles], limits)
     except Mismatch as mismatch:
         name = tree.tokens.pickles[int(pickles[mismatch.index])].name
-        found = None if mismatch.node is None else found_at(tree, mismatch.node)
-        raise ArchiveError(
-            record=name, place=", ".join(mismatch.path) or None, expected=mismatch.expected, found=found
-        ) from None
+        place, found = ", ".join(mismatch.path), None
+        if mismatch.node is not None:
+            place, found = (
+                place or f"byte {tree.tokens.place(mismatch.node)[1]}",
+                found_at(tree, mismatch.node),
+            )
+        raise ArchiveError(record=name, place=place, expected=mismatch.expected, found=found) from None
     except LimitError as error:
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
 

@@ -105,7 +105,8 @@ class Chain:
             good = (tree.kinds(new) == Kind.TUPLE) & (tree.count[new] == width)
             if not good.all():
                 culprit = int(new[np.flatnonzero(~good)[0]])
-                raise self._blame(tree, nodes, place, culprit, Mismatch(0, f"a tuple of {width}", culprit))
+                mismatch = Mismatch(0, f"a tuple of {width}", culprit)
+                raise self._blame(tree, nodes, np.flatnonzero(seen), culprit, mismatch)
             seen[new] = True
             inner = tree.children[tree.first[new] + place]
             new = np.unique(inner[(tree.kinds(inner) != Kind.NONE) & ~seen[inner]])
@@ -116,23 +117,22 @@ class Chain:
         number = np.cumsum(seen) - 1
         inner = tree.children[tree.first[links] + place]
         following = np.where(tree.kinds(inner) == Kind.NONE, -1, number[inner])
+        _check_depth(tree, links, following, limits)
         rest = Tuple(**{**self.item.fields, self.link: _Skipped()})
         try:
             return Links(number[nodes], following, rest.take(tree, links, limits))
         except Mismatch as mismatch:
-            raise self._blame(tree, nodes, place, int(links[mismatch.index]), mismatch) from None
+            raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
-    @staticmethod
-    def _blame(tree: Tree, nodes: Ints, place: int, culprit: int, mismatch: Mismatch) -> Mismatch:
-        """Find a chain that leads to the culprit."""
-        for index, first in enumerate(nodes.tolist()):
-            node, frame = first, 0
-            while node != culprit and tree.kind(node) == Kind.TUPLE and tree.count[node] > place:
-                node, frame = int(tree.children[tree.first[node] + place]), frame + 1
-            if node == culprit:
-                mismatch.index = index
-                mismatch.path.insert(0, f"frame {frame}")
-                break
+    def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
+        """Find a chain that leads to the culprit; what a link holds stands before it in the pickle."""
+        inner = tree.children[tree.first[links] + list(self.item.fields).index(self.link)]
+        frame = {culprit: 0}
+        for link, following in zip(links.tolist(), inner.tolist(), strict=True):
+            if following in frame:
+                frame[link] = frame[following] + 1
+        mismatch.index, first = next((i, node) for i, node in enumerate(nodes.tolist()) if node in frame)
+        mismatch.path.insert(0, f"frame {frame[first]}")
         return mismatch
 
     def emitter(self, writer: Writer, columns: Links) -> Emit:
@@ -168,6 +168,20 @@ class Chain:
                 written[done] = writer.put()
 
         return emit
+
+
+def _check_depth(tree: Tree, links: Ints, following: Ints, limits: Limits) -> None:
+    """Refuse chains that are too long: each step doubles how far every link has counted."""
+    depth = np.ones(len(links), np.int64)
+    ahead = following
+    while (ahead >= 0).any():
+        depth += np.where(ahead >= 0, depth[ahead], 0)
+        ahead = np.where(ahead >= 0, ahead[ahead], -1)
+    if depth.max(initial=0) > limits.stack_frames:
+        name, at = tree.tokens.place(int(links[depth.argmax()]))
+        raise LimitError(
+            "stack_frames", limits.stack_frames, int(depth.max()), record=name, place=f"byte {at}"
+        )
 
 
 class _Skipped:

@@ -1,0 +1,71 @@
+"""The lines of a log, with one line of foresight, and what stands around them: logger's prefix, line end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MAX_LINE = 1 << 20  # bytes; of a longer line there is no need to know more
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
+
+
+class Lines:
+    """Reads a log line by line.
+
+    Args:
+        log: the log, in lines or any other pieces.
+
+    Attributes:
+        number: of the line taken last, from 1.
+    """
+
+    def __init__(self, log: Iterable[bytes]) -> None:
+        self.number = 0
+        self._lines = _split(log)
+        self._next: bytes | None = None
+
+    def peek(self) -> bytes | None:
+        """The next line with its end, which stays there; None behind the last one."""
+        if self._next is None:
+            self._next = next(self._lines, None)
+        return self._next
+
+    def take(self) -> bytes | None:
+        """The next line with its end; None behind the last one."""
+        line = self.peek()
+        self._next = None
+        self.number += 1
+        return line
+
+
+def _split(log: Iterable[bytes]) -> Iterator[bytes]:
+    rest = bytearray()
+    for piece in log:
+        *lines, last = piece.split(b"\n")
+        for line in lines:
+            yield bytes(rest) + line + b"\n"
+            rest.clear()
+        rest += last
+        if len(rest) > MAX_LINE:
+            yield bytes(rest)
+            rest.clear()
+    if rest:
+        yield bytes(rest)
+
+
+def has_shape(line: bytes, prefix: bytes) -> bool:
+    """Whether a line begins with a prefix, other digits aside; blanks at its end may be missing."""
+    head = line[: len(prefix)].rstrip(b"\r\n").ljust(len(prefix))
+    return head.translate(DIGITS) == prefix.translate(DIGITS)
+
+
+def ending(line: bytes) -> bytes:
+    """The kind of end that a line has."""
+    return b"\r\n" if line.endswith(b"\r\n") else b"\n"
+
+
+def without_end(line: bytes) -> bytes:
+    """A line without its end."""
+    return line.removesuffix(b"\n").removesuffix(b"\r")

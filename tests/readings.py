@@ -1,0 +1,68 @@
+"""Reading one record by itself, to the last fact: what tests of broken records do again and again."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from archive.container import new_member, write_archive
+from archive.formats.bytecode import parse_bytecode
+from archive.formats.callstack_map import parse_callstack_map
+from archive.formats.lowered import find_lowered
+from archive.formats.methods import parse_methods
+from archive.formats.source_ranges import parse_source_ranges
+from archive.formats.values import inert_value
+from archive.limits import DEFAULT_LIMITS
+from archive.model import Generation
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from tests.plain import plain_handles, plain_methods, plain_ranges
+
+if TYPE_CHECKING:
+    from archive import Archive, Limits
+    from archive.pickles.tree import Tree
+
+RANGES = "code/m.py.debug_pkl"
+
+
+def tree_of(*records: bytes, limits: Limits = DEFAULT_LIMITS) -> Tree:
+    pickles = [Pickle(f"record {number}", memoryview(data)) for number, data in enumerate(records)]
+    return read_trees(pickles, [False] * len(pickles), limits)
+
+
+def refused(data: bytes, limits: Limits = DEFAULT_LIMITS) -> ArchiveError:
+    """The error of a pickle that is none; it names the record and a place in it."""
+    with pytest.raises(ArchiveError) as caught:
+        tree_of(data, limits=limits)
+    assert caught.value.record == "record 0"
+    assert caught.value.place
+    return caught.value
+
+
+def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
+    """All facts of a record, whose kind its name tells, in plain Python values."""
+    tree = read_trees([Pickle(name, memoryview(data))], [False], limits)
+    if name.endswith(".debug_pkl"):
+        return plain_ranges(parse_source_ranges(tree, limits), 0)
+    if name == "callstack_debug_map.pkl":
+        return plain_handles(parse_callstack_map(tree, 0, limits))
+    if name == "mobile_debug_handles.pkl":
+        return plain_methods(parse_methods(tree, 0, Generation.METHOD_HANDLES, limits), texts=False)
+    if name == "mobile_debug.pkl":
+        return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, limits), texts=True)
+    if name == "bytecode.pkl":
+        return parse_bytecode(tree, 0)
+    return find_lowered(inert_value(tree, int(tree.roots[0]), limits))
+
+
+def archive_of(limits: Limits = DEFAULT_LIMITS, **records: bytes) -> Archive:
+    """An archive in memory; ``data="…"`` becomes its record ``data.pkl``, ``code`` its source ranges."""
+    names = {"code": RANGES}
+    out = io.BytesIO()
+    members = [new_member(names.get(key, f"{key}.pkl"), data) for key, data in records.items()]
+    write_archive(out, "made", [*members, new_member("version", b"3\n")])
+    return archive.open(out.getvalue(), limits=limits, name="made.pt")
