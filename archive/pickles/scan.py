@@ -24,6 +24,19 @@ WINDOW = 1 << 22
 JOINED = 1 << 16
 PROTOCOL = 2
 PROTO = CODE["PROTO"]
+SLOW = 255
+NUMBER_SIZE = {
+    Argument.NONE: 0,
+    Argument.U8: 1,
+    Argument.U16: 2,
+    Argument.I32: 4,
+    Argument.U32: 4,
+    Argument.TEXT32: 4,
+    Argument.TEXT64: 8,
+}
+WIDTH = np.zeros(256, np.uint8)
+WIDTH[list(BY_CODE)] = [NUMBER_SIZE.get(op.argument, SLOW) for op in BY_CODE.values()]
+BININT = CODE["BININT"]
 
 
 class Pickle(NamedTuple):
@@ -190,34 +203,22 @@ def _positions(
 
 def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The numbers behind the opcodes."""
-    arg = np.zeros(len(op), np.int64)
-    for code in np.flatnonzero(np.bincount(op, minlength=256)).tolist():
-        argument = BY_CODE[code].argument if code in BY_CODE else Argument.NONE
-        if argument == Argument.NONE:
-            continue
-        where = np.flatnonzero(op == code)
-        spots = at[where] + 1
-        if argument == Argument.U8:
-            arg[where] = data[spots]
-        elif argument == Argument.U16:
-            arg[where] = _little(data, spots, 2)
-        elif argument in (Argument.U32, Argument.TEXT32):
-            arg[where] = _little(data, spots, 4)
-        elif argument == Argument.I32:
-            arg[where] = _little(data, spots, 4).astype(np.int32)
-        elif argument == Argument.TEXT64:
-            arg[where] = _little(data, spots, 8)
-        else:
-            arg[where] = [_slow_argument(data, argument, spot) for spot in spots.tolist()]
+    width = lookup(WIDTH, op)
+    spots = at + 1
+    if len(spots) and spots[-1] == len(data):
+        spots[-1] = 0  # of an opcode without argument, or cut off by the end, which is refused later
+    arg: np.ndarray = data[spots].astype(np.int64)
+    arg *= width > 0
+    for size in (2, 4, 8):
+        where = np.flatnonzero(width == size)
+        for byte in range(1, size if len(where) else 1):
+            more = data[np.minimum(spots[where] + byte, len(data) - 1)]
+            arg[where] |= more.astype(np.int64) << (8 * byte)
+    signed = np.flatnonzero(op == BININT)
+    arg[signed] = arg[signed].astype(np.int32)
+    for token in np.flatnonzero(width == SLOW).tolist():
+        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]))
     return arg
-
-
-def _little(data: np.ndarray, at: np.ndarray, size: int) -> np.ndarray:
-    at = np.minimum(at, len(data) - size)  # an instruction cut off by the end is refused later
-    value: np.ndarray = data[at].astype(np.int64)
-    for byte in range(1, size):
-        value |= data[at + byte].astype(np.int64) << (8 * byte)
-    return value
 
 
 def _slow_argument(data: np.ndarray, argument: Argument, at: int) -> int:

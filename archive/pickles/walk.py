@@ -109,15 +109,23 @@ class Walk:
                     record=self.names[record], place="byte 0", expected="a pickle", found="no bytes"
                 )
             self._stitch_record(record, range(begin, begin + count), entered, breaks, extra)
-        visited = np.flatnonzero(self.visited)
-        first = np.searchsorted(visited, self.start - self.low)
-        strays = np.searchsorted(visited, np.minimum(entered, self.end) - self.low) - first
-        inside = np.arange(strays.sum()) - np.repeat(np.cumsum(strays) - strays, strays)
-        self.visited[visited[np.repeat(first, strays) + inside]] = False
+        self._clear(np.minimum(entered, self.end))
         self.visited[np.array(extra, np.int64) - self.low] = True
         positions = np.flatnonzero(self.visited)
         positions += self.low
         return positions
+
+    def _clear(self, until: np.ndarray) -> None:
+        """Forget what lanes visited before the one chain entered them."""
+        gaps = until - self.start
+        first = self.start - self.low
+        if gaps.sum() > len(self.visited) >> 2:  # long texts
+            visited = np.flatnonzero(self.visited)
+            begin = np.searchsorted(visited, first)
+            gaps = np.searchsorted(visited, until - self.low) - begin
+            self.visited[visited[_spans(begin, gaps)]] = False
+        else:
+            self.visited[_spans(first, gaps)] = False
 
     def _stitch_record(
         self, record: int, lanes: range, entered: np.ndarray, breaks: np.ndarray, extra: list[int]
@@ -173,3 +181,10 @@ class Walk:
                 place=f"byte {at - int(self.origin[record])}",
             )
         return 2 + end
+
+
+def _spans(first: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """The numbers of all spans, one span behind the other."""
+    ends = np.cumsum(length)
+    numbers: np.ndarray = np.arange(ends[-1]) + np.repeat(first - ends + length, length)
+    return numbers
