@@ -56,7 +56,9 @@ def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
 def test_each_command_has_examples_in_its_help(command: str) -> None:
     done = run(command, "--help")
     assert done.returncode == 0
-    assert f"debug-archive {command} ".encode() in done.stdout.partition(b"Examples:")[2]
+    examples = done.stdout.partition(b"Examples:\n")[2].splitlines()
+    assert examples[0].startswith(f"    debug-archive {command} ".encode())
+    assert b"\\b" not in done.stdout
 
 
 def test_symbolicate_prints_the_text_of_pytorch() -> None:

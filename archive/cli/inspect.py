@@ -15,13 +15,13 @@ from archive.report.as_text import inspection_text
 @common.file_argument
 @common.as_json
 def command(file: str, *, as_json: bool) -> None:
-    r"""Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
+    """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
     \b
     Examples:
       debug-archive inspect model.ptl
       debug-archive inspect model.ptl --json | jq .generations
-    """
+    """  # noqa: D301 (click reads the backspace)
     with archive.open(file) as opened:
         facts = inspect(opened)
         if as_json:

@@ -39,7 +39,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="debug-archive", message="%(package)s %(version)s")
 def group() -> None:
-    r"""Debug information in PyTorch model archives (.pt, .ptl), without PyTorch.
+    """Debug information in PyTorch model archives (.pt, .ptl), without PyTorch.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def group() -> None:
       debug-archive verify *.ptl
 
     Exit status: 0 well, 1 findings (a handle is unknown, an archive is inconsistent), 2 error.
-    """
+    """  # noqa: D301 (click reads the backspace)
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 def command(
     file: str, handles: list[list[int]], places: list[tuple[str, int]], style: str, *, as_json: bool
 ) -> None:
-    r"""Print the model source behind debug handles of FILE, as PyTorch would.
+    """Print the model source behind debug handles of FILE, as PyTorch would.
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
     Without handles, a log is read from standard input and written with every failure explained.
@@ -73,7 +73,7 @@ def command(
       debug-archive symbolicate model.ptl 1,26
       debug-archive symbolicate model.ptl < report.log > explained.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
-    """
+    """  # noqa: D301 (click reads the backspace)
     if not handles and not places and sys.stdin.isatty():
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
     with archive.open(file) as opened:

@@ -19,7 +19,7 @@ from archive.verify import verify
 @click.option("-q", "--quiet", is_flag=True, help="Only errors, no warnings and notes.")
 @common.as_json
 def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
-    r"""Check FILES: structure, checksums, and that all debug records agree with each other.
+    """Check FILES: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Exit status 1 if there is an error.
 
@@ -27,7 +27,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
     Examples:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
-    """
+    """  # noqa: D301 (click reads the backspace)
     results = {}
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("verifying", total=len(files), visible=len(files) > 1)

@@ -27,7 +27,10 @@ def inspection_text(facts: Inspection) -> Group:
     head = [
         f"{printable(facts.file)}: {facts.size:,} bytes, archive version {version}",
         f"root {printable(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
-        f"{len(facts.records):,} records; {debug:,} of debug info: {facts.debug_bytes:,} bytes ({share:.0%})",
+        (
+            f"{len(facts.records):,} records, {debug:,} of them debug info: "
+            f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
+        ),
         f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
         "",
     ]
