@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
 
-_RATIO_FROM = 1 << 20
-
 
 @dataclass(slots=True)
 class _File:
@@ -137,7 +135,7 @@ def _check_limits(entry: Entry, file: _File) -> None:
     for resource, limit, actual in (
         ("record_bytes", limits.record_bytes, entry.size),
         ("inflated_bytes", limits.inflated_bytes, file.inflated + entry.size),
-        ("inflation", limits.inflation, ratio if entry.size > _RATIO_FROM else 0),
+        ("inflation", limits.inflation, ratio if entry.size > limits.inflation_from else 0),
     ):
         if actual > limit:
             raise LimitError(resource, limit, actual)

@@ -85,6 +85,13 @@ class LimitError(ArchiveError):
         self.actual = actual
 
 
+def one_line(text: str) -> str:
+    """A text with everything escaped that is no printable character."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def shown(value: object, width: int = 60) -> str:
     """A short, printable form of a foreign value for a message."""
     text = repr(value)

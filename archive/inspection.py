@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.formats import callstack_map, methods
-from archive.formats.kinds import RecordKind, kind_of
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.kinds import VERSIONS, RecordKind, kind_of
 from archive.strings import decoded
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def inspect(archive: Archive) -> Inspection:
 
 
 def _version(archive: Archive) -> str:
-    for name in (".data/version", "version"):
+    for name in VERSIONS:
         if name in archive.records:
             return decoded(archive.records[name].view()[:64]).strip()
     return ""
@@ -133,6 +134,6 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
             yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
     if archive.bytecode is not None:
         yield (
-            "bytecode.pkl",
+            BYTECODE,
             f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
         )

@@ -13,15 +13,27 @@ from dataclasses import dataclass
 class Limits:
     """Bounds on what one archive may ask for; exceeding one raises ``LimitError``.
 
+    Only ``compared_bytes`` doesn't: texts beyond it are left uncompared, which ``verify`` notes.
+
     Attributes:
         entries: files in the archive.
         name_bytes: length of one record's name.
         record_bytes: inflated size of one deflated record.
         inflated_bytes: inflated size of all deflated records that are read, together.
-        inflation: inflated size over stored size of one record, once it exceeds 1 MiB.
+        inflation: inflated size over stored size of one record, once it exceeds ``inflation_from``; likewise
+            the length of a source's text over its record's size.
+        inflation_from: bytes that even the smallest record may inflate to, and any text may have.
         pickle_ops: pickle opcodes that are read together.
-        pickle_depth: open containers (MARKs and nested values) in one pickle.
+        pickle_depth: values inside one another, in a pickle that is read as inert values.
+        global_bytes: module and name of one global in a pickle.
+        shared_items: items of tuples and lists that are shared, counted each time; or as many as there are
+            opcodes, if those are more.
         stack_frames: frames of one inlined call stack.
+        dimensions: of one tensor.
+        path_length: characters of the attribute path to a lowered module.
+        blob_values: values and handles in the blobs of all lowered modules, shared ones counted each time.
+        compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
+            than the file.
     """
 
     entries: int = 1_000_000
@@ -29,9 +41,16 @@ class Limits:
     record_bytes: int = 8 << 30
     inflated_bytes: int = 16 << 30
     inflation: int = 1_100
+    inflation_from: int = 1 << 20
     pickle_ops: int = 1 << 28
     pickle_depth: int = 1_000
+    global_bytes: int = 4096
+    shared_items: int = 1 << 20
     stack_frames: int = 4_096
+    dimensions: int = 256
+    path_length: int = 4096
+    blob_values: int = 1 << 22
+    compared_bytes: int = 1 << 30
 
 
 DEFAULT_LIMITS = Limits()

@@ -10,9 +10,10 @@ from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.bytecode import Bytecode, parse_bytecode
+from archive.formats.kinds import holds_ranges, range_records_of
 from archive.formats.lowered import find_lowered
-from archive.formats.source_ranges import SUFFIX, parse_source_ranges
-from archive.formats.values import class_names, inert_value
+from archive.formats.source_ranges import parse_source_ranges
+from archive.formats.values import DATA, class_names, inert_value
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.pickles.scan import Pickle
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from archive.tables import HandleTable, MethodTable, RangeTable
 
 V = TypeVar("V")
-LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
 
 
 def open(  # noqa: A001 (archive.open, like gzip.open)
@@ -91,7 +91,12 @@ class Archive:
 
     # Columns
 
-    def _tree(self, names: Sequence[str]) -> Tree:
+    def tree(self, names: Sequence[str]) -> Tree:
+        """The values of some pickle records, as columns, all in one tree.
+
+        Raises:
+            ArchiveError: one of them is no pickle that PyTorch could have written.
+        """
         records = [self.records[name] for name in names]
         pickles = [Pickle(record.name, record.view()) for record in records]
         try:
@@ -102,12 +107,12 @@ class Archive:
     @cached_property
     def range_records(self) -> tuple[str, ...]:
         """The records that hold source ranges."""
-        return tuple(name for name in self.records if name.endswith(SUFFIX) or _is_legacy(name))
+        return tuple(name for name in self.records if holds_ranges(name))
 
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges of all records, as columns."""
-        return self._located(lambda: parse_source_ranges(self._tree(self.range_records), self.limits))
+        return self._located(lambda: parse_source_ranges(self.tree(self.range_records), self.limits))
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
@@ -115,13 +120,13 @@ class Archive:
         if callstack_map.NAME not in self.records:
             return None
         return self._located(
-            lambda: callstack_map.parse_callstack_map(self._tree([callstack_map.NAME]), 0, self.limits)
+            lambda: callstack_map.parse_callstack_map(self.tree([callstack_map.NAME]), 0, self.limits)
         )
 
     def _method_table(self, name: str, generation: Generation) -> MethodTable | None:
         if name not in self.records:
             return None
-        return self._located(lambda: methods.parse_methods(self._tree([name]), 0, generation, self.limits))
+        return self._located(lambda: methods.parse_methods(self.tree([name]), 0, generation, self.limits))
 
     @cached_property
     def method_table(self) -> MethodTable | None:
@@ -161,13 +166,12 @@ class Archive:
 
     def _range_number(self, name: str) -> int:
         table = self.range_table
-        for debug in (name, name + SUFFIX, _legacy_name(name)):
+        for debug in (name, *range_records_of(name)):
             if debug in table.numbers:
                 return table.numbers[debug]
         known = ", ".join(table.names[:3]) or "none"
-        raise ArchiveError(
-            f"no source ranges for {name!r}; there are {len(table.names)}: {known}…", file=self.file
-        )
+        more = ", …" if len(table.names) > 3 else ""  # noqa: PLR2004 (examples)
+        raise ArchiveError(f"no source ranges for {name!r}; those there are: {known}{more}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:
@@ -201,25 +205,25 @@ class Archive:
         """
         if name not in self.records:
             raise ArchiveError("no such record", file=self.file, record=name)
-        tree = self._tree([name])
+        tree = self.tree([name])
         return self._located(lambda: inert_value(tree, int(tree.roots[0]), self.limits))
 
     @cached_property
     def data(self) -> object:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
-        return self.value("data.pkl") if "data.pkl" in self.records else None
+        return self.value(DATA) if DATA in self.records else None
 
     @cached_property
     def bytecode(self) -> Bytecode | None:
         """What ``bytecode.pkl`` says of its methods; None where there is none."""
         if BYTECODE not in self.records:
             return None
-        return self._located(lambda: parse_bytecode(self._tree([BYTECODE]), 0))
+        return self._located(lambda: parse_bytecode(self.tree([BYTECODE]), 0))
 
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:
         """The modules that were lowered to a backend, by attribute path."""
-        return self._located(lambda: find_lowered(self.data))
+        return self._located(lambda: find_lowered(self.data, self.limits))
 
     @cached_property
     def top(self) -> str:
@@ -245,7 +249,7 @@ class Archive:
             layouts[methods.PATHS] = Generation.MODULE_PATHS
         found = sorted({state.generation for state in self.lowered.values()})
         if found:
-            layouts["data.pkl"] = ", ".join(found)
+            layouts[DATA] = ", ".join(found)
         return {name: layouts[name] for name in self.records if name in layouts}
 
     # Verbs
@@ -256,7 +260,12 @@ class Archive:
         Args:
             handles: one handle, or those of one failure: inner ones first, the outermost last.
             style: whose words to use.
+
+        Raises:
+            ArchiveError: no handles are given, or a record that is needed is broken.
         """
+        if not isinstance(handles, int) and not handles:
+            raise ArchiveError("no handles to symbolicate", file=self.file)
         return symbolicate(
             [handles] if isinstance(handles, int) else list(handles),
             handle_table=self.handle_table,
@@ -277,13 +286,3 @@ class Archive:
             ArchiveError: the target exists and ``force`` is not given.
         """
         save(self.container, path, force=force)
-
-
-def _is_legacy(name: str) -> bool:
-    """Whether a record holds source ranges where PyTorch 1.2 put them."""
-    return name.startswith(LEGACY_DEBUG[0]) and name.endswith(LEGACY_DEBUG[1])
-
-
-def _legacy_name(code: str) -> str:
-    """The debug record of a code record of PyTorch 1.2."""
-    return LEGACY_DEBUG[0] + code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1]) + LEGACY_DEBUG[1]

@@ -115,7 +115,7 @@ def symbolicate(
     """
     rows = {} if handle_table is None else handle_table.rows
     missing = tuple(handle for handle in handles if handle not in rows)
-    if missing or not handles or handle_table is None:
+    if missing or handle_table is None:
         return Symbolication(tuple(handles), missing, "", (), ())
     entries = tuple(handle_table.entry(rows[handle]) for handle in handles)
     old = style is Style.V1_9

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.model import (
-    NO_TAG,
     Handle,
     HandleEntry,
     InlinedCall,
@@ -255,6 +254,3 @@ class MethodTable:
         values = self.values(method)
         distinct = {index: str(self.strings[index]) for index in set(values)}
         return [distinct[index] for index in values]
-
-
-__all__ = ["NO_TAG", "HandleTable", "MethodTable", "RangeTable", "SourceTable"]

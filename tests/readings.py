@@ -1,8 +1,9 @@
-"""Reading one record by itself, to the last fact: what tests of broken records do again and again."""
+"""Reading made-up records: to a tree, to the last fact, inside an archive; compared with the slow reader."""
 
 from __future__ import annotations
 
 import io
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +19,10 @@ from archive.formats.source_ranges import parse_source_ranges
 from archive.formats.values import inert_value
 from archive.limits import DEFAULT_LIMITS
 from archive.model import Generation
+from archive.pickles.ops import Kind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from tests import slow_reader
 from tests.plain import plain_handles, plain_methods, plain_ranges
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
         return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, limits), texts=True)
     if name == "bytecode.pkl":
         return parse_bytecode(tree, 0)
-    return find_lowered(inert_value(tree, int(tree.roots[0]), limits))
+    return find_lowered(inert_value(tree, int(tree.roots[0]), limits), limits)
 
 
 def archive_of(limits: Limits = DEFAULT_LIMITS, **records: bytes) -> Archive:
@@ -66,3 +69,54 @@ def archive_of(limits: Limits = DEFAULT_LIMITS, **records: bytes) -> Archive:
     members = [new_member(names.get(key, f"{key}.pkl"), data) for key, data in records.items()]
     write_archive(out, "made", [*members, new_member("version", b"3\n")])
     return archive.open(out.getvalue(), limits=limits, name="made.pt")
+
+
+def assert_same(tree: Tree, root: int, value: slow_reader.Value) -> None:
+    """A node and the stack machine's value: equal all the way down, with the same sharing."""
+    seen: dict[int, int] = {}
+    pairs = [(root, value)]
+    while pairs:
+        node, slow = pairs.pop()
+        kind, items = tree.kind(node), tree.items(node)
+        if kind in (Kind.INT, Kind.BOOL, Kind.NONE, Kind.FLOAT, Kind.TEXT, Kind.GLOBAL):
+            assert leaf(tree, node, kind) == (struct.pack("<d", slow) if type(slow) is float else slow)
+            assert kind is not Kind.INT or type(slow) is int
+            continue
+        if node in seen:
+            assert seen[node] == id(slow)
+            continue
+        if slow != ():  # of which Python has only one
+            seen[node] = id(slow)
+        parts = children(slow, kind)
+        if node in tree.states:
+            items.append(tree.states[node])
+        assert len(items) == len(parts)
+        pairs += zip(items, parts, strict=True)
+    assert len(set(seen.values())) == len(seen)
+
+
+def leaf(tree: Tree, node: int, kind: Kind) -> object:
+    if kind is Kind.TEXT:
+        return bytes(tree.strings[int(tree.value[node])])
+    if kind is Kind.GLOBAL:
+        return slow_reader.Name(*tree.names(node))
+    if kind is Kind.FLOAT:
+        return struct.pack("<q", int(tree.value[node]))
+    if kind is Kind.NONE:
+        return None
+    return int(tree.value[node]) if kind is Kind.INT else bool(tree.tokens.op[node] == 0x88)
+
+
+def children(slow: slow_reader.Value, kind: Kind) -> list[slow_reader.Value]:
+    if isinstance(slow, slow_reader.Made):
+        assert kind is {"REDUCE": Kind.REDUCE, "NEWOBJ": Kind.OBJECT}[slow.how]
+        state = [] if slow.state is slow_reader.NOTHING else [slow.state]
+        return [slow.what, slow.arguments, *state]
+    if isinstance(slow, slow_reader.Persistent):
+        assert kind is Kind.PERSISTENT
+        return [slow.identity]
+    if isinstance(slow, slow_reader.Dict):
+        assert kind is Kind.DICT
+        return slow.items
+    assert kind is (Kind.TUPLE if isinstance(slow, tuple) else Kind.LIST)
+    return list(slow)

@@ -31,7 +31,9 @@ texts: SearchStrategy[bytes] = st.one_of(
     st.binary(max_size=20),  # mostly no UTF-8
     st.sampled_from([b"", b"\n", b"x", b"    return x\n", "é☃🐍\n".encode(), b"\xff\xfe", b"."]),
 )
+names: SearchStrategy[bytes | None] = st.one_of(st.none(), texts)
 few = st.integers(0, 5)
+EMPTY = [(b"", b"", 0), (b"", None, 0), (b"", b"", 7), (b"", b"m.py", 0), (b"x", b"", 0)]  # the first is null
 
 
 class Strings:
@@ -102,9 +104,7 @@ def range_tables(draw: DrawFn, layout: Layout) -> RangeTable:
 @st.composite
 def _inline_source(draw: DrawFn, strings: Strings) -> tuple[list[int], int, int, bool]:
     """Pieces, filename, line, and whether that makes the null source."""
-    text = draw(texts)
-    filename = draw(st.one_of(st.none(), texts))
-    line = draw(st.one_of(st.just(0), whole))
+    text, filename, line = draw(st.one_of(st.sampled_from(EMPTY), st.tuples(texts, names, whole)))
     return (
         [strings.add(text)],
         -1 if filename is None else strings.add(filename),
@@ -114,10 +114,10 @@ def _inline_source(draw: DrawFn, strings: Strings) -> tuple[list[int], int, int,
 
 
 @st.composite
-def _pieced_source(draw: DrawFn, table: Sequence[int]) -> tuple[list[int], int, int, bool]:
-    pieces = draw(st.lists(st.sampled_from(table), max_size=5))
-    filename = draw(st.sampled_from(table))
-    line = draw(st.one_of(st.just(0), whole))
+def _pieced_source(draw: DrawFn, table: list[int]) -> tuple[list[int], int, int, bool]:
+    pieces = draw(st.one_of(st.sampled_from([[], table[:1]]), st.lists(st.sampled_from(table), max_size=5)))
+    filename = draw(st.one_of(st.just(table[0]), st.sampled_from(table)))
+    line = draw(st.one_of(st.sampled_from([0, 7]), whole))
     return pieces, filename, line, (pieces, filename, line) == ([], table[0], 0)
 
 

@@ -112,7 +112,7 @@ def test_lists_that_many_sources_share_are_counted_each_time() -> None:
     again = get(0) + b"K\x00K\x00\x87"
     rows = b"".join(b"K\x00" + source + b"K\x00K\x00\x87K\x00\x87" for source in [first, *[again] * 20_000])
     data = PROTO + text(b"FORMAT_WITH_STRING_TABLE") + text(b"") + b"\x85(" + rows + b"t\x87" + STOP
-    with peak_below(128 * MIB), pytest.raises(ArchiveError, match="shared ones counted each time"):
+    with peak_below(128 * MIB), pytest.raises(LimitError, match="shared_items is limited"):
         read(RANGES, data)
 
 
@@ -249,7 +249,7 @@ def test_lists_and_names_that_many_methods_share_cost_no_more_than_one() -> None
     entry = text(b"function_debug_handles") + INTLIST + b"(](" + b"K\x00" * 20_000 + b"etR\x85\x86\x85"
     rows = b"(K\x05" + text(b"m" * LONG) + put(0) + entry + put(1) + b"\x86"
     data = PROTO + rows + (get(0) + get(1) + b"\x86") * 20_000 + b"t" + STOP
-    with peak_below(64 * MIB), pytest.raises(ArchiveError, match="shared ones counted each time"):
+    with peak_below(64 * MIB), pytest.raises(LimitError, match="shared_items is limited"):
         read(HANDLES, data)
     few = PROTO + rows + (get(0) + get(1) + b"\x86") * 40 + b"t" + STOP
     with peak_below(32 * MIB), archive_of(mobile_debug_handles=few) as opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,35 @@ def test_verify_says_well_and_lists_what_is_not(tmp_path: Path) -> None:
     assert lines[0] == f"{NESTED}: well"
     assert lines[1].startswith(f"{broken}: error: bytecode.pkl")
     assert "crc32" in lines[1]
+
+
+def test_verify_goes_on_behind_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    done = run("verify", tmp_path / "none.ptl", NESTED)
+    assert done.returncode == 2
+    assert done.stdout.decode().splitlines() == [
+        f"{tmp_path / 'none.ptl'}: error: No such file or directory",
+        f"{NESTED}: well",
+    ]
+    assert done.stderr == b""
+
+
+def test_a_number_beyond_all_bounds_is_a_usage_error() -> None:
+    for arguments in (["9" * 5_000], ["--at", "code/x.py:" + "9" * 5_000]):
+        done = run("symbolicate", NESTED, *arguments)
+        assert done.returncode == 2
+        assert b"expected" in done.stderr
+        assert len(done.stderr) < 500
+
+
+def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "escapes.pt"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("root/version", "3\n")
+        made.writestr("root/extra/\x1b[2Jred", "")
+    done = run("inspect", path)
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout
+    assert b"\\x1b[2Jred" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["inspect", "symbolicate"])

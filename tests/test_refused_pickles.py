@@ -10,9 +10,8 @@ from archive import ArchiveError, LimitError, Limits
 from archive.strings import decoded
 from tests import slow_reader
 from tests.programs import PROTO, STOP, get, integer, program, put, text
-from tests.readings import archive_of, read, refused, tree_of
+from tests.readings import archive_of, assert_same, read, refused, tree_of
 from tests.strategies import patient
-from tests.test_roundtrip import assert_same
 
 MANY = 100_000
 PIECES = [

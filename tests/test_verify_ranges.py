@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import archive
+from archive import Limits
 from archive.formats.source_ranges import build_source_ranges
-from archive.verify import texts
+from archive.verify import verify
 from tests.corpus import CALLSTACKS, DELEGATED, RELEASES
 from tests.tampering import (
     LINEAR,
@@ -159,9 +160,9 @@ def test_sources_that_differ_in_text_name_or_line_are_told_apart() -> None:
         assert said(tampered(STACK, {MANGLED: changed})) == [expected], old
 
 
-def test_texts_that_are_too_long_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "COMPARED", 100)
-    assert said(STACK) == ["note: 2 texts are too long to be compared, tag by tag"]
+def test_texts_that_are_too_long_are_not_compared() -> None:
+    (finding,) = verify(STACK, limits=Limits(compared_bytes=100))
+    assert (finding.severity, str(finding)) == ("note", "2 texts are too long to be compared, tag by tag")
 
 
 @pytest.mark.parametrize(("piece", "filename", "field"), [(5, 0, "text"), (0, 5, "filename"), (0, 0, "")])

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from archive.errors import ArchiveError
+from archive.errors import ArchiveError, one_line
 
 COMMANDS = {
     "inspect": "What is in an archive: records, layouts, handles, sizes.",
@@ -66,6 +66,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    line = message.replace("\n", "\\n").encode("utf-8", "backslashreplace")
-    sys.stderr.buffer.write(b"debug-archive: " + line + b"\n")
+    sys.stderr.buffer.write(f"debug-archive: {one_line(message)}\n".encode())
     sys.exit(FAILED)

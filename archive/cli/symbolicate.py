@@ -10,6 +10,7 @@ import click
 
 import archive
 from archive.cli import common
+from archive.errors import shown
 from archive.formats import callstack_map, methods
 from archive.report.as_json import as_json as to_json
 from archive.report.as_json import symbolication_facts
@@ -20,23 +21,24 @@ if TYPE_CHECKING:
     from archive import Archive, Symbolication
 
 PIECE = 1 << 16
-CHAIN = re.compile(r"\d+(,\d+)*")
+CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")  # of 64 bits, and never too long for int()
+PLACE = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[list[int]]:
     for value in values:
         if not CHAIN.fullmatch(value):
-            raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {value!r}")
+            raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {shown(value)}")
     return [[int(number) for number in value.split(",")] for value in values]
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
     places = []
     for value in values:
-        record, _colon, position = value.rpartition(":")
-        if not record or not position.isdecimal():
-            raise click.BadParameter(f"expected RECORD:BYTE like code/__torch__.py:301; found {value!r}")
-        places.append((record, int(position)))
+        place = PLACE.fullmatch(value)
+        if not place:
+            raise click.BadParameter(f"expected RECORD:BYTE like code/__torch__.py:301; found {shown(value)}")
+        places.append((place["record"], int(place["byte"])))
     return places
 
 

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from archive.cli import common
+from archive.cli.main import FAILED
 from archive.report.as_json import as_json as to_json
-from archive.report.as_json import printable
-from archive.verify import verify
+from archive.report.as_json import escaped
+from archive.verify import Finding, verify
 
 
 @click.command("verify")
@@ -28,19 +29,24 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
     """  # noqa: D301 (click reads the backspace)
-    results = {}
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("verifying", total=len(files), visible=len(files) > 1)
+    results: dict[str, list[Finding]] = {}
+    unread = False
+    idle = len(files) == 1 or not sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), transient=True, disable=idle) as progress:
+        task = progress.add_task("verifying", total=len(files))
         for file in files:
-            findings = verify(file)
+            try:
+                findings = verify(file)
+            except OSError as error:  # the other files still count
+                findings, unread = [Finding("error", "", "", error.strerror or str(error))], True
             results[file] = [one for one in findings if not quiet or one.severity == "error"]
             progress.advance(task)
     if as_json:
         common.write(to_json(results).encode() + b"\n")
     for file, findings in results.items() if not as_json else ():
         for one in findings:
-            common.write(printable(f"{file}: {one.severity}: {one}\n").encode())
+            common.write(escaped(f"{file}: {one.severity}: {one}\n").encode())
         if not findings:
-            common.write(printable(f"{file}: well\n").encode())
+            common.write(escaped(f"{file}: well\n").encode())
     errors = any(one.severity == "error" for found in results.values() for one in found)
-    sys.exit(common.FINDINGS if errors else 0)
+    sys.exit(FAILED if unread else common.FINDINGS if errors else 0)

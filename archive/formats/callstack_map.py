@@ -22,6 +22,7 @@ from archive.formats.schema import (
     Chain,
     Indexed,
     Int,
+    Link,
     Links,
     Optional,
     Rows,
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
 
 NAME = "callstack_debug_map.pkl"
-HERE = Int()  # stands in the declaration of a chain's link
 
 MODULE = Optional(Shared(Tuple(type=Text(), instance=Text())))
-STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=HERE), link="inner"))
-STACK_4 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=HERE, function=Text()), link="inner"))
+STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=Link()), link="inner"))
+STACK_4 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=Link(), function=Text()), link="inner"))
 
 LAYOUTS: dict[Generation, Schema] = {
     Generation.CALLSTACK_3: Sequence(Tuple(handle=Int(), tag=Int(), stack=STACK_3)),

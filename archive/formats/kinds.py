@@ -1,10 +1,16 @@
-"""What a record is, told by its name alone."""
+"""What a record is, told by its name alone; which code and which source ranges belong together."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from archive.formats import bytecode, callstack_map, methods, source_ranges
+from archive.formats import bytecode, callstack_map, methods, source_ranges, values
+
+VERSIONS = (".data/version", "version")
+"""Where the archive format's version may stand, in the order in which PyTorch looks for it."""
+
+LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
+"""Where PyTorch 1.2 put code and its source ranges: folder and ending."""
 
 
 class RecordKind(StrEnum):
@@ -38,7 +44,7 @@ DEBUG = {
     RecordKind.PATHS,
 }
 EXACT = {
-    "data.pkl": RecordKind.MODULES,
+    values.DATA: RecordKind.MODULES,
     "model.json": RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
@@ -56,7 +62,6 @@ FOLDERS = {
     "tensors/": RecordKind.TENSOR,
     "constants/": RecordKind.TENSOR,
     "code/": RecordKind.CODE,
-    "debug/": RecordKind.RANGES,
     ".data/": RecordKind.FORMAT,
 }
 
@@ -65,9 +70,33 @@ def kind_of(name: str) -> RecordKind:
     """The kind of a record, by its name without root."""
     if name in EXACT:
         return EXACT[name]
-    if name.endswith(source_ranges.SUFFIX):
+    if holds_ranges(name):
         return RecordKind.RANGES
     for folder, kind in FOLDERS.items():
         if name.startswith(folder):
             return kind
     return RecordKind.OTHER
+
+
+def holds_ranges(name: str) -> bool:
+    """Whether a record holds source ranges."""
+    return name.endswith(source_ranges.SUFFIX) or is_legacy(name)
+
+
+def is_legacy(name: str) -> bool:
+    """Whether a record holds source ranges where PyTorch 1.2 put them."""
+    return name.startswith(LEGACY_DEBUG[0]) and name.endswith(LEGACY_DEBUG[1])
+
+
+def range_records_of(code: str) -> tuple[str, str]:
+    """The names that the source ranges of a code record may have; that of PyTorch 1.2 is the last."""
+    inner = code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    return code + source_ranges.SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
+
+
+def code_of(debug: str) -> str:
+    """The code record that a record of source ranges belongs to."""
+    if debug.endswith(source_ranges.SUFFIX):
+        return debug.removesuffix(source_ranges.SUFFIX)
+    inner = debug.removeprefix(LEGACY_DEBUG[0]).removesuffix(LEGACY_DEBUG[1])
+    return LEGACY_CODE[0] + inner + LEGACY_CODE[1]

@@ -15,34 +15,34 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.errors import ArchiveError
+from archive.errors import LimitError
+from archive.formats.values import DATA
 from archive.model import Generation, Global, Handle, Inert, LoweredState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.limits import Limits
+
 NEW = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
 OLD = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
-HELD = "__loweredModule__"
 IN_BLOB = re.compile(r"<debug_handle>(\d{1,18})")
-MAX_PATH = 4096
-MAX_STEPS = 1 << 22
 GENERATIONS = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
 """The way from the top: that of the holder, a key in it, and whether that names an attribute."""
 
 
-def find_lowered(root: object) -> dict[str, LoweredState]:
+def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
     """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: "".
 
     Raises:
-        ArchiveError: values are shared so often that paths or blobs would grow without bounds.
+        LimitError: values are shared so often that paths or blobs would grow without bounds.
     """
     found: dict[str, LoweredState] = {}
     seen: set[int] = set()
-    blobs = _Blobs()
+    blobs = _Blobs(limits)
     stack: list[tuple[Step, object, bool]] = [(None, root, False)]
     while stack:
         step, value, wrapped = stack.pop()
@@ -66,7 +66,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
         return None
     spec, processed, *create = value.state
     return LoweredState(
-        _path(step),
+        _path(step, blobs.limits),
         match["backend"],
         name,
         match.groupdict().get("original"),
@@ -79,7 +79,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     )
 
 
-def _path(step: Step) -> str:
+def _path(step: Step, limits: Limits) -> str:
     """``low.__loweredModule__``, ``blocks[3]``."""
     parts: list[str] = []
     length = 0
@@ -87,12 +87,8 @@ def _path(step: Step) -> str:
         step, key, named = step
         parts.append(f".{key}" if named else f"[{key!r}]")
         length += len(parts[-1])
-        if length > MAX_PATH:
-            raise ArchiveError(
-                record="data.pkl",
-                expected=f"attribute paths of at most {MAX_PATH} characters",
-                found="a longer one",
-            )
+        if length > limits.path_length:
+            raise LimitError("path_length", limits.path_length, length, record=DATA)
     return "".join(reversed(parts)).removeprefix(".")
 
 
@@ -116,7 +112,8 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
 class _Blobs:
     """The debug handles in blobs. A text that several modules hold is searched once."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.steps = 0
         self.found: dict[int, tuple[Handle, ...]] = {}
 
@@ -147,9 +144,5 @@ class _Blobs:
 
     def _count(self, steps: int) -> None:
         self.steps += steps
-        if self.steps > MAX_STEPS:
-            raise ArchiveError(
-                record="data.pkl",
-                expected=f"at most {MAX_STEPS:,} values and handles in blobs, shared ones counted each time",
-                found="more",
-            )
+        if self.steps > self.limits.blob_values:
+            raise LimitError("blob_values", self.limits.blob_values, self.steps, record=DATA)

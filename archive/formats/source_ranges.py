@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
-INFLATION_FROM = 1 << 20  # bytes
 
 SOURCE = Shared(Tuple(text=Text(), filename=Optional(Text()), starting_line=Int()))
 PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
@@ -188,7 +187,7 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, lim
     record = np.repeat(np.arange(len(pickles)), np.diff(rows.first))
     size = np.diff(tree.tokens.base)[pickles][record]
     length = sources.lengths[rows.items["range"]["source"].index]
-    wrong = np.flatnonzero((length > INFLATION_FROM) & (length > limits.inflation * size))
+    wrong = np.flatnonzero((length > limits.inflation_from) & (length > limits.inflation * size))
     if len(wrong):
         row = int(wrong[0])
         raise LimitError(

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from archive.limits import Limits
     from archive.pickles.tree import Tree
 
+DATA = "data.pkl"
 NEWTRUE = CODE["NEWTRUE"]
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 TENSORS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 STORAGE = 5
-DIMENSIONS = 256
 
 
 def inert_value(tree: Tree, root: int, limits: Limits) -> object:
@@ -32,7 +32,7 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
 
     Raises:
         ArchiveError: a value that holds itself, or a dict key that is none.
-        LimitError: deeper than ``pickle_depth``.
+        LimitError: deeper than ``pickle_depth``, or a tensor of more than ``dimensions``.
     """
     done: dict[int, object] = {}
     opened: set[int] = set()
@@ -48,7 +48,7 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
             parts.append(tree.states[node])
         if node in opened:
             depth -= 1
-            done[node] = _value(tree, node, [done[part] for part in parts])
+            done[node] = _value(tree, node, [done[part] for part in parts], limits)
             stack.pop()
             continue
         opened.add(node)
@@ -84,7 +84,7 @@ def class_names(root: object) -> set[str]:
     return names
 
 
-def _value(tree: Tree, node: int, parts: list[object]) -> object:  # noqa: PLR0911 (one a kind)
+def _value(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:  # noqa: PLR0911 (one a kind)
     kind = tree.kind(node)
     tokens = tree.tokens
     if kind == Kind.INT:
@@ -104,7 +104,7 @@ def _value(tree: Tree, node: int, parts: list[object]) -> object:  # noqa: PLR09
     if kind == Kind.DICT:
         return _dict(tree, node, parts)
     if kind in (Kind.REDUCE, Kind.OBJECT):
-        return _made(tree, node, kind, parts)
+        return _made(tree, node, parts, limits)
     return tuple(parts)
 
 
@@ -117,23 +117,27 @@ def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _made(tree: Tree, node: int, kind: Kind, parts: list[object]) -> object:
+def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
     """What a call would have made; the state, if any, stands behind callee and arguments."""
     what, arguments, *state = parts
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
-    if kind == Kind.REDUCE and not state and isinstance(what, Global) and arguments:
+    if tree.kind(node) == Kind.REDUCE and not state and isinstance(what, Global) and arguments:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
         if what.name in TENSORS and what.module == "torch._utils":
-            return _tensor(tree, node, arguments)
+            return _tensor(tree, node, arguments, limits)
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
     return Inert(what, arguments, state[0] if state else None)
 
 
-def _tensor(tree: Tree, node: int, arguments: tuple[object, ...]) -> TensorInfo:
+def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], limits: Limits) -> TensorInfo:
     storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
+    for size in (shape, strides):  # before a look at each number: many tensors may share them
+        if isinstance(size, tuple) and len(size) > limits.dimensions:
+            name, at = tree.tokens.place(node)
+            raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
     good = (
         isinstance(storage, tuple)
         and len(storage) == 1
@@ -178,11 +182,7 @@ def _is_storage(value: object) -> bool:
 
 
 def _is_size(value: object) -> bool:
-    return (
-        isinstance(value, tuple)
-        and len(value) <= DIMENSIONS
-        and all(isinstance(number, int) for number in value)
-    )
+    return isinstance(value, tuple) and all(isinstance(number, int) for number in value)
 
 
 def _brief(value: object) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.errors import ArchiveError, LimitError
 from archive.pickles.ops import BY_CODE, CODE, Argument, lookup
-from archive.pickles.walk import KNOWN, MAX_NAME, Walk
+from archive.pickles.walk import KNOWN, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
 
     Args:
         pickles: records with their bytes.
-        limits: ``pickle_ops`` bounds the number of tokens.
+        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` their names.
 
     Raises:
         ArchiveError: an unknown opcode, no PROTO 2 in front, or no STOP before the end.
@@ -110,7 +110,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
         start = int(base[members[0]])
         entries = base[members[0] : members[-1] + 2] - start
         tokens = np.zeros(len(members), np.int64)
-        for positions in _positions(joined, data, entries, [pickle.name for pickle in own]):
+        for positions in _positions(joined, data, entries, [pickle.name for pickle in own], limits):
             total += len(positions)
             if total > limits.pickle_ops:
                 where = _place(own, entries, int(positions[limits.pickle_ops - total]))
@@ -118,7 +118,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
             op = data[positions]
             ops.append(op)
             try:
-                args.append(_arguments(data, op, positions))
+                args.append(_arguments(data, op, positions, limits))
             except _WideIntError as error:
                 where = _place(own, entries, error.at)
                 raise ArchiveError(
@@ -184,16 +184,16 @@ def _groups(sizes: list[int]) -> Iterator[list[int]]:
 
 
 def _positions(
-    view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str]
+    view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str], limits: Limits
 ) -> Iterator[np.ndarray]:
     """The instructions' positions of joined records, or of one record window by window."""
     if len(names) > 1:
-        yield Walk(view, data, entries, names).positions
+        yield Walk(view, data, entries, names, limits).positions
         return
     at, end = 0, len(view)
     while at < end:
         stop = min(at + WINDOW, end)
-        walk = Walk(view, data, np.array([at, stop]), names, whole=stop == end)
+        walk = Walk(view, data, np.array([at, stop]), names, limits, whole=stop == end)
         yield walk.positions
         if walk.stopped:
             return
@@ -201,7 +201,7 @@ def _positions(
     raise ArchiveError("the pickle ends before its STOP", record=names[0], place=f"byte {end}")
 
 
-def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
+def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits) -> np.ndarray:
     """The numbers behind the opcodes."""
     width = lookup(WIDTH, op)
     spots = at + 1
@@ -217,15 +217,15 @@ def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
     signed = np.flatnonzero(op == BININT)
     arg[signed] = arg[signed].astype(np.int32)
     for token in np.flatnonzero(width == SLOW).tolist():
-        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]))
+        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]), limits)
     return arg
 
 
-def _slow_argument(data: np.ndarray, argument: Argument, at: int) -> int:
+def _slow_argument(data: np.ndarray, argument: Argument, at: int, limits: Limits) -> int:
     if argument == Argument.F64:
         return int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
     if argument == Argument.LINES:
-        lines = data[at : at + MAX_NAME].tobytes()
+        lines = data[at : at + limits.global_bytes].tobytes()
         return lines.find(b"\n", lines.find(b"\n") + 1) + 1
     size = int(data[at])
     value = int.from_bytes(data[at + 1 : at + 1 + size].tobytes(), "little", signed=True)

@@ -31,7 +31,6 @@ class Tree:
     Attributes:
         tokens: where they were read (n tokens; nodes are numbered like them).
         roots: the outermost value of each pickle (p nodes).
-        stands_for: the node a token's value is; its own number, but for memo reads (n).
         first: where a node's children begin in ``children`` (n).
         count: how many children it has (n).
         children: nodes: items; keys and values alternating; callee and arguments.
@@ -42,7 +41,6 @@ class Tree:
 
     tokens: Tokens
     roots: np.ndarray
-    stands_for: np.ndarray
     first: np.ndarray
     count: np.ndarray
     children: np.ndarray
@@ -106,7 +104,7 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limi
     if again.any():
         child = _merge(np.isin(owner, owner[again]), (owner, maker, start, size, child), first, count)
     roots = stands_for[assembly.roots]
-    return Tree(tokens, roots, stands_for, first, count, child, states, *_texts(tokens, borrowed))
+    return Tree(tokens, roots, first, count, child, states, *_texts(tokens, borrowed))
 
 
 def _texts(tokens: Tokens, borrowed: Sequence[bool]) -> tuple[StringTable, np.ndarray]:

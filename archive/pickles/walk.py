@@ -9,13 +9,17 @@ Where it does not (texts, names), a plain loop walks on until it meets a visited
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from archive.errors import ArchiveError
+from archive.errors import ArchiveError, LimitError
 from archive.pickles.ops import BY_CODE, CODE, SIZE, lookup
 
+if TYPE_CHECKING:
+    from archive.limits import Limits
+
 LANE = 256
-MAX_NAME = 4096
 STOP, GLOBAL = CODE["STOP"], CODE["GLOBAL"]
 TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
 KNOWN = np.isin(np.arange(256), list(BY_CODE))
@@ -42,10 +46,11 @@ class Walk:
         data: np.ndarray,
         entries: np.ndarray,
         names: list[str],
+        limits: Limits,
         *,
         whole: bool = True,
     ) -> None:
-        self.view, self.data, self.names, self.whole = view, data, names, whole
+        self.view, self.data, self.names, self.limits, self.whole = view, data, names, limits, whole
         self.low = int(entries[0])
         self.entries = entries
         self.origin = entries if len(names) > 1 else np.zeros_like(entries)
@@ -172,14 +177,14 @@ class Walk:
             return 9 + int.from_bytes(view[at + 1 : at + 9], "little")
         if op == LONG1:
             return 2 + (view[at + 1] if at + 1 < len(view) else 0)
-        lines = bytes(view[at + 1 : at + 1 + MAX_NAME])
+        most = self.limits.global_bytes
+        lines = bytes(view[at + 1 : at + 1 + most])
         end = lines.find(b"\n", lines.find(b"\n") + 1)
         if end <= lines.find(b"\n"):
-            raise ArchiveError(
-                f"expected two lines of at most {MAX_NAME} bytes behind GLOBAL",
-                record=self.names[record],
-                place=f"byte {at - int(self.origin[record])}",
-            )
+            where = {"record": self.names[record], "place": f"byte {at - int(self.origin[record])}"}
+            if len(lines) == most:
+                raise LimitError("global_bytes", most, most + 1, **where)
+            raise ArchiveError("expected two lines behind GLOBAL", **where)
         return 2 + end
 
 

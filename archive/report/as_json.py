@@ -24,17 +24,17 @@ def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a t
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        return {printable(str(key)): _plain(item) for key, item in value.items()}
+        return {escaped(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, bytes):
         return decoded(value)
     if isinstance(value, str | StringView | Text):
-        return printable(str(value))
+        return escaped(str(value))
     return value
 
 
-def printable(text: str) -> str:
+def escaped(text: str) -> str:
     """A name with bytes that are no UTF-8 (kept as surrogates) escaped."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

@@ -9,7 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from archive.report.as_json import printable
+from archive.errors import one_line
+from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +24,10 @@ def inspection_text(facts: Inspection) -> Group:
     """An inspection: a line about the archive, its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
-    version = facts.version or "not given"
+    version = _line(facts.version) or "not given"
     head = [
-        f"{printable(facts.file)}: {facts.size:,} bytes, archive version {version}",
-        f"root {printable(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
+        f"{_line(facts.file)}: {facts.size:,} bytes, archive version {version}",
+        f"root {escaped(facts.root)!r}, top module {_line(facts.top) or 'not recorded'}",
         (
             f"{len(facts.records):,} records, {debug:,} of them debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
@@ -43,7 +44,12 @@ def inspection_text(facts: Inspection) -> Group:
         + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
         for path, state in facts.lowered.items()
     ]
-    return Group(*map(Text, head), _records(facts), *(Text(printable(line)) for line in tail))
+    return Group(*map(Text, head), _records(facts), *(Text(_line(line)) for line in tail))
+
+
+def _line(text: str) -> str:
+    """A foreign text on one line, without anything that would move a terminal's cursor."""
+    return one_line(escaped(text))
 
 
 def _records(facts: Inspection) -> Table:
@@ -56,7 +62,7 @@ def _records(facts: Inspection) -> Table:
     for name, record in facts.records.items():
         kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
         table.add_row(
-            Text(printable(name)), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds)
+            Text(_line(name)), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds)
         )
     return table
 

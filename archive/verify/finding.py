@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from archive.errors import ArchiveError
+from archive.errors import ArchiveError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ class Finding:
 
     def __str__(self) -> str:
         where = ", ".join(part for part in (self.record, self.place) if part)
-        return _one_line(f"{where}: {self.message}" if where else self.message)
+        return one_line(f"{where}: {self.message}" if where else self.message)
 
 
 class Report:
@@ -106,10 +106,3 @@ def finding_of(error: ArchiveError, record: str = "") -> Finding:
     """
     what = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
     return Finding("error", record or error.record or "", error.place or "", what)
-
-
-def _one_line(text: str) -> str:
-    """A text with everything escaped that is no printable character."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

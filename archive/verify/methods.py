@@ -17,8 +17,9 @@ import numpy as np
 from archive.errors import shown
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.values import DATA
 from archive.model import Generation
-from archive.verify.records import DATA, check_bytes
+from archive.verify.records import check_bytes
 from archive.verify.texts import check_texts
 
 if TYPE_CHECKING:

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.errors import shown
+from archive.formats.kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
-from archive.pickles.scan import Pickle
-from archive.pickles.tree import read_trees
-from archive.reader import LEGACY_DEBUG
 from archive.verify.finding import Report
-from archive.verify.records import check_bytes, code_of
+from archive.verify.records import check_bytes
 from archive.verify.rows import Rows
 from archive.verify.tags import check_tags
 from archive.verify.texts import check_texts
@@ -41,10 +39,7 @@ def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
     Raises:
         ArchiveError: one of them cannot be read.
     """
-    records = [archive.records[name] for name in names]
-    pickles = [Pickle(record.name, record.view()) for record in records]
-    tree = read_trees(pickles, [record.borrowed for record in records], archive.limits)
-    return parse_source_ranges(tree, archive.limits)
+    return parse_source_ranges(archive.tree(names), archive.limits)
 
 
 def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints | None:
@@ -61,9 +56,9 @@ def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints |
         _check_offsets(archive, readable, rows)
         _check_spans(rows)
         _check_empty(rows)
-        check_tags(rows)
+        check_tags(rows, archive.limits)
         for number, name in enumerate(table.names):
-            if not name.startswith(LEGACY_DEBUG[0]):
+            if not is_legacy(name):
                 check_bytes(archive, name, partial(build_source_ranges, table, number), report)
     if len(read) < len(archive.range_records):
         return None

@@ -22,8 +22,9 @@ import numpy as np
 from archive.errors import shown
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.source_ranges import DELEGATED, SUFFIX
-from archive.reader import LEGACY_CODE, LEGACY_DEBUG
+from archive.formats.kinds import LEGACY_CODE, VERSIONS, code_of
+from archive.formats.source_ranges import DELEGATED
+from archive.formats.values import DATA
 from archive.serialization_id import RECORD_NAME, serialization_id
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from archive.reader import Archive
     from archive.verify.finding import Report
 
-DATA = "data.pkl"
-VERSIONS = (".data/version", "version")
 NUMBER = re.compile(rb"[0-9]{1,19}\n?")
 READ_ELSEWHERE = {callstack_map.NAME, methods.HANDLES, methods.PATHS, BYTECODE}
 
@@ -67,14 +66,6 @@ def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report:
             f"from here on not as PyTorch writes it ({len(found):,} bytes, which would be {len(expected):,})"
         )
         report.add("note", name, f"byte {at}", message)
-
-
-def code_of(debug: str) -> str:
-    """The code record that a debug record belongs to."""
-    if debug.endswith(SUFFIX):
-        return debug.removesuffix(SUFFIX)
-    inner = debug.removeprefix(LEGACY_DEBUG[0]).removesuffix(LEGACY_DEBUG[1])
-    return LEGACY_CODE[0] + inner + LEGACY_CODE[1]
 
 
 def _is_value(archive: Archive, name: str) -> bool:

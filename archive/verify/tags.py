@@ -17,31 +17,32 @@ from archive.model import Layout
 from archive.verify.texts import Contents
 
 if TYPE_CHECKING:
+    from archive.limits import Limits
     from archive.verify.finding import Ints
     from archive.verify.rows import Rows
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
 
 
-def check_tags(rows: Rows) -> None:
+def check_tags(rows: Rows, limits: Limits) -> None:
     """Check the tags of all rows."""
     tag = rows.table.tag
     tagged = rows.of_records([layout in TAGGED for layout in rows.table.layouts]).astype(np.bool_)
     missing = tagged & (tag < 0)
     rows.add("warning", missing, "rows without a tag", "tag", lambda row: f"expected a tag, found {tag[row]}")
     considered = np.flatnonzero(tagged & ~missing)
-    _check_ranges_of_tags(rows, considered)
+    _check_ranges_of_tags(rows, considered, limits)
     _check_tags_of_ranges(rows, considered)
 
 
-def _check_ranges_of_tags(rows: Rows, considered: Ints) -> None:
+def _check_ranges_of_tags(rows: Rows, considered: Ints, limits: Limits) -> None:
     """Compare each row with the first row of its tag: they are about the same range."""
     table = rows.table
     head = np.arange(len(table))
     head[considered] = _heads(considered, table.tag[considered])
     wrong = (table.start != table.start[head]) | (table.end != table.end[head])
     others = np.flatnonzero(~wrong & (head != np.arange(len(table))))
-    contents = Contents(table.sources)
+    contents = Contents(table.sources, limits)
     wrong[others] = ~contents.equal(table.source[others], table.source[head[others]])
 
     def describe(row: int) -> str:

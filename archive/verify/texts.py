@@ -10,13 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.limits import Limits
     from archive.strings import StringTable
     from archive.tables import SourceTable
     from archive.verify.finding import Ints, Report
 
 CHUNK = 1 << 24
-COMPARED = 1 << 30
-"""Bytes of text that are read to compare sources: those that share pieces may be longer than the file."""
 
 
 def check_texts(strings: StringTable, records: Sequence[str], report: Report) -> None:
@@ -57,17 +56,17 @@ def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
 
 
 class Contents:
-    """The sources of a table, compared by content; ``skipped`` counts those that would cost too much.
+    """The sources of a table, compared by content; ``skipped`` counts those beyond ``compared_bytes``.
 
     No filename is the same as an empty one: PyTorch reads either as empty, and string tables know only that.
     """
 
     __slots__ = ("_digests", "_left", "_sources", "skipped")
 
-    def __init__(self, sources: SourceTable) -> None:
+    def __init__(self, sources: SourceTable, limits: Limits) -> None:
         self.skipped = 0
         self._sources = sources
-        self._left = COMPARED
+        self._left = limits.compared_bytes
         self._digests: dict[int, bytes | None] = {}
 
     def equal(self, first: Ints, second: Ints) -> np.ndarray:

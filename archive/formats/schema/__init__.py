@@ -25,7 +25,7 @@ declaration    value                                          columns
 from archive.formats.schema.containers import IntList, Sequence, Tuple
 from archive.formats.schema.core import Indexed, Links, Mismatch, Rows, Schema, build, found_at, parse
 from archive.formats.schema.scalars import Const, Int, Optional, Text
-from archive.formats.schema.shared import Chain, Memo, Shared
+from archive.formats.schema.shared import Chain, Link, Memo, Shared
 
 __all__ = [
     "Chain",
@@ -33,6 +33,7 @@ __all__ = [
     "Indexed",
     "Int",
     "IntList",
+    "Link",
     "Links",
     "Memo",
     "Mismatch",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.errors import LimitError
 from archive.formats.schema.core import Mismatch, Rows, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
-SHARED = 1 << 20  # items that shared sequences may always amount to
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -120,10 +120,10 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limi
     """The columns of all children of some nodes, but for the first ``skip`` of each."""
     counts = tree.count[nodes] - skip
     first = np.concatenate(([0], np.cumsum(counts)))
-    most = max(len(tree.count), SHARED)
+    most = max(len(tree.count), limits.shared_items)
     if first[-1] > most:  # only where sequences are shared, which PyTorch doesn't
-        index = int(np.searchsorted(first, most, "right")) - 1
-        raise Mismatch(index, f"at most {most:,} items, shared ones counted each time", int(nodes[index]))
+        name, at = tree.tokens.place(int(nodes[np.searchsorted(first, most, "right") - 1]))
+        raise LimitError("shared_items", most, int(first[-1]), record=name, place=f"byte {at}")
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
     children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
     try:
@@ -146,7 +146,7 @@ class IntList:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == Kind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
-        for node in np.unique(callee).tolist():
+        for node in set(callee.tolist()):
             if tree.kind(node) != Kind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[tree.first[nodes] + 1]

@@ -81,7 +81,7 @@ class Const:
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
         """Nothing, if all texts are this one."""
         strings = Text().take(tree, nodes, limits)
-        for string in np.unique(strings).tolist():
+        for string in set(strings.tolist()):
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
                 raise Mismatch(index, repr(self.value), int(nodes[index]))

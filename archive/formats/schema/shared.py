@@ -86,6 +86,21 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """Stands for the next tuple of a chain in the field that holds it; ``Chain`` takes and writes it."""
+
+    def __str__(self) -> str:
+        return "the next or None"
+
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
+        """Nothing."""
+
+    def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
+        """Nothing to write."""
+        return lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """Tuples that each hold the next one in the field ``link``, or None; every tuple may be shared."""
 
@@ -109,7 +124,9 @@ class Chain:
                 raise self._blame(tree, nodes, np.flatnonzero(seen), culprit, mismatch)
             seen[new] = True
             inner = tree.children[tree.first[new] + place]
-            new = np.unique(inner[(tree.kinds(inner) != Kind.NONE) & ~seen[inner]])
+            new = np.array(
+                sorted({*inner[(tree.kinds(inner) != Kind.NONE) & ~seen[inner]].tolist()}), np.int64
+            )
             rounds += 1
             if rounds > limits.stack_frames:
                 raise LimitError("stack_frames", limits.stack_frames, rounds)
@@ -118,9 +135,8 @@ class Chain:
         inner = tree.children[tree.first[links] + place]
         following = np.where(tree.kinds(inner) == Kind.NONE, -1, number[inner])
         _check_depth(tree, links, following, limits)
-        rest = Tuple(**{**self.item.fields, self.link: _Skipped()})
         try:
-            return Links(number[nodes], following, rest.take(tree, links, limits))
+            return Links(number[nodes], following, self.item.take(tree, links, limits))
         except Mismatch as mismatch:
             raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
@@ -182,14 +198,3 @@ def _check_depth(tree: Tree, links: Ints, following: Ints, limits: Limits) -> No
         raise LimitError(
             "stack_frames", limits.stack_frames, int(depth.max()), record=name, place=f"byte {at}"
         )
-
-
-class _Skipped:
-    """A field that is taken elsewhere."""
-
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
-        """Nothing."""
-
-    def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
-        """Nothing to write."""
-        return lambda _: None
