@@ -37,8 +37,8 @@ class Assembly:
         stands_for: the token that made the value which each token leaves (n): another one for memo reads and
             where a container is filled.
 
-    Inside, ``last`` is the last token up to each one that is no memo write, ``begin`` the first token of the
-    value that each token makes, ``taken`` whether an opcode of fixed arity takes it (n).
+    Inside, ``before`` is the last token before the beginning of the value that each token makes, memo writes
+    aside, and -1 while that is unknown; ``taken`` is whether an opcode of fixed arity takes the value (n).
 
     Raises:
         ArchiveError: the values don't add up.
@@ -50,9 +50,8 @@ class Assembly:
         self.kind = lookup(KIND, self.op)
         self.takes = lookup(TAKES, self.op)
         self.is_put = lookup(IS_PUT, self.op)
-        index = np.arange(len(self.op), dtype=np.int64)
-        self.last = np.maximum.accumulate(np.where(self.is_put, 0, index))
-        self.begin = index
+        last = np.maximum.accumulate(np.where(self.is_put, 0, np.arange(len(self.op))))
+        self.before = np.concatenate(([0], last[:-1]))
         self.taken = np.zeros(len(self.op), np.bool_)
         self.depth = np.cumsum(lookup(LEVEL, self.op), dtype=np.int32)
         self.chunks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -81,84 +80,87 @@ class Assembly:
         return closers[np.argsort(_small(depth[closers]), kind="stable")], marks
 
     def _take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
-        """Find beginnings and operands, round by round those whose parts' beginnings are known."""
-        begin = self.begin
-        begin[closers] = marks
+        """Find what opcodes of fixed arity take, round by round where their parts' beginnings are known."""
+        before = self.before
+        waiting = {takes: np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)}
+        waiting[1] = waiting[1][self.op[waiting[1]] != STOP]
+        parts = {takes: before[nodes] for takes, nodes in waiting.items()}
+        for nodes in waiting.values():
+            before[nodes] = -1
+        before[closers] = before[marks]
         filling = self.takes[closers] == Takes.TARGET_TO_MARK
-        fill, targets = closers[filling], self.last[np.maximum(marks[filling], 1) - 1]
+        fill, targets = closers[filling], before[marks[filling]]
         self._check(fill, targets)
         self.taken[targets] = True
         self.same.append((fill, targets))
-        begin[fill] = -1
-        waiting = {takes: np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)}
-        waiting[1] = waiting[1][self.op[waiting[1]] != STOP]
-        for nodes in waiting.values():
-            begin[nodes] = -1
+        before[fill] = -1
         for _ in range(ROUNDS):
-            known = begin[targets] >= 0
-            begin[fill[known]] = begin[targets[known]]
+            known = before[targets] >= 0
+            before[fill[known]] = before[targets[known]]
             fill, targets = fill[~known], targets[~known]
             for takes, nodes in waiting.items():
-                waiting[takes] = self._settle(takes, nodes)
+                waiting[takes], parts[takes] = self._settle(nodes, parts[takes], takes)
             if not len(fill) and not any(map(len, waiting.values())):
                 return
-        self._find_deep_beginnings(dict(zip(fill.tolist(), targets.tolist(), strict=True)))
+        self._find_deep(waiting, parts, dict(zip(fill.tolist(), targets.tolist(), strict=True)))
         for takes, nodes in waiting.items():
-            self._settle(takes, nodes)
+            self._settle(nodes, parts[takes], takes)
 
-    def _settle(self, takes: int, nodes: np.ndarray) -> np.ndarray:
-        """Give opcodes their operands; returns those for which a beginning is still missing."""
+    def _settle(self, nodes: np.ndarray, last: np.ndarray, takes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give opcodes their operands; returns those for which a beginning is still missing.
+
+        Args:
+            nodes: the opcodes.
+            last: the last operand of each.
+            takes: how many each takes.
+        """
         if not len(nodes):
-            return nodes
-        parts: list[np.ndarray] = []
-        before = nodes
+            return nodes, last
+        operands = [last]
         known = np.ones(len(nodes), np.bool_)
-        for _ in range(takes):
-            part = self.last[np.maximum(before, 1) - 1]
-            parts.insert(0, part)
-            before = self.begin[part]
-            known &= before >= 0
-        if known.all():
-            left = nodes[:0]
-        else:
-            left, nodes, before = nodes[~known], nodes[known], before[known]
-            parts = [part[known] for part in parts]
-        self.begin[nodes] = before
-        for part in parts:
-            self._check(nodes, part)
-            self.taken[part] = True
-        same = SAME[self.op[nodes]]
-        self.same.append((nodes[same], parts[0][same]))
-        self._add_fixed(nodes, parts, same)
+        for _ in range(takes - 1):
+            operands.insert(0, self.before[operands[0]])
+            known &= operands[0] >= 0
+        before = self.before[operands[0]]
+        known &= before >= 0
+        left = nodes[~known], last[~known]
+        if len(left[0]):
+            nodes, before = nodes[known], before[known]
+            operands = [operand[known] for operand in operands]
+        self.before[nodes] = before
+        for operand in operands:
+            self._check(nodes, operand)
+            self.taken[operand] = True
+        self._add_fixed(nodes, operands)
         return left
 
-    def _find_deep_beginnings(self, target: dict[int, int]) -> None:
-        """One after the other, from the first token on; ``target``: by opcode, the container it fills."""
-        begin, last = self.begin.tolist(), self.last.tolist()
-        for node in np.flatnonzero(self.begin < 0).tolist():
-            if node in target:
-                begin[node] = begin[target[node]]
-                continue
-            part = last[node - 1]
-            for _ in range(int(self.takes[node]) - 1):
-                part = last[max(begin[part], 1) - 1]
-            begin[node] = begin[part]
-        deep = np.flatnonzero(self.begin < 0)
-        self.begin[deep] = np.array(begin)[deep]
+    def _find_deep(
+        self, waiting: dict[int, np.ndarray], parts: dict[int, np.ndarray], target: dict[int, int]
+    ) -> None:
+        """Find beginnings one after the other; ``target``: by opcode, the container it fills."""
+        before = self.before.tolist()
+        todo = [(node, 0, container) for node, container in target.items()]
+        for takes, nodes in waiting.items():
+            todo += zip(nodes.tolist(), [takes - 1] * len(nodes), parts[takes].tolist(), strict=True)
+        for node, more, part in sorted(todo):
+            for _ in range(more):
+                part = before[part]  # noqa: PLW2901 (a step back)
+            before[node] = before[part]
+        self.before[:] = before
 
     def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
-        missing = np.flatnonzero(self.kind[parts] == Kind.NOTHING)
-        if len(missing):
-            node = int(nodes[missing].min())
-            raise self.tokens.fault(node, "too few values on the stack for this opcode")
+        kinds = self.kind[parts]
+        if not kinds.all():  # Kind.NOTHING is 0
+            raise self.tokens.fault(
+                int(nodes[kinds == 0].min()), "too few values on the stack for this opcode"
+            )
 
     def _roots(self) -> np.ndarray:
         """The one value that each pickle leaves."""
         stops = np.flatnonzero(self.op == STOP)
-        roots = self.last[stops - 1]
+        roots = self.before[stops]
         self._check(stops, roots)
-        before = self.last[np.maximum(self.begin[roots], 1) - 1]
-        more = np.flatnonzero(self.op[before] != PROTO)
+        more = np.flatnonzero(self.op[self.before[roots]] != PROTO)
         if len(more):
             raise self.tokens.fault(int(stops[more[0]]), "more than one value on the stack at STOP")
         self.taken[roots] = True
@@ -169,7 +171,7 @@ class Assembly:
         op = self.op
         puts = np.flatnonzero(self.is_put)
         gets = np.flatnonzero(self.kind == Kind.GET)
-        made = self.last[puts]
+        made = self.before[puts]
         empty = np.flatnonzero(self.kind[made] == Kind.NOTHING)
         if len(empty):
             raise self.tokens.fault(int(puts[empty[0]]), "nothing on the stack to put into the memo")
@@ -194,12 +196,17 @@ class Assembly:
         ends = np.searchsorted(key, (self.depth[closers].astype(np.int64) + 1) * len(self.op) + closers)
         return free, np.diff(ends, prepend=0)
 
-    def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray], same: np.ndarray) -> None:
-        for chosen, kept in ((~same, parts), (same, parts[1:])):
-            some = nodes[chosen]
-            if len(some):
-                children = np.stack([part[chosen] for part in kept], 1).ravel()
-                self.chunks.append((some, np.full(len(some), len(kept)), children))
+    def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
+        """Note operands; of opcodes that leave their first one, APPEND and the like, the others."""
+        same = SAME[self.op[nodes]]
+        if same.any():
+            self.same.append((nodes[same], parts[0][same]))
+            self._add_chunk(nodes[same], [part[same] for part in parts[1:]])
+            nodes, parts = nodes[~same], [part[~same] for part in parts]
+        self._add_chunk(nodes, parts)
+
+    def _add_chunk(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
+        self.chunks.append((nodes, np.full(len(nodes), len(parts)), np.stack(parts, 1).ravel()))
 
 
 def _small(depth: np.ndarray) -> np.ndarray:
