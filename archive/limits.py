@@ -29,6 +29,7 @@ class Limits:
         shared_items: items of tuples and lists that are shared, counted each time; or as many as there are
             opcodes, if those are more.
         stack_frames: frames of one inlined call stack.
+        symbolication_bytes: texts of all frames of one symbolication, and its module hierarchy.
         dimensions: of one tensor.
         path_length: characters of the attribute path to a lowered module.
         blob_values: values and handles in the blobs of all lowered modules, shared ones counted each time.
@@ -47,6 +48,7 @@ class Limits:
     global_bytes: int = 4096
     shared_items: int = 1 << 20
     stack_frames: int = 4_096
+    symbolication_bytes: int = 1 << 28
     dimensions: int = 256
     path_length: int = 4096
     blob_values: int = 1 << 22

@@ -263,16 +263,20 @@ class Archive:
 
         Raises:
             ArchiveError: no handles are given, or a record that is needed is broken.
+            LimitError: a call stack is made up to repeat long texts.
         """
         if not isinstance(handles, int) and not handles:
             raise ArchiveError("no handles to symbolicate", file=self.file)
-        return symbolicate(
-            [handles] if isinstance(handles, int) else list(handles),
-            handle_table=self.handle_table,
-            range_table=self.range_table,
-            top=self.top,
-            style=style,
-            classes=self._classes if style is Style.V1_9 else None,
+        return self._located(
+            lambda: symbolicate(
+                [handles] if isinstance(handles, int) else list(handles),
+                handle_table=self.handle_table,
+                range_table=self.range_table,
+                top=self.top,
+                style=style,
+                limits=self.limits,
+                classes=self._classes if style is Style.V1_9 else None,
+            )
         )
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from archive.errors import LimitError
 from archive.excerpt import excerpt
+from archive.limits import DEFAULT_LIMITS, Limits
 from archive.strings import decoded
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ def symbolicate(
     top: str,
     style: Style = Style.CURRENT,
     classes: Collection[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Symbolication:
     """Explain handles.
 
@@ -112,6 +115,10 @@ def symbolicate(
         style: whose words.
         classes: qualified names of the archive's own classes, if PyTorch 1.9 is to be followed in this, too:
             it had no name for instances of others, as frozen models have them.
+        limits: ``symbolication_bytes`` bounds the texts of all frames together.
+
+    Raises:
+        LimitError: a call stack is made up to repeat long texts.
     """
     rows = {} if handle_table is None else handle_table.rows
     missing = tuple(handle for handle in handles if handle not in rows)
@@ -119,12 +126,17 @@ def symbolicate(
         return Symbolication(tuple(handles), missing, "", (), ())
     entries = tuple(handle_table.entry(rows[handle]) for handle in handles)
     old = style is Style.V1_9
+    size = 0
     hierarchy = [f"top({top})" if old else f"top({top})::{START.decode()}"]
     frames: list[Frame] = []
     for entry in reversed(entries):
         function = START
         for call in entry.stack:
             frames.append(_frame(range_table, call.tag, function, old=old))
+            size += _size(frames[-1]) + len(hierarchy[-1])
+            if size > limits.symbolication_bytes:
+                most, place = limits.symbolication_bytes, f"debug handle {entry.handle}"
+                raise LimitError("symbolication_bytes", most, size, place=place)
             function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
             hierarchy.append(_link(call, function, old=old, classes=classes))
         frames.append(_frame(range_table, entry.tag, function, old=old))
@@ -132,6 +144,11 @@ def symbolicate(
         op = entries[0].op
         hierarchy.append("." + ("" if op is None else str(op)))
     return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames))
+
+
+def _size(frame: Frame) -> int:
+    """Bytes that a frame may take to show, at most."""
+    return len(frame.function) + (0 if frame.range is None else len(frame.range.source.text))
 
 
 def _frame(ranges: RangeTable, tag: int, function: bytes, *, old: bool) -> Frame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive import Style
+from archive import ArchiveError, LimitError, Limits, Style
 from tests.corpus import ORACLES, RELEASES
 from tests.programs import PROTO, STOP, text
 from tests.readings import archive_of
@@ -165,3 +165,17 @@ def test_names_that_are_no_utf_8_are_shown_escaped() -> None:
         found = opened.symbolicate(7)
         assert found.module_hierarchy == "top()::<unknown>.\\xfe(\\xffNet)::f\\xfc.aten::\\xfd"
         assert found.module_hierarchy in str(found)
+
+
+def test_a_symbolication_cannot_grow_without_bounds() -> None:
+    path = ORACLES / "plain_stack.ptl"
+    place = r"plain_stack\.ptl: debug handle 1445: symbolication_bytes is limited to 300, found [0-9,]+"
+    with archive.open(path, limits=Limits(symbolication_bytes=300)) as opened:
+        with pytest.raises(LimitError, match=place):
+            opened.symbolicate(1445)
+        assert opened.symbolicate(1416).frames
+
+
+def test_no_handles_are_an_error() -> None:
+    with archive.open(ORACLES / "plain_stack.ptl") as opened, pytest.raises(ArchiveError, match="no handles"):
+        opened.symbolicate([])
