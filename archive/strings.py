@@ -7,6 +7,7 @@ UTF-8. Bytes that are not UTF-8 are kept, and shown escaped (``\xff``).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -54,13 +55,13 @@ def decoded(data: bytes | memoryview) -> str:
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
-class _Readable:
+class _Readable(ABC):
     """What views of one or several strings share: comparison and conversion by content."""
 
     __slots__ = ()
 
-    def __bytes__(self) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def __bytes__(self) -> bytes: ...
 
     def __str__(self) -> str:
         return decoded(bytes(self))
@@ -79,8 +80,8 @@ class _Readable:
     def __bool__(self) -> bool:
         return len(self) > 0
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
 
 class StringView(_Readable):

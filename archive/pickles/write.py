@@ -1,6 +1,6 @@
 """Values -> pickle bytes, exactly as PyTorch's own pickler lays them out.
 
-Its rules (found by re-encoding what PyTorch 1.3 to 2.13 wrote):
+Its rules (found by re-encoding what PyTorch 1.4 to 2.13 wrote):
 
 - ``PROTO 2`` first, ``STOP`` last.
 - Integers: 0 to 255 BININT1, to 65535 BININT2, int32 BININT, else LONG1 with 8 bytes.

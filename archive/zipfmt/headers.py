@@ -11,7 +11,7 @@ of the tuple that stands for it below. So PyTorch fills them:
 
 - *local header*: version needed 20 when deflated, else 0; flags 0x0800 (UTF-8 name), and 0x0008 (a
   descriptor follows) unless the record is empty; method 0 (stored) or 8 (deflated); crc and sizes 0.
-  Time and date are 0 from PyTorch 1.3 on; 1.0 to 1.2 put the wall clock there.
+  Time and date are 0 from PyTorch 1.4 on, as far as seen; 1.0 to 1.2 put the wall clock there.
 - *extra fields* of the local header: a zip64 field when the record needs one, then always the padding
   field ``'FB' u16 n, n x 'Z'``, so that the stored bytes start at a multiple of 64. The central header
   has the zip64 field alone.

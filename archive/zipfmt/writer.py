@@ -53,7 +53,7 @@ class Member:
         size: inflated size in bytes.
         crc32: of the inflated bytes.
         deflated: whether ``data`` is a deflate stream.
-        modified: MS-DOS time and date; 0 in everything PyTorch wrote from 1.3 on.
+        modified: MS-DOS time and date; 0 in everything PyTorch wrote from 1.4 on, as far as seen.
     """
 
     name: str
