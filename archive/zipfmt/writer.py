@@ -2,6 +2,10 @@
 
 The layout is told in :mod:`archive.zipfmt.headers`. Stored bytes are handed from the member to the file;
 only the central headers are kept until the end, some 100 bytes a record.
+
+A *slim* archive is the least that PyTorch's reader (and any other) accepts: crc and sizes stand in the local
+headers instead of descriptors, only aligned members are padded, and zip64 end records are written only where
+a number needs them.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from archive.errors import ArchiveError
 from archive.zipfmt.headers import (
+    ALIGNMENT,
     CENTRAL,
     DEFLATED,
     END,
@@ -54,6 +59,7 @@ class Member:
         crc32: of the inflated bytes.
         deflated: whether ``data`` is a deflate stream.
         modified: MS-DOS time and date; 0 in everything PyTorch wrote from 1.4 on, as far as seen.
+        aligned: in a slim archive, whether its bytes start at a multiple of 64; elsewhere all do.
     """
 
     name: str
@@ -62,6 +68,7 @@ class Member:
     crc32: int
     deflated: bool
     modified: int = 0
+    aligned: bool = True
 
     def __post_init__(self) -> None:
         if not self.deflated and self.size != len(self.data):
@@ -92,15 +99,21 @@ def deflated_by_pytorch(name: str) -> bool:
     return name.startswith(_DEFLATED_FOLDER) or name in _DEFLATED_NAMES
 
 
-def write_archive(out: BinaryIO, root: str, members: Iterable[Member]) -> int:
+def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
     """Write an archive to a binary file, from its current position on, and return its length in bytes.
 
     Members are asked for one at a time, and none is kept.
 
+    Args:
+        out: the file.
+        root: the folder that all records are in.
+        members: the records.
+        slim: leave out all that PyTorch writes but doesn't need.
+
     Raises:
         ArchiveError: a name is given twice or leads out of the root folder.
     """
-    writer = _Writer(out, root)
+    writer = _Writer(out, root, slim)
     for member in members:
         writer.add(member)
     writer.finish()
@@ -111,6 +124,7 @@ def write_archive(out: BinaryIO, root: str, members: Iterable[Member]) -> int:
 class _Writer:
     out: BinaryIO
     root: str
+    slim: bool
     position: int = 0
     directory: list[bytes] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -124,20 +138,29 @@ class _Writer:
         path = self.path(member.name)
         start = self.position
         large, far = member.size >= U32_MAX, start >= U32_MAX
-        flags = FLAG_UTF8 | FLAG_DESCRIPTOR if member.size else FLAG_UTF8
+        described = bool(member.size) and not self.slim
+        flags = FLAG_UTF8 | FLAG_DESCRIPTOR if described else FLAG_UTF8
         needed, method = (20, DEFLATED) if member.deflated else (0, STORED)
+        sizes = (member.size, len(member.data))
         where = (start,) if far else ()
 
-        zip64 = zip64_field(*((member.size, 0) if large else ()), *where)
-        padding = padding_field(start + LOCAL.size + len(path) + len(zip64))
+        if self.slim:
+            zip64 = zip64_field(*(sizes if large else ()))
+            crc32, size, stored = (member.crc32, *((U32_MAX, U32_MAX) if large else sizes))
+        else:
+            zip64 = zip64_field(*((member.size, 0) if large else ()), *where)
+            crc32 = size = stored = 0
+        padding = self.padding(start + LOCAL.size + len(path) + len(zip64), member)
         extra_length = len(zip64) + len(padding)
-        local = LocalHeader(needed, flags, method, member.modified, 0, 0, 0, len(path), extra_length)
+        local = LocalHeader(
+            needed, flags, method, member.modified, crc32, stored, size, len(path), extra_length
+        )
         self.write(LOCAL.pack(local) + path + zip64 + padding)
         self.write(member.data)
-        if member.size:
+        if described:
             self.write(descriptor(member.crc32, len(member.data), member.size, wide=large or far))
 
-        zip64 = zip64_field(*((member.size, len(member.data)) if large else ()), *where)
+        zip64 = zip64_field(*(sizes if large else ()), *where)
         central = CentralHeader(
             made_by=0,
             needed=needed,
@@ -156,6 +179,12 @@ class _Writer:
             position=min(start, U32_MAX),
         )
         self.directory.append(CENTRAL.pack(central) + path + zip64)
+
+    def padding(self, at: int, member: Member) -> bytes:
+        """The extra field that moves a member's bytes from here to where they have to start."""
+        if self.slim and not (member.aligned and at % ALIGNMENT):
+            return b""
+        return padding_field(at)
 
     def path(self, name: str) -> bytes:
         """The encoded path of a new name."""
@@ -179,4 +208,6 @@ class _Writer:
         wide = Zip64End(44, 798, 45, 0, 0, count, count, size, position)
         entries = min(count, U16_MAX)
         narrow = EndRecord(0, 0, entries, entries, min(size, U32_MAX), min(position, U32_MAX), 0)
-        self.write(ZIP64_END.pack(wide) + ZIP64_LOCATOR.pack(Zip64Locator(0, end, 1)) + END.pack(narrow))
+        if not self.slim or U16_MAX == entries or U32_MAX in narrow:
+            self.write(ZIP64_END.pack(wide) + ZIP64_LOCATOR.pack(Zip64Locator(0, end, 1)))
+        self.write(END.pack(narrow))
