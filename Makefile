@@ -44,6 +44,11 @@ python:
 	@$(call install,.venv) -e ".[dev,torch]"
 	@touch $@
 
+.venv/.bench-ready: .venv/.ready
+	@echo "installing what the benchmarks need besides into .venv …"
+	@$(call install,.venv) -e ".[bench,torch]"
+	@touch $@
+
 demo: .venv-core/.ready
 	$(call show,debug-archive inspect fixtures/oracles/plain_stack.ptl)
 	$(call show,debug-archive symbolicate fixtures/oracles/plain_stack.ptl 1445)
@@ -57,7 +62,7 @@ test: .venv/.ready
 	@PYTHONPATH=. .venv/bin/lint-imports
 	@.venv/bin/python -m pytest -q -n $(WORKERS)
 
-bench: .venv/.ready
+bench: .venv/.bench-ready
 	@.venv/bin/python tools/bench.py
 
 fmt: .venv/.ready

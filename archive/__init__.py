@@ -12,21 +12,35 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from archive.accounting import Account, sizes
     from archive.errors import ArchiveError, LimitError
     from archive.limits import Limits
-    from archive.reader import Archive, open  # noqa: A004 (archive.open, like gzip.open)
+    from archive.opening import open  # noqa: A004 (archive.open, like gzip.open)
+    from archive.reader import Archive
     from archive.symbolicate import Style, Symbolication
 
 _HOMES = {
+    "Account": "accounting",
     "Archive": "reader",
     "ArchiveError": "errors",
     "LimitError": "errors",
     "Limits": "limits",
     "Style": "symbolicate",
     "Symbolication": "symbolicate",
-    "open": "reader",
+    "open": "opening",
+    "sizes": "accounting",
 }
-__all__ = ["Archive", "ArchiveError", "LimitError", "Limits", "Style", "Symbolication", "open"]
+__all__ = [
+    "Account",
+    "Archive",
+    "ArchiveError",
+    "LimitError",
+    "Limits",
+    "Style",
+    "Symbolication",
+    "open",
+    "sizes",
+]
 
 
 def __getattr__(name: str) -> object:

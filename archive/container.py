@@ -7,18 +7,13 @@ and never beyond the size it declares, and kept. The layout of the zip is told i
 
 from __future__ import annotations
 
-import io
-import mmap
-import os
-import stat
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from archive.errors import ArchiveError, LimitError
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.mapping import Mapped
 from archive.zipfmt.directory import Entry, read_directory
 from archive.zipfmt.inflate import inflate
 from archive.zipfmt.names import printable
@@ -28,9 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from _typeshed import ReadableBuffer
-
-    Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
+    from archive.mapping import Source
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
 
@@ -158,13 +151,23 @@ class Container:
         records: by their names inside of it.
     """
 
-    __slots__ = ("_file", "_map", "file", "records", "root")
+    __slots__ = ("_file", "_mapped", "file", "records", "root")
 
-    def __init__(self, data: memoryview, mapped: mmap.mmap | None, limits: Limits, name: str) -> None:
-        self.file = name
-        self._file = _File(data, name, limits)
-        self._map = mapped
-        self.root, entries = read_directory(data, limits)
+    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Read the directory of a mapped file, and none of its records.
+
+        Raises:
+            ArchiveError: it is no archive, or one that contradicts itself. Then it is let go of.
+        """
+        self.file = mapped.name
+        self._mapped = mapped
+        self._file = _File(mapped.data, mapped.name, limits)
+        try:
+            self.root, entries = read_directory(mapped.data, limits)
+        except ArchiveError as problem:
+            mapped.close()
+            problem.within(file=self.file)
+            raise
         self.records = {entry.name: Record(self._file, entry) for entry in entries}
 
     @classmethod
@@ -172,8 +175,7 @@ class Container:
         """Read the directory of an archive, and none of its records.
 
         Args:
-            source: a path, a bytes-like object, or a binary file, read as a whole from its beginning
-                where it can seek. Files on disk are mapped.
+            source: a path, a bytes-like object, or a binary file: see :class:`~archive.mapping.Mapped`.
             limits: what hostile input may cost.
             name: of the file, for messages, if the source's own does not do.
 
@@ -181,18 +183,7 @@ class Container:
             ArchiveError: the source is no archive, or one that contradicts itself.
             OSError: it cannot be read.
         """
-        label = printable(name or _label(source))
-        try:
-            data, mapped = _load(source)
-            try:
-                return cls(data, mapped, limits, label)
-            except ArchiveError:
-                data.release()
-                _unmap(mapped)
-                raise
-        except ArchiveError as problem:
-            problem.within(file=label)
-            raise
+        return cls(Mapped(source, name), limits)
 
     @property
     def data(self) -> memoryview:
@@ -211,9 +202,7 @@ class Container:
         """Let go of the file; views in use stay valid. Closing twice does nothing."""
         for record in self.records.values():
             record._forget()  # noqa: SLF001 - the records are part of the container
-        self._file.data.release()
-        _unmap(self._map)
-        self._map = None
+        self._mapped.close()
 
     def __enter__(self) -> Self:
         return self
@@ -238,51 +227,3 @@ def member_from(record: Record) -> Member:
         deflated=entry.deflated and entry.size > 0,
         modified=entry.modified,
     )
-
-
-def _label(source: Source) -> str:
-    if isinstance(source, (str, os.PathLike)):
-        return os.fsdecode(source)
-    name = getattr(source, "name", None)
-    return name if isinstance(name, str) else "archive in memory"
-
-
-def _load(source: Source) -> tuple[memoryview, mmap.mmap | None]:
-    """The bytes of a source, and the map that they lie in if there is one."""
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        if not path.is_file() and path.exists():
-            raise ArchiveError(expected="a file", found=stat.filemode(path.stat().st_mode))
-        with path.open("rb") as opened:
-            return _map(opened)
-    try:
-        return _bytes(memoryview(cast("ReadableBuffer", source))), None
-    except TypeError:  # no buffer, so a file
-        file = cast("BinaryIO", source)
-    if isinstance(getattr(file, "raw", file), io.FileIO):  # not GzipFile, whose fileno() is the wrong file
-        return _map(file)
-    if file.seekable():
-        file.seek(0)
-    return _bytes(memoryview(file.read())), None
-
-
-def _map(file: BinaryIO) -> tuple[memoryview, mmap.mmap | None]:
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        return _bytes(memoryview(file.read())), None
-    file.flush()
-    if not status.st_size:
-        return memoryview(b""), None
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return memoryview(mapped), mapped
-
-
-def _bytes(view: memoryview) -> memoryview:
-    """The same memory as bytes, read only."""
-    return view.cast("B").toreadonly() if view.nbytes else memoryview(b"")
-
-
-def _unmap(mapped: mmap.mmap | None) -> None:
-    if mapped is not None:
-        with suppress(BufferError):  # views are in use: the last of them will unmap it
-            mapped.close()

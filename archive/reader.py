@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from archive.container import Container
 from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
@@ -28,27 +27,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.container import Record, Source
+    from archive.container import Container, Record
     from archive.tables import HandleTable, MethodTable, RangeTable
 
 V = TypeVar("V")
-
-
-def open(  # noqa: A001 (archive.open, like gzip.open)
-    source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None
-) -> Archive:
-    """Open an archive; nothing but the zip's directory is read yet.
-
-    Args:
-        source: a path, a bytes-like object, or a binary file.
-        limits: what hostile input may cost.
-        name: of the file, for messages, if the source's own does not do.
-
-    Raises:
-        ArchiveError: the source is no archive, or one that contradicts itself.
-        OSError: it cannot be read.
-    """
-    return Archive(Container.open(source, limits=limits, name=name), limits)
 
 
 class Archive:
@@ -228,11 +210,20 @@ class Archive:
     @cached_property
     def top(self) -> str:
         """Class name of the top module, as PyTorch's texts have it; "" where it isn't recorded."""
-        data = self.data
-        return data.what.name if isinstance(data, Inert) and isinstance(data.what, Global) else ""
+        return "" if self._top is None else self._top.name
 
     @cached_property
-    def _classes(self) -> Collection[str]:
+    def qualified_top(self) -> str:
+        """The same with its module: ``__torch__.models.Stack``."""
+        return "" if self._top is None else str(self._top)
+
+    @property
+    def _top(self) -> Global | None:
+        return self.data.what if isinstance(self.data, Inert) and isinstance(self.data.what, Global) else None
+
+    @cached_property
+    def classes(self) -> Collection[str]:
+        """The qualified names of all classes in the module tree."""
         return class_names(self.data)
 
     @cached_property
@@ -275,7 +266,7 @@ class Archive:
                 top=self.top,
                 style=style,
                 limits=self.limits,
-                classes=self._classes if style is Style.V1_9 else None,
+                classes=self.classes if style is Style.V1_9 else None,
             )
         )
 

@@ -21,7 +21,7 @@ PIECE = 1 << 20
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO]:
-    """A file that takes its name only when the block ends well.
+    """A file, to write and read, that takes its name only when the block ends well.
 
     Args:
         path: the target.
@@ -36,7 +36,7 @@ def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO
         raise ArchiveError("the file exists; pass --force (force=True) to replace it", file=str(target))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with os.fdopen(handle, "w+b") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())

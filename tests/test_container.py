@@ -146,7 +146,7 @@ def test_views_outlive_the_container() -> None:
 
 def test_the_map_is_closed_when_nothing_is_in_use() -> None:
     container = Container.open(NESTED)
-    mapped = container._map
+    mapped = container._mapped._map
     assert mapped is not None
     for record in container.records.values():
         record.view()
@@ -179,7 +179,7 @@ def test_an_open_file_is_mapped_whole_wherever_it_stands() -> None:
     with NESTED.open("rb") as file:
         file.seek(100)
         with Container.open(file) as container:
-            assert container._map is not None
+            assert container._mapped._map is not None
             assert container.file == str(NESTED)
             assert container.data == NESTED.read_bytes()
 
@@ -188,7 +188,7 @@ def test_a_temporary_file_is_mapped_with_what_was_just_written() -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(NESTED.read_bytes())
         with Container.open(file) as container:
-            assert container._map is not None
+            assert container._mapped._map is not None
             assert container.root == "nested"
 
 
@@ -196,7 +196,7 @@ def test_a_compressed_file_is_read_not_mapped(tmp_path: Path) -> None:
     path = tmp_path / "nested.ptl.gz"
     path.write_bytes(gzip.compress(NESTED.read_bytes()))
     with gzip.open(path) as file, Container.open(file) as container:  # its fileno() is that of the .gz
-        assert container._map is None
+        assert container._mapped._map is None
         assert container.root == "nested"
 
 

@@ -12,6 +12,7 @@ from archive.errors import ArchiveError, one_line
 
 COMMANDS = {
     "inspect": "What is in an archive: records, layouts, handles, sizes.",
+    "sizes": "Where the bytes of an archive go; what changed between two.",
     "symbolicate": "Model source for debug handles, code positions or a whole log.",
     "verify": "Every inconsistency of archives, with its place.",
 }

@@ -25,6 +25,7 @@ class RecordKind(StrEnum):
     CALLSTACKS = "call-stack map"
     HANDLES = "method handles"
     PATHS = "module paths"
+    COMPANION = "embedded companion"
     BYTECODE = "bytecode"
     EXTRA = "extra file"
     FORMAT = "archive format"
@@ -42,8 +43,13 @@ DEBUG = {
     RecordKind.CALLSTACKS,
     RecordKind.HANDLES,
     RecordKind.PATHS,
+    RecordKind.COMPANION,
 }
+EMBEDDED = "extra/debug.ptdbg"
+"""Where an archive holds a companion of its own; PyTorch hands it out as the extra file ``debug.ptdbg``."""
+
 EXACT = {
+    EMBEDDED: RecordKind.COMPANION,
     values.DATA: RecordKind.MODULES,
     "model.json": RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,

@@ -26,6 +26,7 @@ tuple of rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,7 @@ from archive.formats.schema import (
     parse,
 )
 from archive.model import Layout
+from archive.numbering import firsts, spread
 from archive.pickles.ops import Kind
 from archive.pickles.write import Writer
 from archive.tables import RangeTable, SourceTable
@@ -106,7 +108,10 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
         pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
         columns = parse(LAYOUTS[layout], tree, pickles, limits)
         parts.append(_table(tree, layout, pickles, columns, limits))
-    return parts[0] if len(parts) == 1 else _concatenate(tree, parts)
+    if len(parts) == 1:
+        return parts[0]
+    order = {pickle.name: number for number, pickle in enumerate(tree.tokens.pickles)}
+    return _in_order(_concatenate(tree, parts), order)
 
 
 def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limits) -> RangeTable:  # noqa: ANN401
@@ -231,6 +236,22 @@ def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
         ),
         firsts("table_first"),
         column("table"),
+    )
+
+
+def _in_order(table: RangeTable, order: dict[str, int]) -> RangeTable:
+    """The same records in another order; sources stay where they are."""
+    records = np.argsort([order[name] for name in table.names])
+    counts, sizes = np.diff(table.first)[records], np.diff(table.table_first)[records]
+    rows = spread(table.first[records], counts)
+    return replace(
+        table,
+        names=tuple(table.names[record] for record in records.tolist()),
+        layouts=tuple(table.layouts[record] for record in records.tolist()),
+        first=firsts(counts),
+        table_first=firsts(sizes),
+        table=table.table[spread(table.table_first[records], sizes)],
+        **{name: getattr(table, name)[rows] for name in ("offset", "source", "start", "end", "tag")},
     )
 
 

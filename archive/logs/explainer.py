@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from archive.companions import Companion, Rejoined
 from archive.logs.handles import HandleSplits
 from archive.logs.lines import Lines, ending, has_shape
-from archive.logs.tracebacks import HEADING, MAX_BYTES, MAX_LINES, Code, Traceback
+from archive.logs.tracebacks import HEADING, MAX_BYTES, MAX_LINES, Code, Places, Traceback
 from archive.symbolicate import Style
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Explainer:
         self.explained = 0
         self.unknown = 0
         self._splits = HandleSplits(archive)
-        self._code = lru_cache(maxsize=256)(partial(Code, archive))
+        self._unchecked = isinstance(archive, Companion) and not isinstance(archive, Rejoined)
+        self._code = lru_cache(maxsize=256)(self._code_of)
         self._notes: dict[str, tuple[int, int]] = {}
 
     @property
@@ -85,6 +87,11 @@ class Explainer:
             else:
                 yield line
             before = line
+
+    def _code_of(self, file: bytes) -> Code:
+        if isinstance(self.archive, Companion) and self._unchecked:
+            return Places(self.archive, file)
+        return Code(self.archive, file)
 
     def _note(self, line: int, note: str) -> None:
         note = note[:MAX_NOTE]
@@ -134,6 +141,8 @@ class Explainer:
             for frame in frames:
                 if frame.problem:
                     self._note(number + frame.first, frame.problem)
+            if self._unchecked and any(frame.original for frame in frames):
+                self._note(number, "not checked against the model's code, which a companion doesn't have")
         else:
             return iter(traceback.raw)
         is_known = not traceback.is_too_long and any(frame.original for frame in frames)

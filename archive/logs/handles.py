@@ -26,7 +26,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.formats.bytecode import NAME as BYTECODE
-from archive.model import Global, Inert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,11 +113,6 @@ class HandleSplits:
             blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
         return blobs
 
-    @cached_property
-    def _top(self) -> str:
-        data = self._archive.data
-        return str(data.what) if isinstance(data, Inert) and isinstance(data.what, Global) else ""
-
     def fitting(self, digits: str) -> list[tuple[int, ...]]:
         """As :func:`resolve_handles`."""
         if not (digits.isascii() and digits.isdecimal()):
@@ -173,7 +167,7 @@ class HandleSplits:
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool, int, int, tuple[int, ...]]:
         instructions = map(self._instructions.get, handles)
         idle = any(instruction.opcode in IDLE for instruction in instructions if instruction)
-        outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._top
+        outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._archive.qualified_top
         return idle, outside, self._doubt(handles), len(handles), handles
 
     def _doubt(self, handles: tuple[int, ...]) -> int:

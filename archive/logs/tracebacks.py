@@ -27,6 +27,7 @@ from archive.strings import decoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from archive.companions import Companion
     from archive.logs.lines import Lines
     from archive.model import SourceRange
     from archive.reader import Archive
@@ -90,6 +91,23 @@ class Code:
         return self.archive.locate(self.name, self.starts[line - 1] + column)
 
 
+class Places(Code):
+    """The code record that a frame names, of which a companion knows the places of ranges alone."""
+
+    def __init__(self, companion: Companion, file: bytes) -> None:
+        self.companion = companion
+        self.name = decoded(file)
+        self.lines = []
+
+    def shows(self, shown: list[bytes], number: int) -> bool:
+        """Nothing to compare with: whether there is such a record."""
+        return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
+
+    def original(self, line: int, column: int) -> SourceRange | None:
+        """The original range of a position; column in bytes from 0."""
+        return self.companion.locate_line(self.name, line, column)
+
+
 class Traceback:
     """A traceback, read from its heading on.
 
@@ -147,7 +165,7 @@ class Traceback:
             return None
         code, number = self._code(header["file"]), int(header["line"])
         fits = code.shows(shown, number)
-        self._take_rest(code.lines[number : number + MAX_LINES] if fits else None)
+        self._take_rest(code.lines[number : number + MAX_LINES] if fits and code.lines else None)
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         return Frame(first, len(self.raw), header["file"], header["function"] or b"", original, problem)

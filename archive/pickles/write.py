@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.pickles.ops import CODE
 
 if TYPE_CHECKING:
@@ -45,6 +47,23 @@ def integer(value: int) -> bytes:
     if -(1 << 31) <= value < 1 << 31:
         return _BININT + value.to_bytes(4, "little", signed=True)
     return _LONG1 + b"\x08" + value.to_bytes(8, "little", signed=True)
+
+
+def integers(values: np.ndarray) -> tuple[bytes, list[int]]:
+    """Integers of 64 bits one behind the other, and where each begins and the last one ends (n + 1)."""
+    inside = [(values >= low) & (values < high) for low, high in ((0, BYTE), (0, 1 << 16), (-(1 << 31), 1 << 31))]
+    size = np.select(inside, [2, 3, 5], 10)
+    start = np.concatenate(([0], np.cumsum(size)))
+    data = np.empty(int(start[-1]), np.uint8)
+    for width, head in ((2, _BININT1), (3, _BININT2), (5, _BININT), (10, _LONG1 + b"\x08")):
+        which = np.flatnonzero(size == width)
+        at = start[which]
+        for place, byte in enumerate(head):
+            data[at + place] = byte
+        payload = values[which].astype("<i8").view(np.uint8).reshape(-1, 8)
+        for place in range(width - len(head)):
+            data[at + len(head) + place] = payload[:, place]
+    return data.tobytes(), start.tolist()
 
 
 def memo_read(index: int) -> bytes:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from archive.errors import ArchiveError
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.opening import open as open_archive
 from archive.reader import Archive
-from archive.reader import open as open_archive
 from archive.verify.finding import Finding, Report, finding_of
 from archive.verify.handles import check_handles
 from archive.verify.methods import check_lowered, check_methods
@@ -20,7 +20,7 @@ from archive.verify.ranges import check_ranges
 from archive.verify.records import check_records
 
 if TYPE_CHECKING:
-    from archive.container import Source
+    from archive.mapping import Source
 
 __all__ = ["Finding", "verify"]
 

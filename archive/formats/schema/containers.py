@@ -157,17 +157,13 @@ class IntList:
 
     def emitter(self, writer: Writer, columns: Rows) -> Emit:
         """Writes the list with its builder."""
-        emit_item, out, first = (
-            Int().emitter(writer, columns.items),
-            writer.out.append,
-            columns.first.tolist(),
-        )
+        out = writer.out.append
+        data, start = write.integers(columns.items)
+        first = [start[item] for item in columns.first.tolist()]
+        opening, closing = MARK + write.EMPTY_LIST + MARK, write.APPENDS + write.TUPLE + write.REDUCE
 
         def emit(index: int) -> None:
             writer.name(*INTLIST)
-            out(MARK + write.EMPTY_LIST + MARK)
-            for item in range(first[index], first[index + 1]):
-                emit_item(item)
-            out(write.APPENDS + write.TUPLE + write.REDUCE)
+            out(opening + data[first[index] : first[index + 1]] + closing)
 
         return emit

@@ -10,7 +10,6 @@ import numpy as np
 from archive.formats.schema.core import Mismatch, expect
 from archive.pickles import write
 from archive.pickles.ops import Kind
-from archive.pickles.write import SMALL
 
 if TYPE_CHECKING:
     from archive.formats.schema.core import Emit, Ints, Schema
@@ -42,13 +41,9 @@ class Int:
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes integers of the least width."""
-        values, out, wide = columns.tolist(), writer.out.append, write.integer
-
-        def emit(index: int) -> None:
-            value = values[index]
-            out(SMALL[value] if 0 <= value < len(SMALL) else wide(value))
-
-        return emit
+        data, start = write.integers(columns)
+        out = writer.out.append
+        return lambda index: out(data[start[index] : start[index + 1]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""The pieces of an archive: its structure, its records, and inside of debug records their cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.accounting.account import Part, Piece
+from archive.accounting.contents import Cell, debug_contents
+from archive.accounting.structure import structure
+from archive.formats.kinds import LEGACY_CODE, code_of, holds_ranges, kind_of
+from archive.strings import decoded
+from archive.zipfmt.names import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.reader import Archive
+
+
+def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
+    """All bytes of an archive's file; debug records in one piece each unless ``inside``."""
+    for name, part, size in structure(archive.container, archive.limits):
+        yield Piece(part, part, *_labels(name), None, size, 0)
+    contents = debug_contents(archive) if inside else {}
+    for name, record in archive.records.items():
+        cells = contents.get(name, [Cell(None, None, record.size)])
+        kind, labels = kind_of(name), _labels(name)
+        for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
+            yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
+
+
+def _labels(name: str | None) -> tuple[str | None, str | None]:
+    """Record and module."""
+    if name is None:
+        return None, None
+    folder, ending = LEGACY_CODE
+    label = decoded(encoded(name))
+    code = code_of(label) if holds_ranges(label) else label
+    if not (code.startswith(folder) and code.endswith(ending)):
+        return label, None
+    return label, code.removeprefix(folder).removesuffix(ending).replace("/", ".")
+
+
+def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
+    """The stored bytes of each cell: apportioned to parts, and those of a part to its source files."""
+    if len(cells) == 1:
+        return [total]
+    shares = [0] * len(cells)
+    parts = {part: [i for i, cell in enumerate(cells) if cell.part is part] for part in Part}
+    weights = [sum(cells[i].size for i in own) for own in parts.values()]
+    for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
+        for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
+            shares[i] = stored
+    return shares
+
+
+def apportioned(total: int, weights: Sequence[int]) -> list[int]:
+    """Split a number in proportion to weights, by largest remainder; of equal ones the first gets more.
+
+    >>> apportioned(10, [1, 1, 0, 1])
+    [4, 3, 0, 3]
+    """
+    whole = sum(weights)
+    shares = [total * weight // whole for weight in weights]
+    order = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares

@@ -1,0 +1,25 @@
+"""Facts to the bytes of a companion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.formats.companion.layout import Profile
+from archive.formats.companion.mapped import build_mapped
+from archive.formats.companion.packed import build_packed
+
+if TYPE_CHECKING:
+    from archive.formats.companion.facts import Facts
+
+DEFAULT_LEVEL = 9
+
+
+def build_companion(facts: Facts, profile: Profile = Profile.PACKED, level: int = DEFAULT_LEVEL) -> bytes:
+    """A companion file.
+
+    Args:
+        facts: what it is to hold.
+        profile: small, or fast to open.
+        level: of zstd, for the packed profile; 19 takes longer and gives less.
+    """
+    return build_packed(facts, level) if profile is Profile.PACKED else build_mapped(facts)

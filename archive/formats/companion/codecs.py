@@ -1,0 +1,95 @@
+"""What sections are compressed with, and how they are inflated without trust in what is said of them."""
+
+from __future__ import annotations
+
+import lzma
+from enum import IntEnum
+
+import zstandard
+
+from archive.errors import ArchiveError
+
+STRONGEST = 19
+SMALL = 1 << 20
+"""Bytes up to which every codec is tried."""
+
+
+class Codec(IntEnum):
+    """The codecs: as it is, a zstd frame, a raw LZMA1 stream."""
+
+    NONE = 0
+    ZSTD = 1
+    LZMA = 2
+
+
+def compressed(data: bytes, level: int) -> tuple[Codec, bytes]:
+    """The least that some bytes become.
+
+    Args:
+        data: the bytes.
+        level: of zstd. Up to 1 MiB, and from level 19 on, LZMA is tried, too.
+    """
+    candidates = [(Codec.NONE, data), (Codec.ZSTD, zstd(data, STRONGEST if len(data) <= SMALL else level))]
+    if len(data) <= SMALL or level >= STRONGEST:
+        candidates.append((Codec.LZMA, lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))))
+    return min(candidates, key=lambda candidate: len(candidate[1]))
+
+
+def zstd(data: bytes, level: int) -> bytes:
+    """A zstd frame without checksum and size, which the directory has."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
+    )
+    return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
+
+
+def _filters(size: int) -> list[dict[str, int]]:
+    """Raw LZMA1 that takes bytes as bytes: columns have no words to align to."""
+    window = max(4096, 1 << max(size - 1, 1).bit_length())
+    return [
+        {
+            "id": lzma.FILTER_LZMA1,
+            "preset": 9 | lzma.PRESET_EXTREME,
+            "dict_size": min(window, 1 << 26),
+            "lc": 0,
+            "lp": 0,
+            "pb": 0,
+        }
+    ]
+
+
+def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
+    """The bytes of a section.
+
+    Raises:
+        ArchiveError: the data do not inflate to so many bytes; more are never held.
+    """
+    if codec == Codec.NONE:
+        result: bytes | memoryview = data
+    elif codec == Codec.ZSTD:
+        result = _unzstd(data, size)
+    elif codec == Codec.LZMA:
+        result = _unlzma(data, size)
+    else:
+        raise ArchiveError(expected="a known codec", found=str(codec))
+    if len(result) != size:
+        raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(result)} or more")
+    return result
+
+
+def _unzstd(data: memoryview, size: int) -> bytes:
+    engine = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    try:
+        with engine.stream_reader(data, read_across_frames=False) as stream:
+            result = stream.read(size)
+            return result + stream.read(1)
+    except zstandard.ZstdError as cause:
+        raise ArchiveError(expected="a zstd frame", found=str(cause)) from cause
+
+
+def _unlzma(data: memoryview, size: int) -> bytes:
+    engine = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_filters(size))
+    try:
+        return engine.decompress(data, size + 1)
+    except lzma.LZMAError as cause:
+        raise ArchiveError(expected="an LZMA stream", found=str(cause)) from cause

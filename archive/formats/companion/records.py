@@ -1,0 +1,119 @@
+"""The debug records again, to the byte, from what a companion holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.errors import ArchiveError
+from archive.formats import callstack_map, methods
+from archive.formats.companion.handles import unpack_handles, unpack_methods, unpack_paths
+from archive.formats.companion.ranges import unpack_ranges
+from archive.formats.relayout import laid_out
+from archive.formats.source_ranges import build_source_ranges
+from archive.model import Generation
+from archive.numbering import firsts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.formats.companion.facts import Facts
+    from archive.tables import HandleTable, MethodTable, RangeTable
+
+GENERATIONS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
+"""A call-stack map's layout is kept as its place in here."""
+
+
+class DebugRecords(Mapping[str, bytes]):
+    """The records by name, each made when it is asked for.
+
+    Attributes:
+        range_names: those of source ranges, in the archive's order.
+        raw: those that are kept as they were, for PyTorch's rules would give others.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._columns = facts.columns
+        self._makers: dict[str, Callable[[], bytes]] = {}
+        strings = facts.strings
+        self.range_names = [_name(strings.data(name)) for name in self._columns["record.name"].tolist()]
+        for number, name in enumerate(self.range_names):
+            self._add(name, partial(self._ranges, number))
+        if "handle.handle" in self._columns:
+            self._add(callstack_map.NAME, self._callstacks)
+        if "method.name" in self._columns:
+            self._add(methods.HANDLES, self._methods)
+        if "pathed.name" in self._columns:
+            self._add(methods.PATHS, self._paths)
+        self.raw = self._raw()
+        self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
+
+    def _raw(self) -> dict[str, memoryview | bytes]:
+        columns, whole = self._columns, self._facts.raw
+        first = firsts(columns.get("raw.length", np.zeros(0, np.int64))).tolist()
+        if first[-1] != len(whole):
+            raise ArchiveError(place="raw.length", expected=f"{len(whole)} bytes", found=str(first[-1]))
+        names = (
+            [_name(self._facts.strings.data(name)) for name in columns["raw.name"].tolist()] if whole else []
+        )
+        return {name: whole[start:end] for name, (start, end) in zip(names, pairwise(first), strict=True)}
+
+    def _add(self, name: str, maker: Callable[[], bytes]) -> None:
+        if name in self._makers:
+            raise ArchiveError(place=name, expected="each record once", found="one twice")
+        self._makers[name] = maker
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @cached_property
+    def range_table(self) -> RangeTable:
+        """The source ranges, texts in lines."""
+        return unpack_ranges(self._columns, self._facts.strings)
+
+    @cached_property
+    def handle_table(self) -> HandleTable:
+        """The call-stack map."""
+        return unpack_handles(self._columns, self._facts.strings)
+
+    @cached_property
+    def method_table(self) -> MethodTable:
+        """The handles of each method's instructions."""
+        return unpack_methods(self._columns, self._facts.strings)
+
+    @cached_property
+    def path_table(self) -> MethodTable:
+        """The module paths of each method's instructions."""
+        return unpack_paths(self._columns, self._facts.strings)
+
+    @cached_property
+    def _laid_out(self) -> RangeTable:
+        return laid_out(self.range_table)
+
+    def _ranges(self, number: int) -> bytes:
+        return build_source_ranges(self._laid_out, number)
+
+    def _callstacks(self) -> bytes:
+        generation = GENERATIONS[int(self._columns["file.callstacks"][0])]
+        return callstack_map.build_callstack_map(self.handle_table, generation)
+
+    def _methods(self) -> bytes:
+        return methods.build_methods(self.method_table, Generation.METHOD_HANDLES)
+
+    def _paths(self) -> bytes:
+        return methods.build_methods(self.path_table, Generation.MODULE_PATHS)
+
+
+def _name(data: memoryview) -> str:
+    return bytes(data).decode("utf-8", "surrogateescape")

@@ -1,0 +1,144 @@
+"""An archive and its companion made one file again, to the byte where that is possible."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.collecting import CALLSTACKS, DEFLATED, KEPT, METHODS, NO_CRC, PATHS, RANGES, RAW_RECORD
+from archive.container import member_from, new_member, write_archive
+from archive.errors import ArchiveError
+from archive.formats import callstack_map, methods
+from archive.formats.archive_id import archive_id
+from archive.formats.companion import DebugRecords, parse_companion
+from archive.formats.kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+    from archive.container import Container, Member, Record
+    from archive.formats.companion import Facts
+    from archive.limits import Limits
+    from archive.strings import StringTable
+
+DIGEST_BYTES = 8
+
+
+class _Digest:
+    """A file to write to that only digests what it is given, or passes it on, too."""
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self.file = file
+        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take some bytes."""
+        written = len(data) if self.file is None else self.file.write(data)
+        self._hash.update(data[:written])
+        return written
+
+    @property
+    def number(self) -> int:
+        """The digest, as a column holds it."""
+        return int.from_bytes(self._hash.digest(), "little", signed=True)
+
+
+def with_digest(facts: Facts, container: Container) -> Facts:
+    """The facts, with the digest of the file if a join would give it to the byte.
+
+    Args:
+        facts: the debug information of the archive.
+        container: the archive, as it was.
+    """
+    original, joined = _Digest(), _Digest()
+    original.write(container.data)
+    known = {name: record.view() for name, record in container.records.items() if kind_of(name).is_debug}
+    members = joined_members(container.records, facts, known)
+    write_archive(joined, container.root, members)  # type: ignore[arg-type]
+    if joined.number != original.number:
+        return facts
+    return replace(facts, columns={**facts.columns, "file.digest": np.array([original.number])})
+
+
+def joined_to(file: BinaryIO, container: Container, facts: Facts) -> tuple[int, bool]:
+    """Write an archive with its debug information; its length in bytes, and whether it is the one of before.
+
+    Args:
+        file: where to write.
+        container: the archive without debug information.
+        facts: its debug information.
+    """
+    digested = _Digest(file)
+    members = joined_members(container.records, facts, DebugRecords(facts))
+    size = write_archive(digested, container.root, members)  # type: ignore[arg-type]
+    digest = facts.columns.get("file.digest")
+    return size, digest is not None and int(digest[0]) == digested.number
+
+
+def joined_members(
+    records: Mapping[str, Record], facts: Facts, made: Mapping[str, bytes | memoryview]
+) -> Iterator[Member]:
+    """The records of the archive before it was split, in their order, stored as they were.
+
+    Args:
+        records: those that are no debug information; others are passed over.
+        facts: the debug information.
+        made: the debug records, by name.
+
+    Raises:
+        ArchiveError: there are more or fewer records than there were.
+    """
+    names_of = DebugRecords(facts)
+    kept = iter([record for name, record in records.items() if not kind_of(name).is_debug])
+    names = {
+        RANGES: iter([name for name in names_of.range_names if name not in names_of.raw]),
+        CALLSTACKS: iter([callstack_map.NAME]),
+        METHODS: iter([methods.HANDLES]),
+        PATHS: iter([methods.PATHS]),
+        RAW_RECORD: iter(names_of.raw),
+    }
+    kinds = facts.columns["member.kind"].tolist()
+    modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
+    try:
+        for kind, time in zip(kinds, modified, strict=True):
+            what, deflated = kind % DEFLATED, bool(kind & DEFLATED)
+            if what == KEPT:
+                yield replace(_stored_as(next(kept), deflated=deflated), modified=time)
+            else:
+                name = next(names[what])
+                member = new_member(name, made[name], compress=deflated)
+                yield replace(member, modified=time, crc32=0 if kind & NO_CRC else member.crc32)
+    except (StopIteration, KeyError):
+        raise ArchiveError(expected=f"{len(kinds)} records together", found="fewer") from None
+
+
+def _stored_as(record: Record, *, deflated: bool) -> Member:
+    """A record, deflated or not."""
+    member = member_from(record)
+    if member.deflated == deflated and not deflated:
+        return member
+    return replace(new_member(record.name, record.view(), compress=deflated), crc32=record.crc32)
+
+
+def check_gives(facts: Facts, companion: memoryview, left: Mapping[str, Record], limits: Limits) -> None:
+    """Make sure that a split lost nothing: the companion holds the facts, and is that of what is left.
+
+    Raises:
+        ArchiveError: it does not.
+    """
+    read = parse_companion(companion, limits)
+    same = read.columns.keys() == facts.columns.keys() and read.raw == facts.raw
+    same = same and all(np.array_equal(values, facts.columns[name]) for name, values in read.columns.items())
+    if not same or not _same_strings(read.strings, facts.strings):
+        raise ArchiveError("a companion would not read as it was written; nothing is written")
+    if archive_id(left) != facts.archive_id:
+        raise ArchiveError("what is left would not be the same model; nothing is written")
+
+
+def _same_strings(one: StringTable, other: StringTable) -> bool:
+    """Whether two tables, each over one buffer without gaps, hold the same strings."""
+    return np.array_equal(one.length, other.length) and one.buffers[0] == other.buffers[0]

@@ -1,0 +1,48 @@
+"""Opening: an archive, a companion, or both together, told by their first bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.container import Container
+from archive.formats.companion import is_companion
+from archive.formats.kinds import EMBEDDED
+from archive.limits import DEFAULT_LIMITS, Limits
+from archive.mapping import Mapped
+from archive.reader import Archive
+
+if TYPE_CHECKING:
+    from archive.mapping import Source
+
+
+def open(  # noqa: A001 (archive.open, like gzip.open)
+    source: Source,
+    *,
+    companion: Source | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    name: str | None = None,
+) -> Archive:
+    """Open an archive or a companion; of an archive nothing but the zip's directory is read yet.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        companion: the debug information of the archive, where it was split off.
+        limits: what hostile input may cost.
+        name: of the file, for messages, if the source's own does not do.
+
+    Raises:
+        ArchiveError: the source is neither, or contradicts itself, or the companion is another archive's.
+        OSError: it cannot be read.
+    """
+    mapped = Mapped(source, name)
+    if is_companion(mapped.data):
+        from archive.companions import Companion  # noqa: PLC0415 (archives without one do without)
+
+        return Companion(mapped, limits)
+    container = Container(mapped, limits)
+    if companion is None and EMBEDDED not in container.records:
+        return Archive(container, limits)
+    from archive.companions import Rejoined  # noqa: PLC0415
+
+    inner = Mapped(container.records[EMBEDDED].view() if companion is None else companion)
+    return Rejoined(container, inner, limits)

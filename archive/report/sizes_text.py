@@ -1,0 +1,99 @@
+"""Sizes as text for a terminal: a table, largest first, the total last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from archive.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.accounting import Account, Change, Size, View
+
+V = TypeVar("V")
+TOTAL = "total"
+
+
+def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> Table:
+    """Stored bytes, their share of the file, and inflated bytes, by label.
+
+    Args:
+        account: of the file.
+        sizes: what it says by some view.
+        view: that view.
+        rows: how many labels are shown, the others together; 0 for all.
+    """
+    table = _table(view, "stored", "%", "inflated")
+    shown, others = _parted(sizes, rows)
+    lines = [(label, size.stored, size.inflated) for label, size in shown.items()]
+    if others:
+        rest = others.values()
+        lines.append((_name(others), sum(one.stored for one in rest), sum(one.inflated for one in rest)))
+    lines.append((TOTAL, account.size, sum(size.inflated for size in sizes.values())))
+    for label, stored, inflated in lines:
+        _add(table, label, f"{stored:,}", f"{stored / account.size:.1%}", f"{inflated:,}" if inflated else "")
+    return table
+
+
+def difference_text(
+    account: Account, base: Account, changes: Mapping[str, Change], view: View, rows: int
+) -> Table:
+    """Stored bytes of the old and the new file, and their difference, by label.
+
+    Args:
+        account: of the new file.
+        base: of the old one.
+        changes: what changed, by some view.
+        view: that view.
+        rows: how many labels are shown, the others together; 0 for all.
+    """
+    table = _table(view, "old", "new", "difference", "%")
+    shown, others = _parted(changes, rows)
+    lines = [(label, change.old, change.new) for label, change in shown.items()]
+    if others:
+        rest = others.values()
+        lines.append((_name(others), sum(one.old or 0 for one in rest), sum(one.new or 0 for one in rest)))
+    lines.append((TOTAL, base.size, account.size))
+    for label, old, new in lines:
+        difference = (new or 0) - (old or 0)
+        columns = ("" if size is None else f"{size:,}" for size in (old, new))
+        _add(table, label, *columns, f"{difference:+,}" if difference else "0", _growth(old, new))
+    return table
+
+
+def _growth(old: int | None, new: int | None) -> str:
+    if old is None:
+        return "new"
+    if new is None:
+        return "gone"
+    return f"{(new - old) / old:+.1%}" if old and new != old else ""
+
+
+def _table(view: View, *columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(view.value, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _parted(labels: Mapping[str, V], rows: int) -> tuple[dict[str, V], dict[str, V]]:
+    """The labels that are shown and the others: never a single one, which would take as much space."""
+    items = list(labels.items())
+    if rows == 0 or len(items) <= rows + 1:
+        return dict(items), {}
+    return dict(items[:rows]), dict(items[rows:])
+
+
+def _name(others: Mapping[str, object]) -> str:
+    return f"[{len(others):,} others]"
+
+
+def _add(table: Table, label: str, *columns: str) -> None:
+    style = "bold" if label == TOTAL else ""
+    table.add_row(Text(one_line(label)), *columns, style=style)

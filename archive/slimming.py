@@ -1,0 +1,64 @@
+"""The records of an archive, each as small as PyTorch takes it.
+
+Tensors stay as they are, aligned to 64 bytes, for PyTorch maps them. Everything else is deflated where
+that helps. A deflate stream that is there already is kept if no better one is found.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archive.container import member_from, new_member
+from archive.formats.kinds import RecordKind, kind_of
+
+LONG = 1 << 20
+"""Bytes above which one deflate stream has to do."""
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from archive.container import Member, Record
+
+
+def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:
+    """The records, without debug information, for a slim archive.
+
+    Args:
+        records: by name.
+        debug: debug records that stay nevertheless.
+    """
+    for name, record in records.items():
+        kind = kind_of(name)
+        if kind is RecordKind.TENSOR:
+            yield member_from(record)
+        elif not kind.is_debug or name in debug:
+            yield slim_member(record)
+
+
+def slim_member(record: Record) -> Member:
+    """A record that is no tensor, in the fewest bytes."""
+    return min(
+        replace(member_from(record), aligned=False),
+        replace(smallest_member(record.name, record.view()), crc32=record.crc32),
+        key=lambda member: len(member.data),
+    )
+
+
+def smallest_member(name: str, data: bytes | memoryview) -> Member:
+    """A record in the fewest bytes: deflated where that helps."""
+    stored = replace(new_member(name, data, compress=False), aligned=False)
+    stream = deflate(data)
+    if len(stream) >= len(data):
+        return stored
+    return replace(stored, data=memoryview(stream), deflated=True)
+
+
+def deflate(data: bytes | memoryview) -> bytes:
+    """The shortest raw deflate stream that zlib makes of some bytes."""
+    streams = []
+    for memory in (8, 9)[len(data) > LONG :]:
+        engine = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, memory)
+        streams.append(engine.compress(data) + engine.flush())
+    return min(streams, key=len)
