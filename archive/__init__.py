@@ -13,33 +13,54 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from archive.accounting import Account, sizes
+    from archive.converting import Conversion, convert
     from archive.errors import ArchiveError, LimitError
     from archive.limits import Limits
     from archive.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader import Archive
+    from archive.shrinking import Shrinkage, restore, shrink
+    from archive.splitting import Join, Split, join, split
     from archive.symbolicate import Style, Symbolication
 
 _HOMES = {
     "Account": "accounting",
     "Archive": "reader",
     "ArchiveError": "errors",
+    "Conversion": "converting",
+    "Join": "splitting",
     "LimitError": "errors",
     "Limits": "limits",
+    "Shrinkage": "shrinking",
+    "Split": "splitting",
     "Style": "symbolicate",
     "Symbolication": "symbolicate",
+    "convert": "converting",
+    "join": "splitting",
     "open": "opening",
+    "restore": "shrinking",
+    "shrink": "shrinking",
     "sizes": "accounting",
+    "split": "splitting",
 }
 __all__ = [
     "Account",
     "Archive",
     "ArchiveError",
+    "Conversion",
+    "Join",
     "LimitError",
     "Limits",
+    "Shrinkage",
+    "Split",
     "Style",
     "Symbolication",
+    "convert",
+    "join",
     "open",
+    "restore",
+    "shrink",
     "sizes",
+    "split",
 ]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
-from archive.formats.companion import DebugRecords, parse_companion
+from archive.formats.companion import DebugRecords, Opened
 from archive.formats.kinds import EMBEDDED
 from archive.formats.source_ranges import SUFFIX
 from archive.limits import DEFAULT_LIMITS, Limits
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from archive.formats.companion import Facts
     from archive.mapping import Mapped
     from archive.model import SourceRange
+    from archive.symbolicate import Known
     from archive.tables import HandleTable, MethodTable, RangeTable
 
 
@@ -71,16 +72,29 @@ class CompanionFile:
     Attributes:
         file: name of the file, for messages.
         root: the folder that records are in: none.
-        records: the debug records by name.
+        data: the file's bytes.
     """
 
     root = ""
 
-    def __init__(self, mapped: Mapped, facts: DebugRecords) -> None:
+    def __init__(self, mapped: Mapped, opened: Opened) -> None:
         self.file = mapped.name
         self.data = mapped.data
-        self.records = {name: MadeRecord(facts, name) for name in facts}
         self._mapped = mapped
+        self._opened = opened
+
+    @cached_property
+    def made(self) -> DebugRecords:
+        """What makes the records."""
+        try:
+            return DebugRecords(self._opened.facts)
+        except ArchiveError as problem:
+            raise problem.within(file=self.file) from problem.__cause__
+
+    @cached_property
+    def records(self) -> Mapping[str, MadeRecord]:
+        """The debug records by name."""
+        return {name: MadeRecord(self.made, name) for name in self.made}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -88,15 +102,39 @@ class CompanionFile:
 
 
 class Companion(Archive):
-    """A companion file, read like the archive whose debug information it is."""
+    """A companion file, read like the archive whose debug information it is. Header and directory come first.
+
+    Raises:
+        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
+        LimitError: it asks for more than allowed.
+    """
 
     def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
         try:
-            self.facts = parse_companion(mapped.data, limits)
-            self.made = DebugRecords(self.facts)
+            self.opened = Opened(mapped.data, limits)
         except ArchiveError as problem:
             raise problem.within(file=mapped.name) from problem.__cause__
-        super().__init__(CompanionFile(mapped, self.made), limits)  # type: ignore[arg-type]
+        self._source = CompanionFile(mapped, self.opened)
+        super().__init__(cast("Container", self._source), limits)
+
+    @property
+    def archive_id(self) -> bytes:
+        """Of the archive whose debug information this is."""
+        return self.opened.directory.archive_id
+
+    @property
+    def facts(self) -> Facts:
+        """All that the companion holds."""
+        return self._source.made.facts
+
+    @property
+    def made(self) -> DebugRecords:
+        """The debug records, each made when it is asked for."""
+        return self._source.made
+
+    @cached_property
+    def _known(self) -> Known:
+        return self.opened.lookup
 
     @cached_property
     def range_table(self) -> RangeTable:
@@ -174,9 +212,9 @@ class Rejoined(Companion):
 
     def __init__(self, container: Container, mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(mapped, limits)
-        check_same_model(container.records, self.facts, container.file, mapped.name)
-        self.container = container
         self._mapped = mapped
+        check_same_model(container.records, self.archive_id, container.file, mapped.name)
+        self.container = container
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -195,17 +233,17 @@ class Rejoined(Companion):
     classes = Archive.classes
 
 
-def check_same_model(records: Mapping[str, Record], facts: Facts, file: str, companion: str) -> None:
+def check_same_model(records: Mapping[str, Record], known: bytes, file: str, companion: str) -> None:
     """Refuse a companion of another archive.
 
     Raises:
         ArchiveError: the archive ids differ.
     """
     found = archive_id(records)
-    if found != facts.archive_id:
+    if found != known:
         raise ArchiveError(
             f"{companion} is the companion of another model",
             file=file,
-            expected=f"archive id {facts.archive_id.hex()}",
+            expected=f"archive id {known.hex()}",
             found=found.hex(),
         )

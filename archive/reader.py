@@ -17,7 +17,7 @@ from archive.limits import DEFAULT_LIMITS, Limits
 from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
-from archive.symbolicate import Style, Symbolication, symbolicate
+from archive.symbolicate import InTables, Known, Style, Symbolication, symbolicate
 from archive.views import Lookup, RangeRows
 from archive.writer import save
 
@@ -243,6 +243,11 @@ class Archive:
             layouts[DATA] = ", ".join(found)
         return {name: layouts[name] for name in self.records if name in layouts}
 
+    @cached_property
+    def _known(self) -> Known:
+        """Where handles and tags are looked up."""
+        return InTables(self.handle_table, self.range_table)
+
     # Verbs
 
     def symbolicate(self, handles: int | Sequence[int], style: Style = Style.CURRENT) -> Symbolication:
@@ -261,8 +266,7 @@ class Archive:
         return self._located(
             lambda: symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
-                handle_table=self.handle_table,
-                range_table=self.range_table,
+                known=self._known,
                 top=self.top,
                 style=style,
                 limits=self.limits,

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
+
+
+class Strings(Protocol):
+    """Strings by number, wherever they lie."""
+
+    def data(self, index: int) -> memoryview:
+        """The bytes of a string, where they lie."""
+
+    def is_borrowed(self, index: int) -> bool:
+        """Whether they are part of the mapped file, not of an inflated copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +58,18 @@ class StringTable:
         start = int(self.start[index])
         buffer: memoryview = self.buffers[int(self.buffer[index])]
         return buffer[start : start + int(self.length[index])]
+
+    def is_borrowed(self, index: int) -> bool:
+        """Whether the bytes of a string are part of the mapped file, not of an inflated copy."""
+        return bool(self.borrowed[int(self.buffer[index])])
+
+    def copies(self, index: np.ndarray | slice = slice(None)) -> list[bytes]:
+        """Some strings, copied; by default all."""
+        start = self.start[index]
+        places = zip(
+            self.buffer[index].tolist(), start.tolist(), (start + self.length[index]).tolist(), strict=True
+        )
+        return [bytes(self.buffers[buffer][begin:end]) for buffer, begin, end in places]
 
 
 def decoded(data: bytes | memoryview) -> str:
@@ -89,7 +111,7 @@ class StringView(_Readable):
 
     __slots__ = ("index", "table")
 
-    def __init__(self, table: StringTable, index: int) -> None:
+    def __init__(self, table: Strings, index: int) -> None:
         self.table = table
         self.index = index
 
@@ -101,13 +123,13 @@ class StringView(_Readable):
     @property
     def borrowed(self) -> bool:
         """Whether the bytes are part of the mapped file, not of an inflated copy."""
-        return bool(self.table.borrowed[int(self.table.buffer[self.index])])
+        return self.table.is_borrowed(self.index)
 
     def __bytes__(self) -> bytes:
         return bytes(self.data)
 
     def __len__(self) -> int:
-        return int(self.table.length[self.index])
+        return len(self.data)
 
 
 class Text(_Readable):
@@ -115,7 +137,7 @@ class Text(_Readable):
 
     __slots__ = ("indices", "table")
 
-    def __init__(self, table: StringTable, indices: Sequence[int]) -> None:
+    def __init__(self, table: Strings, indices: Sequence[int]) -> None:
         self.table = table
         self.indices = indices
 
@@ -128,7 +150,7 @@ class Text(_Readable):
         return b"".join([self.table.data(index) for index in self.indices])
 
     def __len__(self) -> int:
-        return sum(int(self.table.length[index]) for index in self.indices)
+        return sum(len(self.table.data(index)) for index in self.indices)
 
 
 class Pieces:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from archive.errors import LimitError
 from archive.excerpt import excerpt
@@ -33,6 +33,40 @@ if TYPE_CHECKING:
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
 START = b"<unknown>"
 HEADING = b"Traceback of TorchScript (most recent call last):\n"
+
+
+class Known(Protocol):
+    """Where handles and tags are looked up."""
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown."""
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has."""
+
+
+class InTables:
+    """Handles and tags, looked up in the tables of an archive.
+
+    Args:
+        handle_table: the call-stack debug map; None where the archive has none.
+        range_table: the source ranges.
+    """
+
+    def __init__(self, handle_table: HandleTable | None, range_table: RangeTable) -> None:
+        self._handles = handle_table
+        self._ranges = range_table
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown."""
+        if self._handles is None or handle not in self._handles.rows:
+            return None
+        return self._handles.entry(self._handles.rows[handle])
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has."""
+        row = self._ranges.with_tag(tag)
+        return None if row is None else self._ranges.source_range(row)
 
 
 class Style(StrEnum):
@@ -98,8 +132,7 @@ def not_found(handles: Sequence[int]) -> bytes:
 def symbolicate(
     handles: Sequence[int],
     *,
-    handle_table: HandleTable | None,
-    range_table: RangeTable,
+    known: Known,
     top: str,
     style: Style = Style.CURRENT,
     classes: Collection[str] | None = None,
@@ -109,8 +142,7 @@ def symbolicate(
 
     Args:
         handles: inner ones first, the outermost last.
-        handle_table: the call-stack debug map; None where the archive has none.
-        range_table: the source ranges.
+        known: the facts to look them up in.
         top: class name of the top module.
         style: whose words.
         classes: qualified names of the archive's own classes, if PyTorch 1.9 is to be followed in this, too:
@@ -120,11 +152,11 @@ def symbolicate(
     Raises:
         LimitError: a call stack is made up to repeat long texts.
     """
-    rows = {} if handle_table is None else handle_table.rows
-    missing = tuple(handle for handle in handles if handle not in rows)
-    if missing or handle_table is None:
+    found = [known.entry_of(handle) for handle in handles]
+    missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
+    if missing:
         return Symbolication(tuple(handles), missing, "", (), ())
-    entries = tuple(handle_table.entry(rows[handle]) for handle in handles)
+    entries = tuple(entry for entry in found if entry is not None)
     old = style is Style.V1_9
     size = 0
     hierarchy = [f"top({top})" if old else f"top({top})::{START.decode()}"]
@@ -132,14 +164,14 @@ def symbolicate(
     for entry in reversed(entries):
         function = START
         for call in entry.stack:
-            frames.append(_frame(range_table, call.tag, function, old=old))
+            frames.append(_frame(known, call.tag, function, old=old))
             size += _size(frames[-1]) + len(hierarchy[-1])
             if size > limits.symbolication_bytes:
                 most, place = limits.symbolication_bytes, f"debug handle {entry.handle}"
                 raise LimitError("symbolication_bytes", most, size, place=place)
             function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
             hierarchy.append(_link(call, function, old=old, classes=classes))
-        frames.append(_frame(range_table, entry.tag, function, old=old))
+        frames.append(_frame(known, entry.tag, function, old=old))
     if not old:
         op = entries[0].op
         hierarchy.append("." + ("" if op is None else str(op)))
@@ -151,10 +183,8 @@ def _size(frame: Frame) -> int:
     return len(frame.function) + (0 if frame.range is None else len(frame.range.source.text))
 
 
-def _frame(ranges: RangeTable, tag: int, function: bytes, *, old: bool) -> Frame:
-    row = ranges.with_tag(tag)
-    span = None if row is None else ranges.source_range(row)
-    return Frame(UNKNOWN_FUNCTION if old else function, span)
+def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> Frame:
+    return Frame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
 
 
 def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:

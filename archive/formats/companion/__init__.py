@@ -3,7 +3,7 @@
 from archive.formats.companion.build import build_companion
 from archive.formats.companion.facts import Facts
 from archive.formats.companion.layout import ID_BYTES, MAGIC, VERSION, Profile, is_companion
-from archive.formats.companion.parse import parse_companion
+from archive.formats.companion.parse import Opened, parse_companion
 from archive.formats.companion.records import DebugRecords
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "VERSION",
     "DebugRecords",
     "Facts",
+    "Opened",
     "Profile",
     "build_companion",
     "is_companion",

@@ -10,8 +10,8 @@ import zstandard
 from archive.errors import ArchiveError
 
 STRONGEST = 19
-SMALL = 1 << 20
-"""Bytes up to which every codec is tried."""
+SMALL, MIDDLING = 1 << 16, 1 << 22
+"""Bytes up to which zstd is used at its strongest, and LZMA is tried, whatever the level."""
 
 
 class Codec(IntEnum):
@@ -27,10 +27,10 @@ def compressed(data: bytes, level: int) -> tuple[Codec, bytes]:
 
     Args:
         data: the bytes.
-        level: of zstd. Up to 1 MiB, and from level 19 on, LZMA is tried, too.
+        level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
     """
     candidates = [(Codec.NONE, data), (Codec.ZSTD, zstd(data, STRONGEST if len(data) <= SMALL else level))]
-    if len(data) <= SMALL or level >= STRONGEST:
+    if len(data) <= MIDDLING or level >= STRONGEST:
         candidates.append((Codec.LZMA, lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))))
     return min(candidates, key=lambda candidate: len(candidate[1]))
 

@@ -112,6 +112,8 @@ def decoded(encoded: Encoded, count: int) -> Ints:
     transform, zigzag, width, start, data = encoded
     if not (width <= WORD and len(data) == width * count):
         raise ArchiveError(expected=f"{count} values of {width} bytes", found=f"{len(data)} bytes")
+    if start.bit_length() >= WORD * 8 and start != -1 << WORD * 8 - 1:
+        raise ArchiveError(expected="a start of 64 bits", found=hex(start)[:20])
     if transform is Transform.SAME:
         return np.full(count, start, np.int64)
     words = np.zeros((count, WORD), np.uint8)
@@ -130,7 +132,7 @@ def _values(transform: Transform, residuals: Ints, start: int) -> Ints:
         return residuals + start + np.arange(len(residuals))
     if transform is Transform.PEAK:
         rise = np.maximum(1 - residuals, 0)
-        return start - 1 + np.cumsum(rise) - rise + 1 - residuals
+        return start + (np.cumsum(rise) - rise - residuals)
     return _from_back(residuals, start)
 
 
@@ -142,5 +144,5 @@ def _from_back(back: Ints, start: int) -> Ints:
     at = rows - back
     while not np.array_equal(further := at[at], at):
         at = further
-    values: Ints = start - 1 + np.cumsum(back == 0)[at]
+    values: Ints = start + (np.cumsum(back == 0)[at] - 1)
     return values

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 import construct
-import numpy as np
 
 from archive.errors import ArchiveError, LimitError
 
@@ -46,36 +45,42 @@ HEADER = construct.Struct(
 )
 """``checksum`` is the crc32 of the header, with 0 in its place, and of the directory."""
 
-FIELDS = ("number", "coding", "codec", "count", "start", "inflated", "stored", "checksum")
 PACKED_SECTION = construct.Struct(
-    *(name / (construct.ZigZag if name == "start" else construct.VarInt) for name in FIELDS[:-1]),
+    "number" / construct.VarInt,
+    "coding" / construct.VarInt,
+    "codec" / construct.VarInt,
+    "rows" / construct.VarInt,
+    "start" / construct.ZigZag,
+    "inflated" / construct.VarInt,
+    "stored" / construct.VarInt,
     "checksum" / construct.Int32ul,
 )
 MAPPED_SECTION = construct.Struct(
     "number" / construct.Int8ul,
     "coding" / construct.Int8ul,
     "codec" / construct.Int16ul,
-    "checksum" / construct.Int32ul,
-    "count" / construct.Int64ul,
+    "rows" / construct.Int64ul,
     "start" / construct.Int64sl,
     "inflated" / construct.Int64ul,
     "stored" / construct.Int64ul,
+    "checksum" / construct.Int32ul,
 )
-MAPPED_DTYPE = np.dtype(
-    [
-        (field.name, f"<{'i' if field.name == 'start' else 'u'}{field.sizeof()}")
-        for field in MAPPED_SECTION.subcons
-    ]
-)
-"""The same, for numpy to read all lines at once: construct takes 20 µs a line."""
 
 
+def _struct(declared: construct.Struct) -> Struct:
+    """A declaration for the standard library, which reads 50 times faster than construct."""
+    parts = [getattr(field.subcon, "fmtstr", f"<{field.sizeof()}s")[1:] for field in declared.subcons]
+    return Struct("<" + "".join(parts))
+
+
+HEADER_LINE, MAPPED_LINE = _struct(HEADER), _struct(MAPPED_SECTION)
+
+WORD, CHECKSUM = 8, 4
 LONGEST = 80
 """Bytes that a line of a packed companion's directory has at most, if its numbers are of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """One line of the directory.
 
     Attributes:
@@ -83,7 +88,7 @@ class Section:
         coding: width of an element in bytes; + 16 where signed (mapped) or zigzag coded (packed); + 32 times
             the transform.
         codec: what the bytes are compressed with.
-        count: rows.
+        rows: values.
         start: the value that the transform starts from.
         inflated: bytes without compression.
         stored: bytes in the file.
@@ -93,15 +98,14 @@ class Section:
     number: int
     coding: int
     codec: int
-    count: int
+    rows: int
     start: int
     inflated: int
     stored: int
     checksum: int
 
 
-@dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(NamedTuple):
     """What header and directory say.
 
     Attributes:
@@ -121,7 +125,7 @@ def written(profile: Profile, archive_id: bytes, sections: Iterable[tuple[Sectio
     """A whole file."""
     listed = list(sections)
     line = PACKED_SECTION if profile is Profile.PACKED else MAPPED_SECTION
-    directory = b"".join(line.build(asdict(section)) for section, _ in listed)
+    directory = b"".join(line.build(section._asdict()) for section, _ in listed)
     fields = {
         "magic": MAGIC,
         "version": VERSION,
@@ -153,60 +157,53 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
     size = HEADER.sizeof()
     if len(data) < size or not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
-    header = HEADER.parse(data[:size])
-    if header.version != VERSION:
+    _, version, kind, sections, archive_id, checksum = HEADER_LINE.unpack_from(data)
+    if version != VERSION:
         raise ArchiveError(
             place=f"byte {len(MAGIC)}",
             expected=f"a companion of version {VERSION}",
-            found=f"version {header.version}; a newer debug-archive may read it",
+            found=f"version {version}; a newer debug-archive may read it",
         )
-    if header.profile not in list(Profile):
-        raise ArchiveError(
-            place=f"byte {len(MAGIC) + 2}", expected="a known profile", found=str(header.profile)
-        )
-    profile = Profile(header.profile)
-    lines, end = _lines(data, size, header.sections, profile)
-    checked = zlib.crc32(data[size:end], zlib.crc32(bytes(data[: size - 4]) + bytes(4)))
-    if checked != header.checksum:
-        raise ArchiveError(
-            place="header", expected=f"checksum {header.checksum:#010x}", found=f"{checked:#010x}"
-        )
-    sections, places = _placed(data, lines, end, ALIGNMENT[profile])
-    most = limits.record_bytes
-    wanted = sum(max(line.inflated, 8 * line.count) for line in lines)
-    if wanted > most:
-        raise LimitError("record_bytes", most, wanted, place="directory")
-    return Directory(profile, header.archive_id, sections, places)
+    if kind not in ALIGNMENT:
+        raise ArchiveError(place=f"byte {len(MAGIC) + 2}", expected="a known profile", found=str(kind))
+    profile = Profile(kind)
+    lines, end = _lines(data, size, sections, profile)
+    found = zlib.crc32(data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM]) + bytes(CHECKSUM)))
+    if found != checksum:
+        raise ArchiveError(place="header", expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
+    wanted = sum([line.inflated + WORD * line.rows for line in lines])
+    if wanted > limits.record_bytes:
+        raise LimitError("record_bytes", limits.record_bytes, wanted, place="directory")
+    return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 
 def _lines(data: memoryview, at: int, count: int, profile: Profile) -> tuple[list[Section], int]:
     """The lines of the directory, and where it ends."""
     if profile is Profile.MAPPED:
-        end = at + count * MAPPED_DTYPE.itemsize
+        end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")
-        table = np.frombuffer(data[at:end], MAPPED_DTYPE)[list(FIELDS)]
-        return [Section(*line) for line in table.tolist()], end
+        return [Section(*line) for line in MAPPED_LINE.iter_unpack(data[at:end])], end
     source = io.BytesIO(bytes(data[at : at + count * LONGEST]))
     try:
         parsed = [PACKED_SECTION.parse_stream(source) for _ in range(count)]
     except construct.ConstructError as cause:
         raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="others") from cause
-    return [Section(*(line[name] for name in FIELDS)) for line in parsed], at + source.tell()
+    return [Section(*(line[name] for name in Section._fields)) for line in parsed], at + source.tell()
 
 
 def _placed(
-    data: memoryview, lines: list[Section], at: int, alignment: int
+    size: int, lines: list[Section], at: int, alignment: int
 ) -> tuple[dict[int, Section], dict[int, tuple[int, int]]]:
+    sections: dict[int, Section] = {}
     places: dict[int, tuple[int, int]] = {}
     for line in lines:
         start = at + -at % alignment
-        if line.number in places or any(data[at:start]):
-            raise ArchiveError(
-                place=f"section {line.number}", expected="each once, zeros between", found="others"
-            )
         at = start + line.stored
+        sections[line.number] = line
         places[line.number] = (start, at)
-    if at != len(data):
-        raise ArchiveError(place="directory", expected=f"a file of {at} bytes", found=f"one of {len(data)}")
-    return {line.number: line for line in lines}, places
+    if len(places) < len(lines):
+        raise ArchiveError(place="directory", expected="each section once", found="one twice")
+    if at != size:
+        raise ArchiveError(place="directory", expected=f"a file of {at} bytes", found=f"one of {size}")
+    return sections, places

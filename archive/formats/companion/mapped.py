@@ -14,7 +14,7 @@ import numpy as np
 
 from archive.errors import ArchiveError
 from archive.formats.companion.facts import Facts, check
-from archive.formats.companion.layout import ALIGNMENT, HEADER, MAPPED_DTYPE, Profile, Section, written
+from archive.formats.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, written
 from archive.formats.companion.pool import table_over
 from archive.formats.companion.sections import BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Ints]
 
-PAGE = 1 << 12
+PAGE_BITS = 12
+PAGE = 1 << PAGE_BITS
 SIGNED = 16
 WIDEST = 8
 
@@ -48,7 +49,7 @@ def build_mapped(facts: Facts) -> bytes:
         for number, coding, count, data in parts
     ]
     draft = written(Profile.MAPPED, facts.archive_id, [*lines, _pages(b"")])
-    begin = HEADER.sizeof() + MAPPED_DTYPE.itemsize * (len(lines) + 1)
+    begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[Profile.MAPPED]
     return written(Profile.MAPPED, facts.archive_id, [*lines, _pages(draft[aligned:])])
 
@@ -106,9 +107,9 @@ def values(data: memoryview, section: Section) -> np.ndarray:
         ArchiveError: the section doesn't hold as many values as it says.
     """
     width = section.coding % SIGNED
-    if width not in (1, 2, 4, 8) or width * section.count != len(data) or section.coding > 2 * SIGNED:
+    if width not in (1, 2, 4, 8) or width * section.rows != len(data) or section.coding > 2 * SIGNED:
         raise ArchiveError(
-            place=f"section {section.number}", expected=f"{section.count} values", found="others"
+            place=f"section {section.number}", expected=f"{section.rows} values", found="others"
         )
     kind = "i" if section.coding & SIGNED or width == WIDEST else "u"
     return np.frombuffer(data, f"<{kind}{width}")

@@ -14,28 +14,31 @@ source.line         difference to the line of that frame; as it is where the tex
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.errors import ArchiveError
+from archive.formats.companion.templates import NO_FILE
 from archive.numbering import firsts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from archive.formats.companion.templates import Templates
     from archive.numbering import Ints
 
     Columns = dict[str, Ints]
 
-FRAME = re.compile(rb"(?P<file>.*)\((?P<line>0|[1-9][0-9]{0,8})\): ")
-NO_FILE = -2
 MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
 
 
-def modelled(columns: Columns, strings: Sequence[bytes]) -> Columns:
-    """What is kept of the columns."""
+def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
+    """What is kept of the columns.
+
+    Args:
+        columns: by name.
+        templates: the strings.
+        lengths: their lengths in bytes.
+    """
     kept = dict(columns)
     if "record.rows" in columns:
         new = _first_rows(columns)
@@ -43,7 +46,7 @@ def modelled(columns: Columns, strings: Sequence[bytes]) -> Columns:
         if "row.line" in columns:
             kept["row.line"] = line = _differences(columns["row.line"], new)
             kept["row.column"] = columns["row.column"][new | (line != 0)]
-        texts = _Texts(columns, strings)
+        texts = _Texts(columns, templates, lengths)
         length = columns["range.end"] - columns["range.start"]
         whole = columns["range.end"] == texts.lengths[columns["range.source"]]
         kept["range.end"] = np.where(whole, 0, length + (length >= 0))
@@ -53,7 +56,7 @@ def modelled(columns: Columns, strings: Sequence[bytes]) -> Columns:
     return kept
 
 
-def restored(kept: Columns, strings: Sequence[bytes]) -> Columns:
+def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
     """The columns again; references in them have been checked.
 
     Raises:
@@ -66,7 +69,7 @@ def restored(kept: Columns, strings: Sequence[bytes]) -> Columns:
         if "row.line" in kept:
             columns["row.line"] = _sums(kept["row.line"], new)
             columns["row.column"] = _columns(kept, columns["row.offset"], new)
-        texts = _Texts(kept, strings)
+        texts = _Texts(kept, templates, lengths)
         end, start = kept["range.end"], kept["range.start"]
         whole = texts.lengths[kept["range.source"]]
         columns["range.end"] = np.where(end == 0, whole, start + end - (end > 0))
@@ -118,34 +121,19 @@ class _Texts:
         lines: that frame's line; 0 where there is none (s).
     """
 
-    def __init__(self, columns: Columns, strings: Sequence[bytes]) -> None:
-        text = columns["source.text"]
-        leaf = np.append(columns["text.node"], -1)[text]
+    def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:
+        leaf = np.append(columns["text.node"], -1)[columns["source.text"]]
         line = columns["node.line"]
-        length = np.append(_lengths(columns["node.parent"], line, strings), 0)
-        self.lengths = length[leaf]
-        self.files = np.full(len(text), NO_FILE, np.int64)
-        self.lines = np.zeros(len(text), np.int64)
-        strings_of = np.append(line, -1)[leaf]
-        used, inverse = np.unique(strings_of, return_inverse=True)
-        frames = [_frame(strings[string]) if string >= 0 else (b"", -1) for string in used.tolist()]
-        wanted = {file for file, at in frames if at >= 0}
-        numbers = {string: number for number, string in enumerate(strings) if string in wanted}
-        self.files = np.array([numbers.get(file, NO_FILE) for file, at in frames], np.int64)[inverse]
-        self.lines = np.array([max(at, 0) for _, at in frames], np.int64)[inverse]
+        self.lengths = np.append(_lengths(columns["node.parent"], lengths[line]), 0)[leaf]
+        first = np.append(line, -1)[leaf]
+        files, lines = templates.frames()
+        self.files = np.append(files, NO_FILE)[first]
+        self.lines = np.append(lines, 0)[first]
 
 
-def _frame(line: bytes) -> tuple[bytes, int]:
-    """The file and line of a frame; line -1 where there is none."""
-    found = FRAME.match(line)
-    return (found["file"], int(found["line"])) if found else (b"", -1)
-
-
-def _lengths(parent: Ints, line: Ints, strings: Sequence[bytes]) -> Ints:
-    """Bytes of each node's text (k)."""
-    sizes = np.array([len(string) for string in strings], np.int64)
-    total = sizes[line]
-    ahead = parent.copy()
+def _lengths(parent: Ints, sizes: Ints) -> Ints:
+    """Bytes of each node's text, given those of its line (k)."""
+    total, ahead = sizes.copy(), parent.copy()
     while (going := ahead >= 0).any():
         total[going] += total[ahead[going]]
         ahead[going] = ahead[ahead[going]]

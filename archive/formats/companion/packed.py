@@ -22,7 +22,7 @@ from archive.formats.companion.layout import Profile, Section, written
 from archive.formats.companion.modelling import MODELLED, modelled, restored
 from archive.formats.companion.pool import table_of
 from archive.formats.companion.sections import BY_NUMBER, COLUMNS, SOLID
-from archive.formats.companion.templates import cut, filled, templated
+from archive.formats.companion.templates import Templates, cut, templated
 
 if TYPE_CHECKING:
     from archive.formats.companion.layout import Directory
@@ -36,7 +36,7 @@ LONGEST = 24
 
 TRIAL = 3
 """The zstd level at which transforms of long columns are compared."""
-LONG = 1 << 16
+LONG = 1 << 12
 
 COLUMN = construct.Struct(
     "number" / construct.Int8ul,
@@ -58,13 +58,12 @@ def build_packed(facts: Facts, level: int) -> bytes:
         facts: what it is to hold.
         level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
     """
-    strings = [bytes(facts.strings.data(string)) for string in range(len(facts.strings))]
-    columns = modelled(facts.columns, strings)
-    templates, which, numbers = templated(strings)
-    columns["string.template"] = which
-    columns["template.length"] = np.array([len(template) for template in templates], np.int64)
-    columns["number.value"] = numbers
-    body = _body(columns) + b"".join(templates) + bytes(facts.raw)
+    templates = templated(facts.strings.copies())
+    columns = modelled(facts.columns, templates, facts.strings.length)
+    columns["string.template"] = templates.which
+    columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
+    columns["number.value"] = templates.numbers
+    body = _body(columns) + b"".join(templates.texts) + bytes(facts.raw)
     codec, data = compressed(body, level)
     section = Section(SOLID, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data))
     return written(Profile.PACKED, facts.archive_id, [(section, data)])
@@ -124,15 +123,16 @@ def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Fact
         kept.pop(name) for name in ("string.template", "template.length", "number.value")
     )
     size = int(lengths.sum())
-    templates = cut(body[at : at + size], lengths)
-    if which.min(initial=0) < 0 or which.max(initial=-1) >= len(templates):
-        raise ArchiveError(place="string.template", expected=f"templates of {len(templates)}", found="others")
-    strings = filled(templates, which, numbers)
+    texts = cut(body[at : at + size], lengths)
+    if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
+        raise ArchiveError(place="string.template", expected=f"templates of {len(texts)}", found="others")
+    templates = Templates(texts, which, numbers)
+    strings = table_of(templates.filled())
     check(kept, len(strings), limits, unread=MODELLED)
-    columns = restored(kept, strings)
+    columns = restored(kept, templates, strings.length)
     check(columns, len(strings), limits)
     raw = body[at + size :]
-    return Facts(directory.archive_id, columns, table_of(strings), raw)
+    return Facts(directory.archive_id, columns, strings, raw)
 
 
 def _columns(body: memoryview, limits: Limits) -> tuple[Columns, int]:

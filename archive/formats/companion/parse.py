@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.formats.companion.layout import Profile, read_directory
+from archive.formats.companion.lookup import Lookup, Whole
 from archive.formats.companion.mapped import parse_mapped
+from archive.formats.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.formats.companion.packed import parse_packed
 
 if TYPE_CHECKING:
@@ -20,6 +23,33 @@ def parse_companion(data: memoryview, limits: Limits) -> Facts:
         ArchiveError: this is no companion, one of an unknown version, or one that was changed.
         LimitError: it asks for more than allowed.
     """
-    directory = read_directory(data, limits)
-    parse = parse_packed if directory.profile is Profile.PACKED else parse_mapped
-    return parse(data, directory, limits)
+    return Opened(data, limits).facts
+
+
+class Opened:
+    """A companion of which nothing but header and directory is read yet.
+
+    Raises:
+        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
+        LimitError: its sections would inflate to more than allowed.
+    """
+
+    def __init__(self, data: memoryview, limits: Limits) -> None:
+        self._data = data
+        self._limits = limits
+        self.directory = read_directory(data, limits)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All that it holds, checked."""
+        parse = parse_packed if self.directory.profile is Profile.PACKED else parse_mapped
+        return parse(self._data, self.directory, self._limits)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """What single handles and tags stand for; of a mapped companion only what is asked for is read."""
+        if self.directory.profile is Profile.PACKED:
+            columns = {name: Whole(values) for name, values in self.facts.columns.items()}
+            return Lookup(columns, self.facts.strings, self._limits)
+        mapped = MappedColumns(self._data, self.directory)
+        return Lookup(mapped, MappedStrings(mapped, self._data, self.directory), self._limits)

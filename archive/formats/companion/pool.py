@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.numbering import numbered
 from archive.strings import StringTable
 
 if TYPE_CHECKING:
@@ -29,18 +30,17 @@ class Pool:
 
     def numbers(self, strings: Iterable[bytes]) -> Ints:
         """The numbers of some strings (n)."""
-        return np.fromiter((self.number(data) for data in strings), np.int64)
+        known = self._numbers
+        return np.array([known.setdefault(data, len(known)) for data in strings], np.int64)
 
     def add(self, table: StringTable, index: Ints) -> Ints:
         """The numbers of strings that another table holds; -1 stays -1 (n)."""
-        used, inverse = np.unique(index, return_inverse=True)
-        first = np.full(len(used), len(index))
-        np.minimum.at(first, inverse, np.arange(len(index)))
-        found = np.empty(len(used), np.int64)
-        for place in np.argsort(first).tolist():
-            string = int(used[place])
-            found[place] = -1 if string < 0 else self.number(bytes(table.data(string)))
-        return found[inverse]
+        number, at = numbered(index)
+        distinct = index[at]
+        found = np.full(len(distinct), -1)
+        there = np.flatnonzero(distinct >= 0)
+        found[there] = self.numbers(table.copies(distinct[there]))
+        return found[number]
 
     def strings(self) -> list[bytes]:
         """All strings, in the order of their numbers."""

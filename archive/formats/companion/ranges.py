@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.formats.companion.pool import Pool, table_of
+from archive.formats.companion.pool import Pool
 from archive.formats.companion.texts import harvested, planted
 from archive.model import Layout
 from archive.numbering import firsts, numbered, ordinals
@@ -38,7 +38,9 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     sources = table.sources
     local = Pool()
     text, parent, line = planted(*_lines(sources, local))
-    line = pool.add(table_of(local.strings()), line)
+    number, line_at = numbered(line)
+    lines = local.strings()
+    line = pool.numbers(lines[string] for string in line[line_at].tolist())[number]
     filename = pool.add(sources.strings, sources.filename)
     per_row = np.diff(table.first)
     record = np.zeros(len(sources), np.int64)
@@ -77,14 +79,14 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     """The lines of each source's text: where they begin (s + 1), and their strings."""
     piece, first = sources.piece, sources.first
     length = sources.strings.length[piece] if len(piece) else piece
-    used = np.unique(piece)
-    texts = [bytes(sources.strings.data(string)) for string in used.tolist()]
-    ended = np.array([text.endswith(b"\n") for text in texts], np.bool_)[np.searchsorted(used, piece)]
+    number, at = numbered(piece)
+    texts = sources.strings.copies(piece[at])
+    ended = np.array([text.endswith(b"\n") for text in texts], np.bool_)[number]
     kept = length > 0
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
-    if all(text.find(b"\n", 0, -1) < 0 for text in texts) and (ended[kept] | last).all():
-        return firsts(np.bincount(owner, minlength=len(sources))), pool.add(sources.strings, piece[kept])
+    if not any(b"\n" in text[:-1] for text in texts) and (ended[kept] | last).all():
+        return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
     counts, numbers = [], []
     known: dict[tuple[int, ...], list[int]] = {}
     for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):

@@ -32,12 +32,13 @@ class DebugRecords(Mapping[str, bytes]):
     """The records by name, each made when it is asked for.
 
     Attributes:
+        facts: what they are made from.
         range_names: those of source ranges, in the archive's order.
         raw: those that are kept as they were, for PyTorch's rules would give others.
     """
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+        self.facts = facts
         self._columns = facts.columns
         self._makers: dict[str, Callable[[], bytes]] = {}
         strings = facts.strings
@@ -54,12 +55,12 @@ class DebugRecords(Mapping[str, bytes]):
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _raw(self) -> dict[str, memoryview | bytes]:
-        columns, whole = self._columns, self._facts.raw
+        columns, whole = self._columns, self.facts.raw
         first = firsts(columns.get("raw.length", np.zeros(0, np.int64))).tolist()
         if first[-1] != len(whole):
             raise ArchiveError(place="raw.length", expected=f"{len(whole)} bytes", found=str(first[-1]))
         names = (
-            [_name(self._facts.strings.data(name)) for name in columns["raw.name"].tolist()] if whole else []
+            [_name(self.facts.strings.data(name)) for name in columns["raw.name"].tolist()] if whole else []
         )
         return {name: whole[start:end] for name, (start, end) in zip(names, pairwise(first), strict=True)}
 
@@ -71,6 +72,9 @@ class DebugRecords(Mapping[str, bytes]):
     def __getitem__(self, name: str) -> bytes:
         return self._makers[name]()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 
@@ -80,22 +84,22 @@ class DebugRecords(Mapping[str, bytes]):
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges, texts in lines."""
-        return unpack_ranges(self._columns, self._facts.strings)
+        return unpack_ranges(self._columns, self.facts.strings)
 
     @cached_property
     def handle_table(self) -> HandleTable:
         """The call-stack map."""
-        return unpack_handles(self._columns, self._facts.strings)
+        return unpack_handles(self._columns, self.facts.strings)
 
     @cached_property
     def method_table(self) -> MethodTable:
         """The handles of each method's instructions."""
-        return unpack_methods(self._columns, self._facts.strings)
+        return unpack_methods(self._columns, self.facts.strings)
 
     @cached_property
     def path_table(self) -> MethodTable:
         """The module paths of each method's instructions."""
-        return unpack_paths(self._columns, self._facts.strings)
+        return unpack_paths(self._columns, self.facts.strings)
 
     @cached_property
     def _laid_out(self) -> RangeTable:

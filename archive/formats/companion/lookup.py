@@ -1,0 +1,206 @@
+"""What single handles and tags stand for, read from a companion's columns without reading them whole.
+
+A lookup takes these steps: find the handle among ``handle.handle``, which is in order (a few reads, or
+one block); read its row's tag, operator and first frame; follow ``frame.next``. A tag is looked for where
+it is expected: range *t* has tag *t*; else as if tags were in order, which they are unless someone wrote
+others; else everywhere. Then range, source, text, and the lines of the text along ``node.parent``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from archive.errors import ArchiveError, LimitError
+from archive.model import Handle, HandleEntry, InlinedCall, ModuleInstance, Source, SourceRange, Tag
+from archive.strings import StringView, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.limits import Limits
+    from archive.numbering import Ints
+    from archive.strings import Strings
+
+
+class Column(Protocol):
+    """A column that is read value by value."""
+
+    def __len__(self) -> int: ...
+
+    def at(self, row: int) -> int:
+        """The value of a row.
+
+        Raises:
+            ArchiveError: there is no such row, or the bytes around it were changed.
+        """
+
+    def find(self, value: int) -> int:
+        """The first row that has a value, of a column in order; -1 where none has."""
+
+    def all(self) -> np.ndarray:
+        """All values, checked."""
+
+
+class Whole:
+    """A column that has been read."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def at(self, row: int) -> int:
+        """The value of a row."""
+        return int(self._values[inside(row, len(self._values))])
+
+    def find(self, value: int) -> int:
+        """The first row that has a value, of a column in order; -1 where none has."""
+        row = int(np.searchsorted(self._values, value))
+        return row if row < len(self._values) and self._values[row] == value else -1
+
+    def all(self) -> np.ndarray:
+        """All values."""
+        return self._values
+
+
+def inside(row: int, rows: int) -> int:
+    """A row, if there are so many.
+
+    Raises:
+        ArchiveError: there are not.
+    """
+    if not 0 <= row < rows:
+        raise ArchiveError(expected=f"one of {rows} rows", found=str(row))
+    return row
+
+
+class Lookup:
+    """Facts of single handles and tags.
+
+    Args:
+        columns: by name.
+        strings: what they refer to.
+        limits: how long call stacks and texts may be.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits) -> None:
+        self._columns = columns
+        self._strings = strings
+        self._limits = limits
+
+    def _at(self, name: str, row: int) -> int:
+        try:
+            return self._columns[name].at(row)
+        except ArchiveError as problem:
+            raise problem.within(place=f"{name}, row {row}") from problem.__cause__
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown.
+
+        Raises:
+            ArchiveError: what is recorded of it was changed, or contradicts itself.
+        """
+        if "handle.handle" not in self._columns:
+            return None
+        row = self._columns["handle.handle"].find(handle)
+        if row < 0:
+            return None
+        calls = []
+        frame = self._at("handle.stack", row)
+        while frame >= 0:
+            calls.append(self._call(frame))
+            frame = self._at("frame.next", frame)
+            if len(calls) > self._limits.stack_frames:
+                place = f"debug handle {handle}"
+                raise LimitError("stack_frames", self._limits.stack_frames, len(calls), place=place)
+        op, tag = self._at("handle.op", row), self._at("handle.tag", row)
+        return HandleEntry(Handle(handle), Tag(tag), self._string(op), tuple(calls))
+
+    def _call(self, frame: int) -> InlinedCall:
+        module = self._at("frame.module", frame)
+        instance = None
+        if module >= 0:
+            instance = ModuleInstance(
+                StringView(self._strings, self._at("module.type", module)),
+                StringView(self._strings, self._at("module.instance", module)),
+            )
+        tag, function = self._at("frame.tag", frame), self._at("frame.function", frame)
+        return InlinedCall(instance, Tag(tag), self._string(function))
+
+    def _string(self, index: int) -> StringView | None:
+        return None if index < 0 else StringView(self._strings, index)
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has.
+
+        Raises:
+            ArchiveError: what is recorded of it was changed, or contradicts itself.
+        """
+        row = self._tagged(tag)
+        if row < 0:
+            return None
+        source = self._source(self._at("range.source", row))
+        return SourceRange(source, self._at("range.start", row), self._at("range.end", row))
+
+    def _tagged(self, tag: int) -> int:
+        tags = self._columns["range.tag"]
+        if tag < 0 or (tag < len(tags) and self._at("range.tag", tag) == tag):
+            return tag
+        row = tags.find(tag)
+        if row >= 0:
+            return row
+        found = np.flatnonzero(tags.all() == tag)
+        return int(found[0]) if len(found) else -1
+
+    def _source(self, row: int) -> Source:
+        filename = self._string(self._at("source.filename", row))
+        null = self._at("source.null", row) > 0
+        text = _Text(self._strings, self._pieces, self._at("source.text", row))
+        return Source(text, filename, self._at("source.line", row), null)
+
+    def _pieces(self, text: int) -> list[int]:
+        """The lines of a text."""
+        pieces: list[int] = []
+        node = self._at("text.node", text) if text >= 0 else -1
+        while node >= 0:
+            pieces.append(self._at("node.line", node))
+            parent = self._at("node.parent", node)
+            if parent >= node:
+                raise ArchiveError(
+                    place=f"node.parent, row {node}", expected="a row before", found=str(parent)
+                )
+            node = parent
+        return pieces
+
+    def tags_of(self, handles: Ints) -> Ints:
+        """The tags of many debug handles, -1 for unknown ones (n)."""
+        if "handle.handle" not in self._columns:
+            return np.full(len(handles), -1)
+        known, tag = self._columns["handle.handle"].all(), self._columns["handle.tag"].all()
+        first, last = int(known[0]), int(known[-1])
+        row = handles - first if last - first == len(known) - 1 else np.searchsorted(known, handles)
+        inside = (row >= 0) & (row < len(known))
+        row = np.where(inside, row, 0)
+        return np.where(inside & (known[row] == handles), tag[row], -1)
+
+
+class _Text(Text):
+    """A text whose lines are looked for when someone asks for them."""
+
+    __slots__ = ("_number", "_pieces")
+
+    def __init__(self, table: Strings, pieces: Callable[[int], list[int]], number: int) -> None:
+        self.table = table
+        self._pieces = pieces
+        self._number = number
+
+    def __getattr__(self, name: str) -> list[int]:
+        if name != "indices":
+            raise AttributeError(name)
+        self.indices = self._pieces(self._number)
+        return self.indices
