@@ -22,21 +22,28 @@ class Codec(IntEnum):
     LZMA = 2
 
 
-def compressed(data: bytes, level: int) -> tuple[Codec, bytes]:
+def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
     """The least that some bytes become.
 
     Args:
         data: the bytes.
         level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
+        codec: the one to use.
     """
-    candidates = [(Codec.NONE, data), (Codec.ZSTD, zstd(data, STRONGEST if len(data) <= SMALL else level))]
-    if len(data) <= MIDDLING or level >= STRONGEST:
-        candidates.append((Codec.LZMA, lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))))
-    return min(candidates, key=lambda candidate: len(candidate[1]))
+    tried = [codec] if codec is not None else [Codec.NONE, Codec.ZSTD]
+    if codec is None and (len(data) <= MIDDLING or level >= STRONGEST):
+        tried.append(Codec.LZMA)
+    results = [(one, _COMPRESS[one](data, level)) for one in tried]
+    return min(results, key=lambda result: len(result[1]))
+
+
+def _lzma(data: bytes, _: int) -> bytes:
+    return lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))
 
 
 def zstd(data: bytes, level: int) -> bytes:
-    """A zstd frame without checksum and size, which the directory has."""
+    """A zstd frame without checksum and size, which the directory has; small data at the strongest level."""
+    level = STRONGEST if len(data) <= SMALL else level
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
     )
@@ -56,6 +63,9 @@ def _filters(size: int) -> list[dict[str, int]]:
             "pb": 0,
         }
     ]
+
+
+_COMPRESS = {Codec.NONE: lambda data, _: data, Codec.ZSTD: zstd, Codec.LZMA: _lzma}
 
 
 def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:

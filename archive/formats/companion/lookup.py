@@ -144,8 +144,14 @@ class Lookup:
         row = self._tagged(tag)
         if row < 0:
             return None
-        source = self._source(self._at("range.source", row))
-        return SourceRange(source, self._at("range.start", row), self._at("range.end", row))
+        source = self._at("range.source", row)
+        return SourceRange(self._source(source), self._at("range.start", row), self._end(row, source))
+
+    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
+        return self._at("range.end", row)
+
+    def _file_and_line(self, source: int) -> tuple[int, int]:
+        return self._at("source.filename", source), self._at("source.line", source)
 
     def _tagged(self, tag: int) -> int:
         tags = self._columns["range.tag"]
@@ -158,10 +164,10 @@ class Lookup:
         return int(found[0]) if len(found) else -1
 
     def _source(self, row: int) -> Source:
-        filename = self._string(self._at("source.filename", row))
+        filename, line = self._file_and_line(row)
         null = self._at("source.null", row) > 0
         text = _Text(self._strings, self._pieces, self._at("source.text", row))
-        return Source(text, filename, self._at("source.line", row), null)
+        return Source(text, self._string(filename), line, null)
 
     def _pieces(self, text: int) -> list[int]:
         """The lines of a text."""

@@ -72,7 +72,8 @@ def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
         texts = _Texts(kept, templates, lengths)
         end, start = kept["range.end"], kept["range.start"]
         whole = texts.lengths[kept["range.source"]]
-        columns["range.end"] = np.where(end == 0, whole, start + end - (end > 0))
+        longer = (end > 0) | (end == np.iinfo(np.int64).min)  # the longest length + 1 has come round
+        columns["range.end"] = np.where(end == 0, whole, start + end - longer)
         name = kept["source.filename"]
         columns["source.filename"] = np.where(name == 0, texts.files, name - 2)
         columns["source.line"] = kept["source.line"] + texts.lines

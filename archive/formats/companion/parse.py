@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.formats.companion.layout import Profile, read_directory
-from archive.formats.companion.lookup import Lookup, Whole
+from archive.formats.companion.lookup import Lookup
 from archive.formats.companion.mapped import parse_mapped
 from archive.formats.companion.mapped_columns import MappedColumns, MappedStrings
-from archive.formats.companion.packed import parse_packed
+from archive.formats.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
 
 if TYPE_CHECKING:
     from archive.formats.companion.facts import Facts
@@ -47,9 +47,8 @@ class Opened:
 
     @cached_property
     def lookup(self) -> Lookup:
-        """What single handles and tags stand for; of a mapped companion only what is asked for is read."""
+        """What single handles and tags stand for; no more is read than that takes."""
         if self.directory.profile is Profile.PACKED:
-            columns = {name: Whole(values) for name, values in self.facts.columns.items()}
-            return Lookup(columns, self.facts.strings, self._limits)
+            return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
         mapped = MappedColumns(self._data, self.directory)
         return Lookup(mapped, MappedStrings(mapped, self._data, self.directory), self._limits)

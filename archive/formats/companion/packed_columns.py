@@ -1,0 +1,194 @@
+"""The packed profile, read: columns decoded when they are asked for, and restored when all are."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import construct
+
+from archive.errors import ArchiveError, LimitError
+from archive.formats.companion.blocks import BlockColumn
+from archive.formats.companion.codecs import inflated
+from archive.formats.companion.encodings import WORD, Encoded, Transform, decoded
+from archive.formats.companion.facts import Facts, check
+from archive.formats.companion.lookup import Lookup, Whole
+from archive.formats.companion.modelling import MODELLED, restored
+from archive.formats.companion.packed import COLUMN, LONGEST
+from archive.formats.companion.pool import table_of
+from archive.formats.companion.sections import BY_NAME, BY_NUMBER, SOLID
+from archive.formats.companion.templates import Templates, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.formats.companion.layout import Directory
+    from archive.formats.companion.lookup import Column
+    from archive.limits import Limits
+    from archive.numbering import Ints
+    from archive.strings import StringTable
+
+TEXT = ("string.template", "template.length", "number.value")
+"""The columns that make up the strings."""
+
+
+class PackedColumns(Mapping[str, "Column"]):
+    """The columns of a packed companion as they are kept, each decoded when it is asked for.
+
+    Raises:
+        ArchiveError: the solid section was changed, or its lines contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+
+    def __init__(self, data: memoryview, directory: Directory, limits: Limits) -> None:
+        self._data = data
+        self._directory = directory
+        self._body = self._solid()
+        self._lines, self.end = _lines(self._body, directory, limits)
+        self._made: dict[str, Column] = {}
+
+    def _solid(self) -> memoryview:
+        if SOLID not in self._directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {SOLID}", found="others")
+        section = self._directory.sections[SOLID]
+        stored = self._stored(SOLID)
+        found = zlib.crc32(stored)
+        if found != section.checksum:
+            expected = f"checksum {section.checksum:#010x}"
+            raise ArchiveError(place=f"section {SOLID}", expected=expected, found=f"{found:#010x}")
+        try:
+            return memoryview(inflated(section.codec, stored, section.inflated))
+        except ArchiveError as problem:
+            raise problem.within(place=f"section {SOLID}") from problem.__cause__
+
+    def _stored(self, number: int) -> memoryview:
+        start, end = self._directory.places[number]
+        return self._data[start:end]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._lines
+        yield from (BY_NUMBER[number].name for number in self._directory.sections if number in BY_NUMBER)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        apart = isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
+        return name in self._lines or apart
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._made:
+            if name not in self:
+                raise ArchiveError(place=name, expected="a column", found="none")
+            try:
+                self._made[name] = self._column(name)
+            except ArchiveError as problem:
+                raise problem.within(place=name) from problem.__cause__
+        return self._made[name]
+
+    def _column(self, name: str) -> Column:
+        if name not in self._lines:
+            number = BY_NAME[name].number
+            return BlockColumn(self._directory.sections[number], self._stored(number))
+        rows, at, encoded = self._lines[name]
+        return Whole(decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows))
+
+    @cached_property
+    def templates(self) -> Templates:
+        """The strings as templates."""
+        which, lengths, numbers = (self[name].all() for name in TEXT)
+        size = int(lengths.sum())
+        texts = cut(self._body[self.end : self.end + size], lengths)
+        if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
+            place = "string.template"
+            raise ArchiveError(place=place, expected=f"templates of {len(texts)}", found="others")
+        return Templates(texts, which, numbers)
+
+    @cached_property
+    def strings(self) -> StringTable:
+        """The strings."""
+        return table_of(self.templates.filled())
+
+    @property
+    def raw(self) -> memoryview:
+        """The records that are kept as they are."""
+        return self._body[self.end + int(self["template.length"].all().sum()) :]
+
+
+def _lines(
+    body: memoryview, directory: Directory, limits: Limits
+) -> tuple[dict[str, tuple[int, int, Encoded]], int]:
+    """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
+    count = body[0] if len(body) else 0
+    stream = io.BytesIO(body[1 : 1 + count * LONGEST])
+    try:
+        parsed = [COLUMN.parse_stream(stream) for _ in range(count)]
+    except construct.ConstructError as cause:
+        raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
+    at = 1 + stream.tell()
+    lines: dict[str, tuple[int, int, Encoded]] = {}
+    rows = total = 0
+    for line in parsed:
+        rows = line.count - 1 if line.count else rows
+        total += rows * WORD
+        if total > limits.record_bytes:
+            raise LimitError("record_bytes", limits.record_bytes, total, place=f"section {SOLID}")
+        column, coding = BY_NUMBER.get(line.number), line.coding
+        twice = column is not None and (column.name in lines or column.number in directory.sections)
+        if column is None or twice or coding.transform > max(Transform) or coding.width > WORD:
+            found = f"number {line.number}, coding {coding.transform}, {coding.width}"
+            raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
+        if not -(1 << 63) <= line.start < 1 << 63:
+            raise ArchiveError(place=column.name, expected="a start of 64 bits", found=str(line.start))
+        encoded = Encoded(Transform(coding.transform), coding.zigzag, coding.width, line.start, b"")
+        lines[column.name] = (rows, at, encoded)
+        at += rows * coding.width
+    if at > len(body):
+        raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
+    return lines, at
+
+
+def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Facts:
+    """All that a packed companion holds, checked.
+
+    Raises:
+        ArchiveError: its bytes were changed, or contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+    kept = PackedColumns(data, directory, limits)
+    columns: dict[str, Ints] = {name: kept[name].all() for name in kept if name not in TEXT}
+    strings = kept.strings
+    check(columns, len(strings), limits, unread=MODELLED)
+    columns = restored(columns, kept.templates, strings.length)
+    check(columns, len(strings), limits)
+    return Facts(directory.archive_id, columns, strings, kept.raw)
+
+
+class PackedLookup(Lookup):
+    """Facts of single handles and tags, of columns that are still modelled."""
+
+    def __init__(self, columns: PackedColumns, limits: Limits) -> None:
+        super().__init__(columns, columns.strings, limits)
+        self._packed = columns
+
+    @cached_property
+    def _frames(self) -> tuple[Ints, Ints]:
+        return self._packed.templates.frames()
+
+    def _end(self, row: int, source: int) -> int:
+        end = self._at("range.end", row)
+        if end:
+            return self._at("range.start", row) + end - (end > 0)
+        return sum(len(self._strings.data(piece)) for piece in self._pieces(self._at("source.text", source)))
+
+    def _file_and_line(self, source: int) -> tuple[int, int]:
+        file, line = self._at("source.filename", source), self._at("source.line", source)
+        text = self._at("source.text", source)
+        if text < 0:
+            return file - 2, line
+        string = self._at("node.line", self._at("text.node", text))
+        files, lines = self._frames
+        return int(files[string]) if file == 0 else file - 2, line + int(lines[string])
