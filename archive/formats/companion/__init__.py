@@ -1,52 +1,51 @@
 r"""``*.ptdbg``, the companion file: all debug information of one archive. This text is its specification.
 
-A companion holds what is needed to give every debug record again to the byte, and to answer every question that
-the records answer, without them. Integers are little-endian; strings are UTF-8 (other bytes are kept as they are).
+A companion holds what is needed to give every debug record again to the byte, and to answer every
+question that the records answer, without them. Integers are little-endian; strings are UTF-8 (other bytes
+are kept as they are).
 
-The file
-    ``HEADER``, the directory of as many lines as the header says, and the sections in the directory's order:
-    see :mod:`~archive.formats.companion.layout`. Each section has a checksum, header and directory one of their
-    own. Positions are not written: they follow from the sizes, so that there are no holes and no overlaps.
+**The file** is ``HEADER``, the directory of as many lines as the header says, and the sections in the
+directory's order: see :mod:`~archive.formats.companion.layout`. Each section has a checksum, header and
+directory one of their own. Positions are not written: they follow from the sizes, so that there are no
+holes and no overlaps.
 
-The archive id
-    says whose debug information this is: see :mod:`archive.formats.archive_id`.
+**The archive id** says whose debug information this is: see :mod:`archive.formats.archive_id`.
 
-The tables
-    Every fact is a row of a table; a table is its columns. One range that hundreds of records repeat is one row::
+**The tables.** Every fact is a row of a table; a table is its columns. A range that hundreds of records
+repeat is one row::
 
-        record    name, layout, rows             the source-range records, in the archive's order
-        row       offset, range, line, column    their rows; line and column of the offset in the generated code
-        range     source, start, end, tag        the distinct source ranges
-        source    text, filename, line, null     the distinct sources; a text is -1 where it is empty
-        text      node                           the distinct texts
-        node      parent, line                   their lines, as a tree: see texts
-        handle    handle, tag, op, stack, place  the call-stack map by handle; place: of the record's n-th row
-        frame     next, module, tag, function    call stacks, outermost call first
-        module    type, instance, known          known: whether the archive has the class (PyTorch 1.9 asks)
-        method    name, instructions             ``mobile_debug_handles.pkl``
-        instruction  handle
-        pathed    name, steps                    ``mobile_debug.pkl``
-        step      path
-        member    kind, modified                 all records of the archive in their order, for a join
-        raw       name, length                   records that PyTorch's rules would not give again, as they were
-        file      top, qualified_top, …          what there is one of: class of the top module, versions, digest
+    record    name, layout, rows             the source-range records, in the archive's order
+    row       offset, range, line, column    their rows; the offset's line and column in the generated code
+    range     source, start, end, tag        the distinct source ranges
+    source    text, filename, line, null     the distinct sources; text is -1 where it is empty
+    text      node                           the distinct texts
+    node      parent, line                   their lines, as a tree: see texts
+    handle    handle, tag, op, stack, place  the call-stack map by handle; place: of the record's n-th row
+    frame     next, module, tag, function    call stacks, outermost call first
+    module    type, instance, known          known: whether the archive has the class (PyTorch 1.9 asks)
+    method    name, instructions             ``mobile_debug_handles.pkl``
+    instruction  handle
+    pathed    name, steps                    ``mobile_debug.pkl``
+    step      path
+    member    kind, modified                 all records of the archive in their order, for a join
+    raw       name, length                   records that PyTorch's rules would not give again, whole
+    file      top, qualified_top, …          what there is one of: class of the top module, versions, digest
 
-    The numbers of columns, and which table's rows each refers to: :mod:`~archive.formats.companion.sections`.
-    -1 is "none". Rows are numbered by first use, so that references are small.
+The numbers of columns, and which table's rows each refers to:
+:mod:`~archive.formats.companion.sections`. -1 is "none". Rows are numbered by first use, so that
+references are small.
 
-Two profiles
-    *packed* (small): columns are modelled (:mod:`~archive.formats.companion.modelling`: what others tell is left
-    out), encoded (:mod:`~archive.formats.companion.encodings`), and compressed as one
-    (:mod:`~archive.formats.companion.packed`); strings are templates and numbers
-    (:mod:`~archive.formats.companion.templates`). Only when there is much of it, long columns come in blocks.
+**Two profiles** hold the same facts, and are converted into each other:
 
-    *mapped* (opened in no time, whatever the size): flat columns, aligned to 64 bytes, each of the narrowest
-    integer that holds it, and checksums of pages (:mod:`~archive.formats.companion.mapped`).
+- *packed* (small): columns are modelled (:mod:`~archive.formats.companion.modelling`: what others tell is
+  left out), encoded (:mod:`~archive.formats.companion.encodings`), and compressed as one
+  (:mod:`~archive.formats.companion.packed`); strings are templates and numbers
+  (:mod:`~archive.formats.companion.templates`). Where there is much of it, long columns come in blocks.
+- *mapped* (opened in no time, whatever the size): flat columns, aligned to 64 bytes, each of the
+  narrowest integer that holds it, and checksums of pages (:mod:`~archive.formats.companion.mapped`).
 
-    Both hold the same facts and are converted into each other.
-
-A lookup
-    of debug handle 1445 takes these steps. Its row is found by bisection; its tag is 11; range 11 has that tag:
+**A lookup** of debug handle 1445 takes these steps. Its row is found by bisection; its tag is 11; range 11
+has that tag:
 
     >>> import archive
     >>> from archive.collecting import collect
@@ -82,10 +81,9 @@ A lookup
     ...     frame, module = row("frame", frame, "next", "module")
     ...     calls.append(str(facts.strings[row("module", module, "instance")[0]]))
     >>> calls
-    ['blocks', '0', 'SELF', 'linear']
+    ['blocks', '0', 'SELF', 'fc']
 
-Versions
-    1: the first.
+**Versions.** 1: the first.
 """
 
 from archive.formats.companion.build import DEFAULT_LEVEL, build_companion

@@ -1,8 +1,8 @@
 """Long columns of packed companions, in blocks of 65,536 rows that are inflated one at a time.
 
-A section of blocks begins with its index, for each block ``stored size u32, crc32 u32, before i64``; the blocks
-follow, each compressed on its own. ``before`` is what the block's transform starts from, as if the block were a
-column: so none has to be read for another.
+A section of blocks begins with its index, for each block ``stored size u32, crc32 u32, before i64``; the
+blocks follow, each compressed on its own. ``before`` is what the block's transform starts from, as if the
+block were a column: so none has to be read for another.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The packed profile, written: columns modelled, encoded, and compressed as one.
 
-The section SOLID holds everything. Inflated it is: the number of columns (u8); for each a line (``COLUMN``); the
-columns' bytes in the same order; the templates of the strings; the raw records. A line's ``count`` is 0 where the
-column has as many rows as the one before, else the number of rows + 1.
+The section SOLID holds everything. Inflated it is: the number of columns (u8); for each a line
+(``COLUMN``); the columns' bytes in the same order; the templates of the strings; the raw records. A
+line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
 
-Where the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own, in
-blocks: see :mod:`archive.formats.companion.blocks`. (Those that one value tells stay, and those that are encoded
-by looking back.)
+Where the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own,
+in blocks: see :mod:`archive.formats.companion.blocks`. (Those that one value tells stay, and those that
+are encoded by looking back.)
 """
 
 from __future__ import annotations
