@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.errors import ArchiveError
-from archive.formats.companion.codecs import compressed, inflated
+from archive.formats.companion.codecs import STRONGEST, Codec, compressed, inflated
 from archive.formats.companion.encodings import Encoded, Transform, decoded
 from archive.formats.companion.layout import Section
 from archive.formats.companion.lookup import inside
@@ -40,7 +40,7 @@ def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tup
     planes = np.frombuffer(encoded.data, np.uint8).reshape(encoded.width, len(values))
     starts = range(0, len(values), BLOCK)
     parts = [planes[:, at : at + BLOCK].tobytes() for at in starts]
-    codec = compressed(b"".join(parts), level)[0]
+    codec = compressed(b"".join(parts), level)[0] if level >= STRONGEST else Codec.ZSTD
     stored = [compressed(part, level, codec)[1] for part in parts]
     index = np.zeros(len(parts), INDEX)
     index["stored"] = [len(part) for part in stored]

@@ -8,6 +8,7 @@ from enum import IntEnum
 import zstandard
 
 from archive.errors import ArchiveError
+from archive.formats.companion.dictionary import dictionary
 
 STRONGEST = 19
 SMALL, MIDDLING = 1 << 16, 1 << 22
@@ -15,11 +16,12 @@ SMALL, MIDDLING = 1 << 16, 1 << 22
 
 
 class Codec(IntEnum):
-    """The codecs: as it is, a zstd frame, a raw LZMA1 stream."""
+    """The codecs: as it is, a zstd frame, a raw LZMA1 stream, a zstd frame that uses the dictionary."""
 
     NONE = 0
     ZSTD = 1
     LZMA = 2
+    WORDS = 3
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
@@ -41,13 +43,13 @@ def _lzma(data: bytes, _: int) -> bytes:
     return lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))
 
 
-def zstd(data: bytes, level: int) -> bytes:
+def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
     """A zstd frame without checksum and size, which the directory has; small data at the strongest level."""
     level = STRONGEST if len(data) <= SMALL else level
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
     )
-    return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
+    return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
 
 
 def _filters(size: int) -> list[dict[str, int]]:
@@ -65,7 +67,12 @@ def _filters(size: int) -> list[dict[str, int]]:
     ]
 
 
-_COMPRESS = {Codec.NONE: lambda data, _: data, Codec.ZSTD: zstd, Codec.LZMA: _lzma}
+_COMPRESS = {
+    Codec.NONE: lambda data, _: data,
+    Codec.ZSTD: zstd,
+    Codec.LZMA: _lzma,
+    Codec.WORDS: lambda data, level: zstd(data, level, dictionary()),
+}
 
 
 def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
@@ -78,6 +85,8 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
         result: bytes | memoryview = data
     elif codec == Codec.ZSTD:
         result = _unzstd(data, size)
+    elif codec == Codec.WORDS:
+        result = _unzstd(data, size, dictionary())
     elif codec == Codec.LZMA:
         result = _unlzma(data, size)
     else:
@@ -87,8 +96,8 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     return result
 
 
-def _unzstd(data: memoryview, size: int) -> bytes:
-    engine = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+def _unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+    engine = zstandard.ZstdDecompressor(dict_data=words, max_window_size=1 << 27)
     try:
         with engine.stream_reader(data, read_across_frames=False) as stream:
             result = stream.read(size)

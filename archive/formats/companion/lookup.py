@@ -90,10 +90,15 @@ class Lookup:
 
     def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits) -> None:
         self._columns = columns
-        self._strings = strings
+        self.strings = strings
         self._limits = limits
 
-    def _at(self, name: str, row: int) -> int:
+    def at(self, name: str, row: int) -> int:
+        """The value of a column's row.
+
+        Raises:
+            ArchiveError: there is none, or the bytes around it were changed.
+        """
         try:
             return self._columns[name].at(row)
         except ArchiveError as problem:
@@ -111,29 +116,29 @@ class Lookup:
         if row < 0:
             return None
         calls = []
-        frame = self._at("handle.stack", row)
+        frame = self.at("handle.stack", row)
         while frame >= 0:
             calls.append(self._call(frame))
-            frame = self._at("frame.next", frame)
+            frame = self.at("frame.next", frame)
             if len(calls) > self._limits.stack_frames:
                 place = f"debug handle {handle}"
                 raise LimitError("stack_frames", self._limits.stack_frames, len(calls), place=place)
-        op, tag = self._at("handle.op", row), self._at("handle.tag", row)
+        op, tag = self.at("handle.op", row), self.at("handle.tag", row)
         return HandleEntry(Handle(handle), Tag(tag), self._string(op), tuple(calls))
 
     def _call(self, frame: int) -> InlinedCall:
-        module = self._at("frame.module", frame)
+        module = self.at("frame.module", frame)
         instance = None
         if module >= 0:
             instance = ModuleInstance(
-                StringView(self._strings, self._at("module.type", module)),
-                StringView(self._strings, self._at("module.instance", module)),
+                StringView(self.strings, self.at("module.type", module)),
+                StringView(self.strings, self.at("module.instance", module)),
             )
-        tag, function = self._at("frame.tag", frame), self._at("frame.function", frame)
+        tag, function = self.at("frame.tag", frame), self.at("frame.function", frame)
         return InlinedCall(instance, Tag(tag), self._string(function))
 
     def _string(self, index: int) -> StringView | None:
-        return None if index < 0 else StringView(self._strings, index)
+        return None if index < 0 else StringView(self.strings, index)
 
     def range_of(self, tag: int) -> SourceRange | None:
         """The range that has a tag; None where none has.
@@ -144,18 +149,18 @@ class Lookup:
         row = self._tagged(tag)
         if row < 0:
             return None
-        source = self._at("range.source", row)
-        return SourceRange(self._source(source), self._at("range.start", row), self._end(row, source))
+        source = self.at("range.source", row)
+        return SourceRange(self._source(source), self.at("range.start", row), self._end(row, source))
 
     def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
-        return self._at("range.end", row)
+        return self.at("range.end", row)
 
     def _file_and_line(self, source: int) -> tuple[int, int]:
-        return self._at("source.filename", source), self._at("source.line", source)
+        return self.at("source.filename", source), self.at("source.line", source)
 
     def _tagged(self, tag: int) -> int:
         tags = self._columns["range.tag"]
-        if tag < 0 or (tag < len(tags) and self._at("range.tag", tag) == tag):
+        if tag < 0 or (tag < len(tags) and self.at("range.tag", tag) == tag):
             return tag
         row = tags.find(tag)
         if row >= 0:
@@ -165,23 +170,28 @@ class Lookup:
 
     def _source(self, row: int) -> Source:
         filename, line = self._file_and_line(row)
-        null = self._at("source.null", row) > 0
-        text = _Text(self._strings, self._pieces, self._at("source.text", row))
+        null = self.at("source.null", row) > 0
+        text = _Text(self.strings, self._pieces, self.at("source.text", row))
         return Source(text, self._string(filename), line, null)
 
     def _pieces(self, text: int) -> list[int]:
         """The lines of a text."""
         pieces: list[int] = []
-        node = self._at("text.node", text) if text >= 0 else -1
+        node = self.at("text.node", text) if text >= 0 else -1
         while node >= 0:
-            pieces.append(self._at("node.line", node))
-            parent = self._at("node.parent", node)
+            pieces.append(self.at("node.line", node))
+            parent = self.at("node.parent", node)
             if parent >= node:
                 raise ArchiveError(
                     place=f"node.parent, row {node}", expected="a row before", found=str(parent)
                 )
             node = parent
         return pieces
+
+    def tag_of(self, handle: int) -> int:
+        """The tag of a debug handle; -1 where it is unknown."""
+        row = self._columns["handle.handle"].find(handle) if "handle.handle" in self._columns else -1
+        return -1 if row < 0 else self.at("handle.tag", row)
 
     def tags_of(self, handles: Ints) -> Ints:
         """The tags of many debug handles, -1 for unknown ones (n)."""

@@ -4,9 +4,12 @@ The section SOLID holds everything. Inflated it is: the number of columns (u8); 
 (``COLUMN``); the columns' bytes in the same order; the templates of the strings; the raw records. A
 line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
 
+The templates are a section of their own, STRINGS, if they are smaller with the words that all companions
+share (:mod:`archive.formats.companion.dictionary`).
+
 Where the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own,
-in blocks: see :mod:`archive.formats.companion.blocks`. (Those that one value tells stay, and those that
-are encoded by looking back.)
+in blocks: see :mod:`archive.formats.companion.blocks`. (Those that one value tells stay, and so do
+``row.range`` and ``string.template`` if they are encoded by looking back.)
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ import construct
 import numpy as np
 
 from archive.formats.companion.blocks import BLOCK, build_blocks
-from archive.formats.companion.codecs import STRONGEST, compressed, zstd
+from archive.formats.companion.codecs import SMALL, STRONGEST, Codec, compressed, zstd
 from archive.formats.companion.encodings import Encoded, Transform, encodings
 from archive.formats.companion.layout import Profile, Section, written
 from archive.formats.companion.modelling import modelled
-from archive.formats.companion.sections import BY_NAME, COLUMNS, SOLID
+from archive.formats.companion.sections import BY_NAME, COLUMNS, SOLID, STRINGS
 from archive.formats.companion.templates import templated
 
 if TYPE_CHECKING:
@@ -36,6 +39,13 @@ LONGEST = 24
 
 MUCH = 1 << 22
 """Bytes of columns, inflated, from which on long ones are apart."""
+
+LINE = 14
+"""Bytes of a section's line in the directory, about."""
+
+WHOLE = {Transform.BACK}
+NEVER_ALONE = {"row.range", "string.template"}
+"""Columns of which nobody asks for single rows, and which may be encoded by looking back."""
 
 TRIAL = 3
 """The zstd level at which transforms of long columns are compared."""
@@ -68,22 +78,36 @@ def build_packed(facts: Facts, level: int) -> bytes:
     columns["number.value"] = templates.numbers
     encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
     apart = _apart(columns, encoded)
+    encoded |= {name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE}
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
-    body += b"".join(templates.texts) + bytes(facts.raw)
-    codec, data = compressed(body, level)
-    solid = Section(SOLID, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data))
+    texts = b"".join(templates.texts)
+    together = [
+        _section(SOLID, body + texts + bytes(facts.raw), *compressed(body + texts + bytes(facts.raw), level))
+    ]
+    if len(texts) <= SMALL:
+        body += bytes(facts.raw)
+        words = _section(STRINGS, texts, *compressed(texts, level, Codec.WORDS))
+        divided = [_section(SOLID, body, *compressed(body, level)), words]
+        together = min(together, divided, key=_size)
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    return written(Profile.PACKED, facts.archive_id, [(solid, data), *blocks])
+    return written(Profile.PACKED, facts.archive_id, together + blocks)
+
+
+def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
+    return Section(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
+
+
+def _size(sections: list[tuple[Section, bytes]]) -> int:
+    """Bytes that sections take, with their lines in the directory."""
+    return sum(len(data) + LINE for _, data in sections)
 
 
 def _apart(columns: Columns, encoded: dict[str, Encoded]) -> list[str]:
     """The columns that get sections of their own: none, unless all together are much to inflate."""
     if sum(len(one.data) for one in encoded.values()) <= MUCH:
         return []
-    alone = (Transform.SAME, Transform.BACK)
-    return [
-        name for name, one in encoded.items() if len(columns[name]) > BLOCK and one.transform not in alone
-    ]
+    long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK and one.width]
+    return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
 def _body(columns: Columns, encoded: dict[str, Encoded]) -> bytes:
@@ -99,11 +123,11 @@ def _body(columns: Columns, encoded: dict[str, Encoded]) -> bytes:
     return bytes([len(lines)]) + b"".join(lines) + b"".join(one.data for one in encoded.values())
 
 
-def _least(values: Ints) -> Encoded:
-    """The encoding that compresses best."""
+def _least(values: Ints, *, whole: bool = True) -> Encoded:
+    """The encoding that compresses best; ``whole`` if it may be one that is read from its first row on."""
     if not len(values):
         return Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
-    candidates = list(encodings(values))
+    candidates = list(encodings(values, whole=whole))
     if len(candidates) == 1:
         return candidates[0]
     level = STRONGEST if len(values) <= LONG else TRIAL

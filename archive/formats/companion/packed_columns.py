@@ -19,7 +19,7 @@ from archive.formats.companion.lookup import Lookup, Whole
 from archive.formats.companion.modelling import MODELLED, restored
 from archive.formats.companion.packed import COLUMN, LONGEST
 from archive.formats.companion.pool import table_of
-from archive.formats.companion.sections import BY_NAME, BY_NUMBER, SOLID
+from archive.formats.companion.sections import BY_NAME, BY_NUMBER, SOLID, STRINGS
 from archive.formats.companion.templates import Templates, cut
 
 if TYPE_CHECKING:
@@ -46,23 +46,24 @@ class PackedColumns(Mapping[str, "Column"]):
     def __init__(self, data: memoryview, directory: Directory, limits: Limits) -> None:
         self._data = data
         self._directory = directory
-        self._body = self._solid()
+        self._body = self._inflated(SOLID)
         self._lines, self.end = _lines(self._body, directory, limits)
         self._made: dict[str, Column] = {}
 
-    def _solid(self) -> memoryview:
-        if SOLID not in self._directory.sections:
-            raise ArchiveError(place="directory", expected=f"section {SOLID}", found="others")
-        section = self._directory.sections[SOLID]
-        stored = self._stored(SOLID)
-        found = zlib.crc32(stored)
+    def _inflated(self, number: int) -> memoryview:
+        """A section that is compressed as one."""
+        if number not in self._directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {number}", found="others")
+        section, stored = self._directory.sections[number], self._stored(number)
+        place, found = f"section {number}", zlib.crc32(stored)
         if found != section.checksum:
-            expected = f"checksum {section.checksum:#010x}"
-            raise ArchiveError(place=f"section {SOLID}", expected=expected, found=f"{found:#010x}")
+            raise ArchiveError(
+                place=place, expected=f"checksum {section.checksum:#010x}", found=f"{found:#010x}"
+            )
         try:
             return memoryview(inflated(section.codec, stored, section.inflated))
         except ArchiveError as problem:
-            raise problem.within(place=f"section {SOLID}") from problem.__cause__
+            raise problem.within(place=place) from problem.__cause__
 
     def _stored(self, number: int) -> memoryview:
         start, end = self._directory.places[number]
@@ -100,8 +101,7 @@ class PackedColumns(Mapping[str, "Column"]):
     def templates(self) -> Templates:
         """The strings as templates."""
         which, lengths, numbers = (self[name].all() for name in TEXT)
-        size = int(lengths.sum())
-        texts = cut(self._body[self.end : self.end + size], lengths)
+        texts = cut(self._texts, lengths)
         if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
             place = "string.template"
             raise ArchiveError(place=place, expected=f"templates of {len(texts)}", found="others")
@@ -113,9 +113,20 @@ class PackedColumns(Mapping[str, "Column"]):
         return table_of(self.templates.filled())
 
     @property
+    def _texts_here(self) -> int:
+        """Bytes of templates in the solid section."""
+        return 0 if STRINGS in self._directory.sections else int(self["template.length"].all().sum())
+
+    @cached_property
+    def _texts(self) -> memoryview:
+        if STRINGS in self._directory.sections:
+            return self._inflated(STRINGS)
+        return self._body[self.end : self.end + self._texts_here]
+
+    @property
     def raw(self) -> memoryview:
         """The records that are kept as they are."""
-        return self._body[self.end + int(self["template.length"].all().sum()) :]
+        return self._body[self.end + self._texts_here :]
 
 
 def _lines(
@@ -179,16 +190,16 @@ class PackedLookup(Lookup):
         return self._packed.templates.frames()
 
     def _end(self, row: int, source: int) -> int:
-        end = self._at("range.end", row)
+        end = self.at("range.end", row)
         if end:
-            return self._at("range.start", row) + end - (end > 0)
-        return sum(len(self._strings.data(piece)) for piece in self._pieces(self._at("source.text", source)))
+            return self.at("range.start", row) + end - (end > 0)
+        return sum(len(self.strings.data(piece)) for piece in self._pieces(self.at("source.text", source)))
 
     def _file_and_line(self, source: int) -> tuple[int, int]:
-        file, line = self._at("source.filename", source), self._at("source.line", source)
-        text = self._at("source.text", source)
+        file, line = self.at("source.filename", source), self.at("source.line", source)
+        text = self.at("source.text", source)
         if text < 0:
             return file - 2, line
-        string = self._at("node.line", self._at("text.node", text))
+        string = self.at("node.line", self.at("text.node", text))
         files, lines = self._frames
         return int(files[string]) if file == 0 else file - 2, line + int(lines[string])

@@ -1,0 +1,286 @@
+"""How small debug information becomes, and what that costs: the table in BENCHMARKS.md.
+
+    python tools/bench_size.py FOLDER    models are built into the folder, or taken from there
+
+Everything is measured in one run, on models built on the spot. Peers: PyTorch's own records as it stores them
+(deflated), and xz, zstd and Parquet of the same rows.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import zstandard
+from models import built
+
+import archive
+from archive.collecting import collect
+from archive.companions import Companion
+from archive.formats.companion import Facts, Profile, build_companion, parse_companion
+from archive.formats.companion.handles import pack_handles, pack_methods
+from archive.formats.companion.pool import Pool, table_of
+from archive.formats.companion.ranges import pack_ranges
+from archive.formats.kinds import kind_of
+from archive.limits import DEFAULT_LIMITS
+from archive.mapping import Mapped
+from archive.shrinking import shrink
+from archive.splitting import split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive import Archive
+
+    Row = tuple[str, ...]
+
+SIZES = ("bert", "bert-inline", "gpt", "resnet", "resnet-traced", "encoder48", "encoder48.ptl")
+GRAPHS = ("fx-1k", "fx-2k", "fx-8k", "fx-100k", "fx-1m")
+GROWTH = ("fx-1k", "fx-100k", "fx-1m")
+WHOLE = ("bert", "resnet", "encoder48", "encoder48.ptl", "fx-2k", "fx-8k")
+MANY = 20_000
+ORACLES = Path(__file__).parent.parent / "fixtures" / "oracles"
+PEAK = """
+import sys
+import archive
+
+def peak():
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+
+def look(file, handle):
+    with archive.open(file) as companion:
+        str(companion.symbolicate(int(handle)))
+
+look(sys.argv[1], sys.argv[2])
+before = peak()
+look(sys.argv[3], sys.argv[4])
+print(peak() - before)
+"""
+
+
+def best(work: Callable[[], object], rounds: int = 5) -> float:
+    """Seconds of the fastest of some runs."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def debug_records(opened: Archive) -> list[bytes]:
+    """All debug records, inflated."""
+    return [bytes(record.view()) for name, record in opened.records.items() if kind_of(name).is_debug]
+
+
+def stored(opened: Archive) -> int:
+    """Bytes of all debug records as PyTorch stores them."""
+    return sum(record.stored_size for name, record in opened.records.items() if kind_of(name).is_debug)
+
+
+def rows_of(opened: Archive) -> int:
+    """Source-range rows and debug handles."""
+    return len(opened.range_table) + len(opened.handles)
+
+
+def parquet(opened: Archive) -> int:
+    """Bytes of the same rows as Parquet, zstd at level 19: of a table each for ranges, handles and frames."""
+    import pyarrow as pa  # noqa: PLC0415 (the peer alone needs it)
+    from pyarrow import parquet as pq  # noqa: PLC0415
+
+    table, handles = opened.range_table, opened.handle_table
+    record = np.repeat(np.arange(len(table.names)), np.diff(table.first))
+    sources = [table.sources[source] for source in range(len(table.sources))]
+    texts = [str(source.text) for source in sources]
+    files = [str(source.filename) for source in sources]
+    names = [table.names[number] for number in record.tolist()]
+    parts = [
+        {
+            "record": pa.array(names).dictionary_encode(),
+            "offset": table.offset,
+            "text": pa.DictionaryArray.from_arrays(table.source, pa.array(texts)),
+            "file": pa.DictionaryArray.from_arrays(table.source, pa.array(files)),
+            "line": table.sources.line[table.source],
+            "start": table.start,
+            "end": table.end,
+            "tag": table.tag,
+        }
+    ]
+    if handles is not None:
+        operators = [str(handles.strings[name]) for name in handles.op.tolist()]
+        columns = {"handle": handles.handle, "tag": handles.tag, "stack": handles.stack}
+        parts.append({**columns, "op": pa.array(operators).dictionary_encode()})
+        frames = ("next", "module", "call_tag", "function")
+        parts.append({name: getattr(handles, name) for name in frames})
+        method_table = opened.method_table
+        assert method_table is not None
+        parts.append({"instruction": method_table.value})
+    size = 0
+    for part in parts:
+        out = io.BytesIO()
+        pq.write_table(pa.table(part), out, compression="zstd", compression_level=19)
+        size += len(out.getvalue())
+    return size
+
+
+def companions(folder: Path) -> Iterator[Row]:
+    """The companion against PyTorch's records and general compressors."""
+    yield ("model", "rows", "PyTorch, deflated", "xz -9e", "zstd -19", "Parquet", "**companion**", "smaller", "B a row")
+    for name in SIZES + GRAPHS:
+        with archive.open(built(name, folder)) as opened:
+            size, rows = stored(opened), rows_of(opened)
+            whole = b"".join(debug_records(opened))
+            xz = len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) if len(whole) < 1 << 25 else 0
+            zstd = len(zstandard.compress(whole, 19))
+            ours = len(build_companion(collect(opened)))
+            numbers = [f"{number:,}" if number else "–" for number in (rows, size, xz, zstd, parquet(opened), ours)]
+        yield (name, *numbers, f"{size / ours:.1f}×", f"{ours / rows:.3f}")
+
+
+def call_stacks(folder: Path) -> Iterator[Row]:
+    """What the call-stack map and the method handles take of a companion."""
+    yield ("encoder48.ptl", "PyTorch, deflated", "of the companion", "ratio")
+    with archive.open(built("encoder48.ptl", folder)) as opened:
+        facts = collect(opened)
+        whole = len(build_companion(facts))
+        for what, tables, record in (
+            ("call-stack map", ("handle", "frame", "module"), "callstack_debug_map.pkl"),
+            ("method handles", ("method", "instruction"), "mobile_debug_handles.pkl"),
+        ):
+            left = {key: values for key, values in facts.columns.items() if key.partition(".")[0] not in tables}
+            rest = len(build_companion(Facts(facts.archive_id, left, facts.strings, facts.raw)))
+            size = len(zstd_free(bytes(opened.records[record].view())))
+            yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}×")
+
+
+def zstd_free(data: bytes) -> bytes:
+    """A record deflated as PyTorch does it."""
+    from archive.zipfmt.writer import deflated_as_by_pytorch  # noqa: PLC0415
+
+    return deflated_as_by_pytorch(data)
+
+
+def whole_files(folder: Path) -> Iterator[Row]:
+    """Whole files, and what is left of them; compact's debug records against PyTorch's."""
+    yield ("model", "file", "debug info in it", "companion", "split", "split, no handles", "compact", "its debug info", "embed")
+    for name in WHOLE:
+        source = built(name, folder)
+        lite = name.endswith(".ptl")
+        with tempfile.TemporaryDirectory() as place:
+            out, companion = Path(place) / "out", Path(place) / "companion"
+            compact = shrink(source, out, force=True)
+            before, after = (sum(compact.kinds.get(kind, (0, 0))[side] for kind in DEBUG) for side in (0, 1))
+            apart = split(source, out, companion, force=True)
+            dropped = split(source, out, companion, handles="drop" if lite else None, force=True).out_size
+            embedded = shrink(source, out, level="embed", force=True).out_size
+        left = (apart.out_size, dropped, compact.out_size, embedded)
+        kept, without, compacted, inside = (f"{size:,} ({size / len(source):.0%})" for size in left)
+        row = (f"{len(source):,}", f"{before:,}", f"{apart.companion_size:,}", kept, without, compacted)
+        yield (name, *row, f"{after / before:.2f}×", inside)
+
+
+DEBUG = {"source ranges", "delegated source ranges", "call-stack map", "method handles", "module paths"}
+
+
+def encoded(opened: Archive) -> Facts:
+    """The tables of an archive as a companion's columns."""
+    pool = Pool()
+    columns = pack_ranges(opened.range_table, pool)
+    if opened.handle_table is not None and opened.method_table is not None:
+        columns |= pack_handles(opened.handle_table, pool) | pack_methods(opened.method_table, pool)
+    return Facts(bytes(16), columns, table_of(pool.strings()), b"")
+
+
+def growth(folder: Path) -> Iterator[Row]:
+    """What encoding, opening and looking up cost as archives grow."""
+    yield ("model", "rows", "encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
+    for name in GROWTH:
+        with archive.open(built(name, folder)) as opened:
+            rows = rows_of(opened)
+            encode = best(lambda: build_companion(encoded(opened)), 2)  # noqa: B023 (used at once)
+            facts = collect(opened)
+        packed, mapped = build_companion(facts), build_companion(facts, Profile.MAPPED)
+        decode = best(lambda: parse_companion(memoryview(packed), DEFAULT_LIMITS), 2)  # noqa: B023
+        with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
+            file.write(mapped)
+            file.flush()
+            opening = best(lambda: archive.open(file.name).close(), 200)  # noqa: B023
+            with archive.open(file.name) as companion:
+                known = companion._known
+                tags = np.random.default_rng(0).integers(0, len(facts.columns["range.tag"]), MANY).tolist()
+                lookup = best(lambda: [known.range_of(tag) for tag in tags], 2) / MANY  # noqa: B023
+        per_row = [f"{seconds / rows * 1e6:.2f}" for seconds in (encode, decode)]
+        yield (name, f"{rows:,}", *per_row, f"{len(mapped):,}", f"{opening * 1e6:.0f} µs", f"{lookup * 1e6:.1f} µs")
+
+
+def handles(folder: Path) -> Iterator[Row]:
+    """Look-ups of debug handles, in a map as it is and in one of about a million."""
+    yield ("encoder48.ptl", "handles", "one handle's range, mapped", "bulk, a handle", "peak of one, packed")
+    with archive.open(built("encoder48.ptl", folder)) as opened:
+        once = collect(opened)
+    small, handle = folder / "small.ptdbg", "1445"
+    with archive.open(ORACLES / "plain_stack.ptl") as opened:
+        small.write_bytes(build_companion(collect(opened)))
+    for times in (1, 6):
+        facts = tiled(once, times)
+        count = len(facts.columns["handle.handle"])
+        chosen = np.random.default_rng(0).integers(0, count, MANY) + int(facts.columns["handle.handle"][0])
+        companion = Companion(Mapped(build_companion(facts, Profile.MAPPED)))
+        known = companion.opened.lookup
+        listed = chosen.tolist()
+        one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023
+        bulk = best(lambda: known.tags_of(chosen), 5) / MANY  # noqa: B023
+        with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
+            file.write(build_companion(facts))
+            file.flush()
+            command = [sys.executable, "-c", PEAK, str(small), handle, file.name, str(listed[0])]
+            peak = int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)  # noqa: S603
+        what = "as it is" if times == 1 else f"{times} times"
+        yield (what, f"{count:,}", f"{one * 1e6:.1f} µs", f"{bulk * 1e9:.0f} ns", f"{peak / 1024:.1f} MB")
+
+
+def tiled(facts: Facts, times: int) -> Facts:
+    """The same call-stack map several times, under ever higher handles."""
+    columns = dict(facts.columns)
+    count = len(columns["handle.handle"])
+    for name, values in facts.columns.items():
+        if name.startswith("handle."):
+            step = count if name in ("handle.handle", "handle.place") else 0
+            columns[name] = np.concatenate([values + turn * step for turn in range(times)])
+    return Facts(facts.archive_id, columns, facts.strings, facts.raw)
+
+
+PARTS = {
+    "Whole files": whole_files,
+    "Companion files": companions,
+    "Call stacks and handles": call_stacks,
+    "Cost as archives grow": growth,
+    "Look-ups by debug handle": handles,
+}
+
+
+def main() -> None:
+    """Measure and print, as Markdown."""
+    folder = Path(sys.argv[1])
+    for title, measure in PARTS.items():
+        if sys.argv[2:] and title not in sys.argv[2:]:
+            continue
+        print(f"\n## {title}\n")
+        for number, row in enumerate(measure(folder)):
+            print(f"| {' | '.join(row)} |", flush=True)
+            if not number:
+                print(f"|{'---|' * len(row)}")
+    print(f"\nPeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10:,} MB.")
+
+
+if __name__ == "__main__":
+    main()
