@@ -17,6 +17,7 @@ from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
 from archive.formats.kinds import EMBEDDED, code_of, holds_ranges, kind_of
 from archive.model import Generation
+from archive.serialization_id import RECORD_NAME, serialization_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,11 +28,17 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Ints]
 
-KEPT, RANGES, CALLSTACKS, METHODS, PATHS, RAW_RECORD = range(6)
-"""What ``member.kind`` says of a record of the archive: that it stays there, or what makes it again."""
+KEPT, RANGES, CALLSTACKS, METHODS, PATHS, RAW_RECORD, COMPUTED = range(7)
+"""What ``member.kind`` says of a record: that it stays in the archive, or what makes it again. COMPUTED is
+the serialization id, where it is what PyTorch computes from the other records."""
 DEFLATED, NO_CRC = 8, 16
 """Added to it: how the record was stored."""
-NAMED = {callstack_map.NAME: CALLSTACKS, methods.HANDLES: METHODS, methods.PATHS: PATHS}
+NAMED = {
+    callstack_map.NAME: CALLSTACKS,
+    methods.HANDLES: METHODS,
+    methods.PATHS: PATHS,
+    RECORD_NAME: COMPUTED,
+}
 
 
 def collect(archive: Archive) -> Facts:
@@ -57,7 +64,8 @@ def collect(archive: Archive) -> Facts:
     columns["file.top"] = pool.numbers([archive.top.encode("utf-8", "surrogateescape")])
     columns["file.qualified_top"] = pool.numbers([archive.qualified_top.encode("utf-8", "surrogateescape")])
     facts = Facts(archive_id(records), columns, table_of(pool.strings()), b"")
-    raw = _not_regenerated(facts, records)
+    raw = _not_regenerated(facts, records) | _foreign_id(records)
+    raw = {name: raw[name] for name in records if name in raw}
     if raw:
         columns["raw.name"] = pool.numbers(name.encode("utf-8", "surrogateescape") for name in raw)
         columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
@@ -105,13 +113,25 @@ def _not_regenerated(facts: Facts, records: Mapping[str, Record]) -> dict[str, b
     }
 
 
+def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
+    """The serialization id, if PyTorch would compute another one from these records."""
+    if RECORD_NAME not in records:
+        return {}
+    found = bytes(records[RECORD_NAME].view())
+    return {} if found == serialization_id(records.values()).encode() else {RECORD_NAME: found}
+
+
 def _members(records: Mapping[str, Record], raw: Mapping[str, bytes]) -> Columns:
     """What a join has to know of the archive's records, in their order."""
     kinds = []
     for name, record in records.items():
-        kind = KEPT if not kind_of(name).is_debug else RAW_RECORD if name in raw else NAMED.get(name, RANGES)
+        kind = RAW_RECORD if name in raw else _kind(name)
         no_crc = record.crc32 == 0 and record.size > 0
         kinds.append(kind + DEFLATED * record.entry.deflated + NO_CRC * no_crc)
     columns = {"member.kind": np.array(kinds, np.int64)}
     modified = np.array([record.entry.modified for record in records.values()], np.int64)
     return columns | ({"member.modified": modified} if modified.any() else {})
+
+
+def _kind(name: str) -> int:
+    return NAMED.get(name, RANGES if kind_of(name).is_debug else KEPT)

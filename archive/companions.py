@@ -19,6 +19,7 @@ from archive.formats.kinds import EMBEDDED
 from archive.formats.source_ranges import SUFFIX
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.reader import Archive
+from archive.serialization_id import RECORD_NAME
 from archive.strings import StringView
 
 if TYPE_CHECKING:
@@ -220,7 +221,8 @@ class Rejoined(Companion):
     @cached_property
     def records(self) -> Mapping[str, Record]:
         """The records by name: those of the archive, and behind them those that the companion gives."""
-        kept = {name: record for name, record in self.container.records.items() if name != EMBEDDED}
+        gone = {EMBEDDED, RECORD_NAME}
+        kept = {name: record for name, record in self.container.records.items() if name not in gone}
         made = {name: MadeRecord(self.made, name) for name in self.made}
         return kept | cast("dict[str, Record]", made)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.companions import Companion, Rejoined
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.kinds import VERSIONS, RecordKind, kind_of
@@ -45,6 +46,7 @@ class Inspection:
         file: its name.
         root: the folder that all records are in.
         size: of the whole file, in bytes.
+        companion: what kind of companion it is; "" for an archive.
         version: what the record ``.data/version`` or ``version`` says; "" where there is none.
         top: class of the top module.
         bytecode_version: of the lite interpreter's code; None where there is none.
@@ -60,6 +62,7 @@ class Inspection:
     file: str
     root: str
     size: int
+    companion: str
     version: str
     top: str
     bytecode_version: int | None
@@ -73,7 +76,9 @@ class Inspection:
 
     @property
     def debug_bytes(self) -> int:
-        """Stored bytes of all debug records, without zip overhead."""
+        """Stored bytes of all debug records, without zip overhead; of a companion all."""
+        if self.companion:
+            return self.size
         return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
 
 
@@ -89,6 +94,7 @@ def inspect(archive: Archive) -> Inspection:
         archive.file,
         archive.root,
         len(archive.container.data),
+        _companion(archive),
         _version(archive),
         archive.top,
         None if bytecode is None else bytecode.version,
@@ -108,6 +114,13 @@ def inspect(archive: Archive) -> Inspection:
             for path, state in archive.lowered.items()
         },
     )
+
+
+def _companion(archive: Archive) -> str:
+    if not isinstance(archive, Companion) or isinstance(archive, Rejoined):
+        return ""
+    profile = archive.opened.directory.profile.name.lower()
+    return f"{profile} companion of archive {archive.archive_id.hex()}"
 
 
 def _version(archive: Archive) -> str:

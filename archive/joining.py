@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.collecting import CALLSTACKS, DEFLATED, KEPT, METHODS, NO_CRC, PATHS, RANGES, RAW_RECORD
+from archive.collecting import (
+    CALLSTACKS,
+    COMPUTED,
+    DEFLATED,
+    KEPT,
+    METHODS,
+    NO_CRC,
+    PATHS,
+    RANGES,
+    RAW_RECORD,
+)
 from archive.container import member_from, new_member, write_archive
 from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
-from archive.formats.archive_id import archive_id
+from archive.formats.archive_id import archive_id, counts
 from archive.formats.companion import DebugRecords, parse_companion
 from archive.formats.kinds import kind_of
+from archive.serialization_id import RECORD_NAME, serialization_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import BinaryIO
 
     from archive.container import Container, Member, Record
@@ -81,7 +92,7 @@ def joined_to(file: BinaryIO, container: Container, facts: Facts) -> tuple[int, 
 
 def joined_members(
     records: Mapping[str, Record], facts: Facts, made: Mapping[str, bytes | memoryview]
-) -> Iterator[Member]:
+) -> list[Member]:
     """The records of the archive before it was split, in their order, stored as they were.
 
     Args:
@@ -92,28 +103,44 @@ def joined_members(
     Raises:
         ArchiveError: there are more or fewer records than there were.
     """
-    names_of = DebugRecords(facts)
-    kept = iter([record for name, record in records.items() if not kind_of(name).is_debug])
+    known = DebugRecords(facts)
+    kept = iter([record for name, record in records.items() if counts(name)])
     names = {
-        RANGES: iter([name for name in names_of.range_names if name not in names_of.raw]),
+        RANGES: iter([name for name in known.range_names if name not in known.raw]),
         CALLSTACKS: iter([callstack_map.NAME]),
         METHODS: iter([methods.HANDLES]),
         PATHS: iter([methods.PATHS]),
-        RAW_RECORD: iter(names_of.raw),
+        RAW_RECORD: iter(known.raw),
+        COMPUTED: iter([RECORD_NAME]),
     }
     kinds = facts.columns["member.kind"].tolist()
     modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
+    members = []
     try:
         for kind, time in zip(kinds, modified, strict=True):
             what, deflated = kind % DEFLATED, bool(kind & DEFLATED)
             if what == KEPT:
-                yield replace(_stored_as(next(kept), deflated=deflated), modified=time)
+                member = _stored_as(next(kept), deflated=deflated)
             else:
                 name = next(names[what])
-                member = new_member(name, made[name], compress=deflated)
-                yield replace(member, modified=time, crc32=0 if kind & NO_CRC else member.crc32)
+                data = b"" if what == COMPUTED else made[name]
+                member = new_member(name, data, compress=deflated)
+                member = replace(member, crc32=0 if kind & NO_CRC else member.crc32)
+            members.append(replace(member, modified=time))
     except (StopIteration, KeyError):
         raise ArchiveError(expected=f"{len(kinds)} records together", found="fewer") from None
+    if next(kept, None) is not None:
+        raise ArchiveError(expected=f"{len(kinds)} records together", found="more")
+    return [
+        _computed(member, members) if member.name == RECORD_NAME and not member.size else member
+        for member in members
+    ]
+
+
+def _computed(member: Member, members: list[Member]) -> Member:
+    """The serialization id of an archive."""
+    data = serialization_id(members).encode()
+    return replace(new_member(RECORD_NAME, data, compress=False), modified=member.modified)
 
 
 def _stored_as(record: Record, *, deflated: bool) -> Member:

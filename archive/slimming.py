@@ -11,19 +11,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.container import member_from, new_member
+from archive.formats.archive_id import counts
 from archive.formats.kinds import RecordKind, kind_of
+from archive.serialization_id import RECORD_NAME, serialization_id
 
 LONG = 1 << 20
 """Bytes above which one deflate stream has to do."""
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from archive.container import Member, Record
 
 
 def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:
-    """The records, without debug information, for a slim archive.
+    """The records, without debug information and serialization id, for a slim archive.
 
     Args:
         records: by name.
@@ -33,8 +35,22 @@ def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> 
         kind = kind_of(name)
         if kind is RecordKind.TENSOR:
             yield member_from(record)
-        elif not kind.is_debug or name in debug:
+        elif counts(name) or name in debug:
             yield slim_member(record)
+
+
+def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:
+    """The members, and behind them the serialization id that is theirs, if the archive had one.
+
+    Args:
+        members: of the archive to be written.
+        records: of the archive as it was.
+    """
+    listed = list(members)
+    if RECORD_NAME in records:
+        member = new_member(RECORD_NAME, serialization_id(listed).encode(), compress=False)
+        listed.append(replace(member, aligned=False))
+    return listed
 
 
 def slim_member(record: Record) -> Member:

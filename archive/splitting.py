@@ -26,7 +26,7 @@ from archive.formats.companion import Profile, build_companion
 from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, joined_to, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
-from archive.slimming import slim_members
+from archive.slimming import slim_members, with_new_id
 from archive.writer import replacing
 
 if TYPE_CHECKING:
@@ -110,11 +110,12 @@ def split(
     with opening.open(source, limits=limits) as opened, ExitStack() as files:
         kept = check_handles(opened, handles or "keep", asked=handles is not None)
         facts = with_digest(collect(opened), opened.container)
+        members = with_new_id(slim_members(opened.records, kept), opened.records)
         data = build_companion(facts, profile_named(profile), level)
         companion_file = files.enter_context(replacing(companion, force=force))
         out_file = files.enter_context(replacing(out, force=force))
         companion_file.write(data)
-        size = write_archive(out_file, opened.root, slim_members(opened.records, kept), slim=True)
+        size = write_archive(out_file, opened.root, members, slim=True)
         with Container.open(out_file, limits=limits, name=str(out)) as left:
             check_gives(facts, memoryview(data), left.records, limits)
         return Split(

@@ -24,9 +24,9 @@ def inspection_text(facts: Inspection) -> Group:
     """An inspection: a line about the archive, its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
-    version = _line(facts.version) or "not given"
+    what = facts.companion or f"archive version {_line(facts.version) or 'not given'}"
     head = [
-        f"{_line(facts.file)}: {facts.size:,} bytes, archive version {version}",
+        f"{_line(facts.file)}: {facts.size:,} bytes, {what}",
         f"root {escaped(facts.root)!r}, top module {_line(facts.top) or 'not recorded'}",
         (
             f"{len(facts.records):,} records, {debug:,} of them debug info: "

@@ -7,8 +7,10 @@ PyTorch 1.0 to 2.13 wrote keeps them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from archive.companions import Companion, Rejoined
 from archive.errors import ArchiveError
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.opening import open as open_archive
@@ -51,9 +53,18 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
 def _findings(archive: Archive) -> list[Finding]:
     report = Report()
+    if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
+        _check_companion(archive, report)
+        return report.ordered({})
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
     tags = report.attempt("", lambda: check_ranges(archive, readable, report))
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
     return report.ordered(archive.records)
+
+
+def _check_companion(companion: Companion, report: Report) -> None:
+    """Check that a companion alone can be read, all of it, and gives its records."""
+    for name in report.attempt("", lambda: list(companion.made)) or ():
+        report.attempt(name, partial(companion.made.__getitem__, name))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import lzma
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import zstandard
 
 from archive.errors import ArchiveError
 from archive.formats.companion.dictionary import dictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STRONGEST = 19
 SMALL, MIDDLING = 1 << 16, 1 << 22
@@ -67,7 +71,7 @@ def _filters(size: int) -> list[dict[str, int]]:
     ]
 
 
-_COMPRESS = {
+_COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.NONE: lambda data, _: data,
     Codec.ZSTD: zstd,
     Codec.LZMA: _lzma,

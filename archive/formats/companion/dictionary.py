@@ -22,10 +22,10 @@ MODULES = (
 MODELS = "albert bart bert clip deberta distilbert electra gpt2 llama mistral opt roberta swin t5 vit whisper"
 HELPERS = "activations modeling_layers modeling_utils pytorch_utils masking_utils integrations/sdpa_attention"
 CALLS = (
-    "torch/jit/_trace.py(\1): trace\n torch/jit/_trace.py(\1): _trace_impl\n torch/jit/_trace.py(\1): trace_module\n "
-    "torch/fx/graph_module.py(\1): __call__\n torch/fx/graph_module.py(\1): call_wrapped\n "
-    "torch/nn/modules/module.py(\1): _slow_forward\n torch/nn/modules/module.py(\1): _call_impl\n "
-    "torch/nn/modules/module.py(\1): _wrapped_call_impl\n"
+    "torch/jit/_trace.py(\1): trace\n torch/jit/_trace.py(\1): _trace_impl\n "
+    "torch/jit/_trace.py(\1): trace_module\n torch/fx/graph_module.py(\1): __call__\n "
+    "torch/fx/graph_module.py(\1): call_wrapped\n torch/nn/modules/module.py(\1): _slow_forward\n "
+    "torch/nn/modules/module.py(\1): _call_impl\n torch/nn/modules/module.py(\1): _wrapped_call_impl\n"
 )
 RECORDS = (
     "__torch__.transformers.models.bert.modeling_bert.BertModel code/__torch__.py.debug_pkl "

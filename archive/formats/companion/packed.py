@@ -78,7 +78,9 @@ def build_packed(facts: Facts, level: int) -> bytes:
     columns["number.value"] = templates.numbers
     encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
     apart = _apart(columns, encoded)
-    encoded |= {name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE}
+    encoded |= {
+        name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
+    }
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
     texts = b"".join(templates.texts)
     together = [

@@ -83,8 +83,8 @@ class DebugRecords(Mapping[str, bytes]):
 
     @cached_property
     def range_table(self) -> RangeTable:
-        """The source ranges, texts in lines."""
-        return unpack_ranges(self._columns, self.facts.strings)
+        """The source ranges, laid out as the records have them."""
+        return laid_out(unpack_ranges(self._columns, self.facts.strings))
 
     @cached_property
     def handle_table(self) -> HandleTable:
@@ -101,12 +101,8 @@ class DebugRecords(Mapping[str, bytes]):
         """The module paths of each method's instructions."""
         return unpack_paths(self._columns, self.facts.strings)
 
-    @cached_property
-    def _laid_out(self) -> RangeTable:
-        return laid_out(self.range_table)
-
     def _ranges(self, number: int) -> bytes:
-        return build_source_ranges(self._laid_out, number)
+        return build_source_ranges(self.range_table, number)
 
     def _callstacks(self) -> bytes:
         generation = GENERATIONS[int(self._columns["file.callstacks"][0])]
