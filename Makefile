@@ -1,6 +1,6 @@
 # Works with make and Python 3.11 or newer alone; everything else is installed into .venv and .venv-core.
 #
-#   make demo     a failing handle and a field log become model source (core only, without PyTorch)
+#   make demo     debug info split off, a field log explained from it, both joined again (without PyTorch)
 #   make test     every check: lint, format, types, layers, tests
 #   make bench    the numbers behind the claims
 #   make fmt      format, and repair what can be repaired
@@ -52,8 +52,12 @@ python:
 demo: .venv-core/.ready
 	$(call show,debug-archive inspect fixtures/oracles/plain_stack.ptl)
 	$(call show,debug-archive symbolicate fixtures/oracles/plain_stack.ptl 1445)
+	@mkdir -p build
+	$(call show,debug-archive split fixtures/oracles/plain_unicode.ptl -o build/device.ptl -c build/model.ptdbg --force)
 	$(call show,cat fixtures/oracles/plain_unicode.stripped.txt)
-	$(call show,debug-archive symbolicate fixtures/oracles/plain_unicode.ptl < fixtures/oracles/plain_unicode.stripped.txt)
+	$(call show,debug-archive symbolicate build/model.ptdbg < fixtures/oracles/plain_unicode.stripped.txt)
+	$(call show,debug-archive join build/device.ptl -c build/model.ptdbg -o build/joined.ptl --force)
+	$(call show,debug-archive shrink fixtures/oracles/traced_stack.ptl -o build/compact.ptl --force)
 
 test: .venv/.ready
 	@.venv/bin/ruff check --quiet
@@ -64,6 +68,8 @@ test: .venv/.ready
 
 bench: .venv/.bench-ready
 	@.venv/bin/python tools/bench.py
+	@.venv/bin/python tools/bench_size.py build/models > build/BENCHMARKS.md
+	@cat build/BENCHMARKS.md
 
 fmt: .venv/.ready
 	@.venv/bin/ruff check --fix-only --quiet

@@ -40,7 +40,7 @@ LINEAR = f"{TORCH}/modules/linear.py"
 MODELS = "code/__torch__/models.py"
 
 
-def tampered(path: Path, changes: Mapping[str, Change], *, renewed: bool = True) -> bytes:
+def tampered(path: Path | bytes, changes: Mapping[str, Change], *, renewed: bool = True) -> bytes:
     """An archive with records replaced, added, or, where the change is None, taken out.
 
     Its serialization id is put right, unless ``renewed`` is false or it is changed itself.

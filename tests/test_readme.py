@@ -5,22 +5,32 @@ from __future__ import annotations
 import doctest
 import re
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tools.readme import BLOCK, README, shown
 
-BLOCKS = BLOCK.findall(README.read_text(encoding="utf-8"))
+if TYPE_CHECKING:
+    import pytest
+
+TEXT = README.read_text(encoding="utf-8")
+BLOCKS = BLOCK.findall(TEXT)
+BENCHMARKS = README.with_name("BENCHMARKS.md")
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[-1][:20])
-def test_a_console_block_shows_what_its_commands_print(block: str) -> None:
-    assert shown(block) == block
+def test_the_console_blocks_show_what_their_commands_print_one_after_the_other() -> None:
+    for block in BLOCKS:
+        assert shown(block) == block
 
 
 def test_there_are_blocks_to_compare() -> None:
-    assert len(BLOCKS) == 6
-    assert all("~~~~ <--- HERE" in block for block in (BLOCKS[0], BLOCKS[2], BLOCKS[3]))
+    assert len(BLOCKS) == 11
+    assert sum("~~~~ <--- HERE" in block for block in BLOCKS) == 4
+
+
+def test_the_first_table_is_that_of_the_benchmarks() -> None:
+    rows = re.findall(r"^\|.*×.*\|$", TEXT.partition("- **Without PyTorch")[0], re.MULTILINE)
+    assert len(rows) >= 5
+    assert [row for row in rows if row not in BENCHMARKS.read_text(encoding="utf-8")] == []
 
 
 def test_the_python_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,9 @@ There are five views, :class:`View`:
   overhead; a text of a string table is its first user's. Where no filename is recorded (traced models), it is
   the file of the text's first stack frame, or "(none)".
 
+Of a companion file, the kinds are its tables, and the parts their columns; see
+:mod:`archive.accounting.companion`.
+
 Bytes to which a view has no answer are labelled by their kind in brackets: ``[tensor]``.
 """
 
@@ -38,9 +41,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.accounting.account import Account, Change, Part, Piece, Size, View
+from archive.accounting.companion import companion_pieces
 from archive.accounting.pieces import pieces
+from archive.companions import Companion, Rejoined
 from archive.container import Container
+from archive.formats.companion import is_companion
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.mapping import Mapped
 from archive.reader import Archive
 
 if TYPE_CHECKING:
@@ -67,11 +74,16 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
         OSError: it cannot be read.
     """
     if isinstance(source, Archive):
-        return _account(source.container, source.limits, inside=inside)
-    with Container.open(source, limits=limits) as container:
-        return _account(container, limits, inside=inside)
+        return _account(source, inside=inside)
+    mapped = Mapped(source)
+    alone = is_companion(mapped.data)
+    with Companion(mapped, limits) if alone else Archive(Container(mapped, limits), limits) as opened:
+        return _account(opened, inside=inside)
 
 
-def _account(container: Container, limits: Limits, *, inside: bool) -> Account:
-    labelled = pieces(Archive(container, limits), inside=inside)
-    return Account(container.file, len(container.data), tuple(labelled))
+def _account(opened: Archive, *, inside: bool) -> Account:
+    if isinstance(opened, Companion) and not isinstance(opened, Rejoined):
+        labelled = companion_pieces(opened)
+    else:
+        labelled = pieces(Archive(opened.container, opened.limits), inside=inside)
+    return Account(opened.file, len(opened.container.data), tuple(labelled))

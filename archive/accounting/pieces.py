@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.accounting.account import Part, Piece
+from archive.accounting.apportioning import apportioned
 from archive.accounting.contents import Cell, debug_contents
 from archive.accounting.structure import structure
 from archive.formats.kinds import LEGACY_CODE, code_of, holds_ranges, kind_of
@@ -51,18 +52,4 @@ def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
     for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
         for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
             shares[i] = stored
-    return shares
-
-
-def apportioned(total: int, weights: Sequence[int]) -> list[int]:
-    """Split a number in proportion to weights, by largest remainder; of equal ones the first gets more.
-
-    >>> apportioned(10, [1, 1, 0, 1])
-    [4, 3, 0, 3]
-    """
-    whole = sum(weights)
-    shares = [total * weight // whole for weight in weights]
-    order = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
-    for i in order[: total - sum(shares)]:
-        shares[i] += 1
     return shares

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.accounting.account import Part
-from archive.zipfmt.directory import _central_headers, _read_end
+from archive.zipfmt.directory import central_headers, read_end
 from archive.zipfmt.headers import CENTRAL, LOCAL, widened
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None
     The record is None for what none has: end records, entries of folders, gaps.
     """
     data = container.data
-    end = _read_end(data)
+    end = read_end(data)
     records = iter(container.records.values())
     used = 0
-    for _, header, path, extra in _central_headers(data, end, limits):
+    for _, header, path, extra in central_headers(data, end, limits):
         if path.endswith(b"/"):
             name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
         else:

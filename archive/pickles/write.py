@@ -51,7 +51,9 @@ def integer(value: int) -> bytes:
 
 def integers(values: np.ndarray) -> tuple[bytes, list[int]]:
     """Integers of 64 bits one behind the other, and where each begins and the last one ends (n + 1)."""
-    inside = [(values >= low) & (values < high) for low, high in ((0, BYTE), (0, 1 << 16), (-(1 << 31), 1 << 31))]
+    inside = [
+        (values >= low) & (values < high) for low, high in ((0, BYTE), (0, 1 << 16), (-(1 << 31), 1 << 31))
+    ]
     size = np.select(inside, [2, 3, 5], 10)
     start = np.concatenate(([0], np.cumsum(size)))
     data = np.empty(int(start[-1]), np.uint8)

@@ -78,13 +78,13 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
         ArchiveError: this is no such zip, or it contradicts itself.
         LimitError: it has more or longer names than allowed.
     """
-    end = _read_end(data)
+    end = read_end(data)
     if end.entries > limits.entries:
         raise LimitError("entries", limits.entries, end.entries)
     records = data[: end.directory_position]
     entries: dict[str, Entry] = {}
     root, used = "", 0
-    for at, header, raw_path, extra in _central_headers(data, end, limits):
+    for at, header, raw_path, extra in central_headers(data, end, limits):
         path = decoded(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0)]
@@ -105,7 +105,12 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
     return root, files
 
 
-def _read_end(data: memoryview) -> EndRecord:
+def read_end(data: memoryview) -> EndRecord:
+    """The end record, widened where a zip64 one stands before it.
+
+    Raises:
+        ArchiveError: there is none, or it contradicts itself.
+    """
     at = _find_end(data)
     end = END.read(data, at)
     located = at - ZIP64_LOCATOR.size
@@ -151,7 +156,7 @@ def _read_zip64_end(data: memoryview, located: int, end: EndRecord) -> tuple[int
     return locator.position, EndRecord(*wide[3:], end.comment_length)
 
 
-def _central_headers(
+def central_headers(
     data: memoryview, end: EndRecord, limits: Limits
 ) -> Iterator[tuple[int, CentralHeader, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""

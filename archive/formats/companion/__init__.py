@@ -87,6 +87,7 @@ has that tag:
 """
 
 from archive.formats.companion.build import DEFAULT_LEVEL, build_companion
+from archive.formats.companion.contents import contents
 from archive.formats.companion.facts import Facts
 from archive.formats.companion.layout import MAGIC, VERSION, Profile, is_companion
 from archive.formats.companion.parse import Opened, parse_companion
@@ -101,6 +102,7 @@ __all__ = [
     "Opened",
     "Profile",
     "build_companion",
+    "contents",
     "is_companion",
     "parse_companion",
 ]

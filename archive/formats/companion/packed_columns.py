@@ -97,6 +97,20 @@ class PackedColumns(Mapping[str, "Column"]):
         rows, at, encoded = self._lines[name]
         return Whole(decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows))
 
+    def parts(self) -> dict[str, bytes]:
+        """The solid section, cut into its lines, columns, strings and raw records."""
+        columns = {
+            name: bytes(self._body[at : at + rows * e.width]) for name, (rows, at, e) in self._lines.items()
+        }
+        begin = min((at for _, at, _ in self._lines.values()), default=self.end)
+        strings = self._body[self.end : self.end + self._texts_here]
+        return {
+            "column lines": bytes(self._body[:begin]),
+            **columns,
+            "string.text": bytes(strings),
+            "raw.bytes": bytes(self.raw),
+        }
+
     @cached_property
     def templates(self) -> Templates:
         """The strings as templates."""
