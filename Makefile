@@ -68,7 +68,7 @@ test: .venv/.ready
 
 bench: .venv/.bench-ready
 	@.venv/bin/python tools/bench.py
-	@.venv/bin/python tools/bench_size.py build/models > build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
 
 fmt: .venv/.ready

@@ -1,6 +1,6 @@
 """How small debug information becomes, and what that costs: the table in BENCHMARKS.md.
 
-    python tools/bench_size.py FOLDER    models are built into the folder, or taken from there
+    python -m tools.bench_size FOLDER    models are built into the folder, or taken from there
 
 Everything is measured in one run, on models built on the spot. Peers: PyTorch's own records as it stores them
 (deflated), and xz, zstd and Parquet of the same rows.
@@ -8,6 +8,7 @@ Everything is measured in one run, on models built on the spot. Peers: PyTorch's
 
 from __future__ import annotations
 
+import importlib
 import io
 import lzma
 import resource
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import zstandard
-from models import built
 
 import archive
 from archive.collecting import collect
@@ -34,6 +34,8 @@ from archive.limits import DEFAULT_LIMITS
 from archive.mapping import Mapped
 from archive.shrinking import shrink
 from archive.splitting import split
+from archive.zipfmt.writer import deflated_as_by_pytorch
+from tools.models import built
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,8 +96,7 @@ def rows_of(opened: Archive) -> int:
 
 def parquet(opened: Archive) -> int:
     """Bytes of the same rows as Parquet, zstd at level 19: of a table each for ranges, handles and frames."""
-    import pyarrow as pa  # noqa: PLC0415 (the peer alone needs it)
-    from pyarrow import parquet as pq  # noqa: PLC0415
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
 
     table, handles = opened.range_table, opened.handle_table
     record = np.repeat(np.arange(len(table.names)), np.diff(table.first))
@@ -134,7 +135,8 @@ def parquet(opened: Archive) -> int:
 
 def companions(folder: Path) -> Iterator[Row]:
     """The companion against PyTorch's records and general compressors."""
-    yield ("model", "rows", "PyTorch, deflated", "xz -9e", "zstd -19", "Parquet", "**companion**", "smaller", "B a row")
+    peers = ("PyTorch, deflated", "xz -9e", "zstd -19", "Parquet")
+    yield ("model", "rows", *peers, "**companion**", "smaller", "B a row")
     for name in SIZES + GRAPHS:
         with archive.open(built(name, folder)) as opened:
             size, rows = stored(opened), rows_of(opened)
@@ -142,8 +144,9 @@ def companions(folder: Path) -> Iterator[Row]:
             xz = len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) if len(whole) < 1 << 25 else 0
             zstd = len(zstandard.compress(whole, 19))
             ours = len(build_companion(collect(opened)))
-            numbers = [f"{number:,}" if number else "–" for number in (rows, size, xz, zstd, parquet(opened), ours)]
-        yield (name, *numbers, f"{size / ours:.1f}×", f"{ours / rows:.3f}")
+            sizes = (rows, size, xz, zstd, parquet(opened), ours)
+            numbers = [f"{number:,}" if number else "-" for number in sizes]
+        yield (name, *numbers, f"{size / ours:.1f}x", f"{ours / rows:.3f}")
 
 
 def call_stacks(folder: Path) -> Iterator[Row]:
@@ -156,22 +159,16 @@ def call_stacks(folder: Path) -> Iterator[Row]:
             ("call-stack map", ("handle", "frame", "module"), "callstack_debug_map.pkl"),
             ("method handles", ("method", "instruction"), "mobile_debug_handles.pkl"),
         ):
-            left = {key: values for key, values in facts.columns.items() if key.partition(".")[0] not in tables}
+            left = {key: facts.columns[key] for key in facts.columns if key.partition(".")[0] not in tables}
             rest = len(build_companion(Facts(facts.archive_id, left, facts.strings, facts.raw)))
-            size = len(zstd_free(bytes(opened.records[record].view())))
-            yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}×")
-
-
-def zstd_free(data: bytes) -> bytes:
-    """A record deflated as PyTorch does it."""
-    from archive.zipfmt.writer import deflated_as_by_pytorch  # noqa: PLC0415
-
-    return deflated_as_by_pytorch(data)
+            size = len(deflated_as_by_pytorch(opened.records[record].view()))
+            yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}x")
 
 
 def whole_files(folder: Path) -> Iterator[Row]:
     """Whole files, and what is left of them; compact's debug records against PyTorch's."""
-    yield ("model", "file", "debug info in it", "companion", "split", "split, no handles", "compact", "its debug info", "embed")
+    ours = ("companion", "split", "split, no handles", "compact", "its debug info", "embed")
+    yield ("model", "file", "debug info in it", *ours)
     for name in WHOLE:
         source = built(name, folder)
         lite = name.endswith(".ptl")
@@ -185,7 +182,7 @@ def whole_files(folder: Path) -> Iterator[Row]:
         left = (apart.out_size, dropped, compact.out_size, embedded)
         kept, without, compacted, inside = (f"{size:,} ({size / len(source):.0%})" for size in left)
         row = (f"{len(source):,}", f"{before:,}", f"{apart.companion_size:,}", kept, without, compacted)
-        yield (name, *row, f"{after / before:.2f}×", inside)
+        yield (name, *row, f"{after / before:.2f}x", inside)
 
 
 DEBUG = {"source ranges", "delegated source ranges", "call-stack map", "method handles", "module paths"}
@@ -202,24 +199,26 @@ def encoded(opened: Archive) -> Facts:
 
 def growth(folder: Path) -> Iterator[Row]:
     """What encoding, opening and looking up cost as archives grow."""
-    yield ("model", "rows", "encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
+    costs = ("encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
+    yield ("model", "rows", *costs)
     for name in GROWTH:
         with archive.open(built(name, folder)) as opened:
             rows = rows_of(opened)
-            encode = best(lambda: build_companion(encoded(opened)), 2)  # noqa: B023 (used at once)
+            encode = best(lambda: build_companion(encoded(opened)), 2)
             facts = collect(opened)
         packed, mapped = build_companion(facts), build_companion(facts, Profile.MAPPED)
         decode = best(lambda: parse_companion(memoryview(packed), DEFAULT_LIMITS), 2)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
             file.flush()
-            opening = best(lambda: archive.open(file.name).close(), 200)  # noqa: B023
+            opening = best(lambda: archive.open(file.name).close(), 200)
             with archive.open(file.name) as companion:
                 known = companion._known
                 tags = np.random.default_rng(0).integers(0, len(facts.columns["range.tag"]), MANY).tolist()
                 lookup = best(lambda: [known.range_of(tag) for tag in tags], 2) / MANY  # noqa: B023
         per_row = [f"{seconds / rows * 1e6:.2f}" for seconds in (encode, decode)]
-        yield (name, f"{rows:,}", *per_row, f"{len(mapped):,}", f"{opening * 1e6:.0f} µs", f"{lookup * 1e6:.1f} µs")
+        times = (f"{opening * 1e6:.0f} µs", f"{lookup * 1e6:.1f} µs")
+        yield (name, f"{rows:,}", *per_row, f"{len(mapped):,}", *times)
 
 
 def handles(folder: Path) -> Iterator[Row]:
