@@ -15,7 +15,7 @@ from archive.formats.companion.handles import pack_handles, pack_methods, pack_p
 from archive.formats.companion.pool import Pool, table_of
 from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
-from archive.formats.kinds import EMBEDDED, code_of, holds_ranges, kind_of
+from archive.formats.kinds import code_of, holds_ranges, kind_of
 from archive.model import Generation
 from archive.serialization_id import RECORD_NAME, serialization_id
 
@@ -45,11 +45,9 @@ def collect(archive: Archive) -> Facts:
     """All debug information of an archive.
 
     Raises:
-        ArchiveError: there is none, it is in an embedded companion already, or it cannot be read.
+        ArchiveError: there is none, or it cannot be read.
     """
     records = archive.records
-    if EMBEDDED in records:
-        raise ArchiveError("its debug info is an embedded companion; `restore` it first", file=archive.file)
     if not any(kind_of(name).is_debug for name in records):
         raise ArchiveError("no debug info in it", file=archive.file)
     pool = Pool()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from archive import opening
 from archive.collecting import collect
-from archive.companions import Rejoined
+from archive.companions import Companion, Rejoined
 from archive.container import Container, write_archive
 from archive.errors import ArchiveError
 from archive.formats import methods
@@ -27,7 +27,7 @@ from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, joined_to, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.slimming import slim_members, with_new_id
-from archive.writer import replacing
+from archive.writer import check_target, replacing
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +107,10 @@ def split(
             there are none, or a target exists.
         OSError: a file cannot be read or written; then no target has been touched.
     """
+    for target in (out, companion):
+        check_target(target, force=force)
     with opening.open(source, limits=limits) as opened, ExitStack() as files:
+        check_archive(opened)
         kept = check_handles(opened, handles or "keep", asked=handles is not None)
         facts = with_digest(collect(opened), opened.container)
         members = with_new_id(slim_members(opened.records, kept), opened.records)
@@ -150,6 +153,7 @@ def join(
         ArchiveError: the companion is another model's, one of the files is broken, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
+    check_target(out, force=force)
     with opening.open(source, companion=companion, limits=limits) as opened:
         assert isinstance(opened, Rejoined)  # noqa: S101 (so it is, with a companion)
         if EMBEDDED in opened.container.records:
@@ -157,6 +161,18 @@ def join(
         with replacing(out, force=force) as file:
             size, exact = joined_to(file, opened.container, opened.facts)
         return Join(size, len(opened.made), exact, opened.facts.archive_id.hex())
+
+
+def check_archive(opened: Archive) -> None:
+    """Refuse what has its debug information in a companion already.
+
+    Raises:
+        ArchiveError: it is a companion, or has one inside.
+    """
+    if isinstance(opened, Rejoined):
+        raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
+    if isinstance(opened, Companion):
+        raise ArchiveError(expected="an archive", found="a companion file", file=opened.file)
 
 
 def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 
 
+def check_target(path: str | os.PathLike[str], *, force: bool) -> None:
+    """Refuse a target that exists, unless it may be replaced.
+
+    Raises:
+        ArchiveError: it exists and ``force`` is not given.
+    """
+    if not force and Path(path).exists():
+        raise ArchiveError("the file exists; pass --force (force=True) to replace it", file=str(path))
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO]:
     """A file, to write and read, that takes its name only when the block ends well.
@@ -31,9 +41,8 @@ def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO
         ArchiveError: the target exists and ``force`` is not given.
         OSError: it cannot be written.
     """
+    check_target(path, force=force)
     target = Path(path)
-    if target.exists() and not force:
-        raise ArchiveError("the file exists; pass --force (force=True) to replace it", file=str(target))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w+b") as out:

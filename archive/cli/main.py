@@ -12,9 +12,14 @@ from archive.errors import ArchiveError, one_line
 
 COMMANDS = {
     "inspect": "What is in an archive: records, layouts, handles, sizes.",
-    "sizes": "Where the bytes of an archive go; what changed between two.",
     "symbolicate": "Model source for debug handles, code positions or a whole log.",
     "verify": "Every inconsistency of archives, with its place.",
+    "sizes": "Where the bytes of an archive go; what changed between two.",
+    "split": "The debug info out of archives, into companion files.",
+    "join": "Archives and their companions made one file each again.",
+    "shrink": "Smaller archives that PyTorch runs as before.",
+    "restore": "Archives as they were before `shrink --level embed`.",
+    "convert": "Companions that are small, or opened in no time.",
 }
 FAILED = 2
 
@@ -48,6 +53,8 @@ def group() -> None:
       debug-archive symbolicate model.ptl < report.log
       debug-archive inspect model.ptl
       debug-archive verify *.ptl
+      debug-archive split model.ptl -o small.ptl -c model.ptdbg
+      debug-archive shrink models/ -o small/
 
     Exit status: 0 well, 1 findings (a handle is unknown, an archive is inconsistent), 2 error.
     """  # noqa: D301 (click reads the backspace)

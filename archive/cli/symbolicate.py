@@ -54,6 +54,12 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     help="Original source of a byte position in a generated code record.",
 )
 @click.option(
+    "-c",
+    "--companion",
+    type=click.Path(dir_okay=False),
+    help="The debug info of FILE, where it was split off.",
+)
+@click.option(
     "--style",
     type=click.Choice([style.value for style in Style]),
     default=Style.CURRENT.value,
@@ -62,9 +68,15 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 )
 @common.as_json
 def command(
-    file: str, handles: list[list[int]], places: list[tuple[str, int]], style: str, *, as_json: bool
+    file: str,
+    handles: list[list[int]],
+    places: list[tuple[str, int]],
+    companion: str | None,
+    style: str,
+    *,
+    as_json: bool,
 ) -> None:
-    """Print the model source behind debug handles of FILE, as PyTorch would.
+    """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
     Without handles, a log is read from standard input and written with every failure explained.
@@ -74,11 +86,12 @@ def command(
       debug-archive symbolicate model.ptl 42
       debug-archive symbolicate model.ptl 1,26
       debug-archive symbolicate model.ptl < report.log > explained.log
+      debug-archive symbolicate model.ptdbg < report.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
     """  # noqa: D301 (click reads the backspace)
     if not handles and not places and sys.stdin.isatty():
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
-    with archive.open(file) as opened:
+    with archive.open(file, companion=companion) as opened:
         if not handles and not places:
             sys.exit(_explain(opened, Style(style), as_json=as_json))
         found = [opened.symbolicate(chain, Style(style)) for chain in handles]

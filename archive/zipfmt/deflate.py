@@ -1,7 +1,7 @@
 """Deflate streams, as short as they can be made here.
 
-libdeflate (the package ``deflate``) makes them 1 to 7 % shorter than zlib, in a fraction of the time; it is used
-where it is installed. PyTorch reads either.
+libdeflate (the package ``deflate``) makes them 1 to 7 % shorter than zlib, in a fraction of the time; it is
+used where it is installed. PyTorch reads either.
 """
 
 from __future__ import annotations

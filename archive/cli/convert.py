@@ -1,0 +1,46 @@
+"""``debug-archive convert``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+import archive
+from archive.cli import batch
+from archive.cli.jobs import COMPANION, plan
+from archive.report.outcome_text import convert_text, size_line
+
+WORDS = batch.Words("converting", convert_text, size_line)
+
+
+@click.command("convert")
+@batch.inputs_argument
+@batch.out_option
+@batch.profile_option()
+@batch.max_option
+@batch.jobs_option
+@batch.force_option
+@batch.json_option
+def command(
+    inputs: tuple[str, ...],
+    *,
+    out: str,
+    profile: str,
+    strength: int,
+    jobs: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write companions IN in another profile. The debug info stays the same.
+
+    Several companions, or a folder to search for *.ptdbg, take a folder for OUT.
+
+    \b
+    Examples:
+      debug-archive convert model.ptdbg -o fast.ptdbg --profile mapped
+      debug-archive convert companions/ -o small/ --profile packed --max
+    """  # noqa: D301 (click reads the backspace)
+    batch.check_max(profile, strength)
+    verb = partial(archive.convert, profile=profile, level=strength, force=force)
+    batch.run(plan(inputs, out, endings=(COMPANION,)), verb, WORDS, jobs=jobs, as_json=as_json)

@@ -1,0 +1,164 @@
+"""What a command reads and writes, file by file: settled and checked before anything is written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archive.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+COMPANION = ".ptdbg"
+ARCHIVES = (".pt", ".ptl", ".pth")
+
+
+class Use(Enum):
+    """What a command does with companions of archives."""
+
+    NONE = auto()
+    READ = auto()
+    WRITTEN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The paths of one file's work.
+
+    Attributes:
+        file: what is read.
+        out: what is written.
+        companion: what is read, or written, besides.
+        use: which of both.
+    """
+
+    file: Path
+    out: Path
+    companion: Path
+    use: Use
+
+    @property
+    def paths(self) -> list[Path]:
+        """All, in the order in which the library's verbs take them."""
+        return self.sources + self.targets
+
+    @property
+    def sources(self) -> list[Path]:
+        """All that is read."""
+        return [self.file, self.companion] if self.use is Use.READ else [self.file]
+
+    @property
+    def targets(self) -> list[Path]:
+        """All that is written."""
+        return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a command has to do.
+
+    Attributes:
+        jobs: one a file.
+        many: whether several files or a folder were asked for.
+        left_out: how many archives in folders have no companion to be read.
+    """
+
+    jobs: list[Job]
+    many: bool
+    left_out: int
+
+
+def plan(
+    inputs: Sequence[str],
+    out: str,
+    companion: str | None = None,
+    use: Use = Use.NONE,
+    endings: tuple[str, ...] = ARCHIVES,
+) -> Plan:
+    """The jobs for some files and folders.
+
+    Args:
+        inputs: files, and folders to search.
+        out: the target of a single file; a folder for several, or where it is one or ends with a slash.
+        companion: the same for companions. By default they are beside the archives without debug info.
+        use: whether companions are read or written.
+        endings: of the files that count in a folder.
+
+    Raises:
+        ArchiveError: there is nothing to do, a file is where a folder is needed, or a target would overwrite
+            an input or another target.
+        OSError: a folder cannot be read.
+    """
+    if "" in (*inputs, out, companion):
+        raise ArchiveError(expected="a path", found="an empty one")
+    many = len(inputs) > 1 or Path(inputs[0]).is_dir()
+    folders = [Path(folder) for folder in (out, companion) if folder is not None]
+    for folder in folders if many else ():
+        if folder.exists() and not folder.is_dir():
+            raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
+    jobs, left_out = [], 0
+    for file, relative, searched in _found(inputs, endings, {folder.resolve() for folder in folders}):
+        target = _target(out, relative, many=many)
+        debug = _companion_of(file if use is Use.READ else target)
+        if companion is not None:
+            debug = _target(companion, _companion_of(relative), many=many)
+        if searched and use is Use.READ and not debug.exists():
+            left_out += 1
+        else:
+            jobs.append(Job(file, target, debug, use))
+    if not jobs:
+        which = " with a companion" if use is Use.READ else ""
+        raise ArchiveError(f"no {', '.join(f'*{one}' for one in endings)}{which}", file=", ".join(inputs))
+    _check(jobs)
+    return Plan(jobs, many, left_out)
+
+
+def _found(
+    inputs: Sequence[str], endings: tuple[str, ...], skipped: Collection[Path]
+) -> Iterator[tuple[Path, Path, bool]]:
+    """Files, each with its path below the folder that was searched, and whether one was."""
+    for top in map(Path, inputs):
+        if not top.is_dir():
+            yield top, Path(top.name), False
+            continue
+        for parent, folders, names in os.walk(top, onerror=_refuse):
+            folders[:] = sorted(name for name in folders if Path(parent, name).resolve() not in skipped)
+            for file in (Path(parent, name) for name in sorted(names)):
+                if file.suffix.lower() in endings:
+                    yield file, file.relative_to(top), True
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _target(path: str, relative: Path, *, many: bool) -> Path:
+    """The path itself, or one below it where it is a folder."""
+    folder = many or path.endswith(("/", os.sep)) or Path(path).is_dir()
+    return Path(path, relative) if folder else Path(path)
+
+
+def _companion_of(path: Path) -> Path:
+    """A companion's path beside an archive's."""
+    return path.with_name(path.name + COMPANION)
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    """Refuse targets that would overwrite an input or one another."""
+    inputs = {path.resolve() for job in jobs for path in job.sources}
+    written: dict[Path, Path] = {}
+    for job in jobs:
+        for target in job.targets:
+            place = target.resolve()
+            if place in inputs:
+                raise ArchiveError("is an input, too; nothing is written", file=str(target))
+            if place in written:
+                files = " and ".join(dict.fromkeys(map(str, (written[place], job.file))))
+                raise ArchiveError(
+                    f"would be written twice, for {files}; nothing is written", file=str(target)
+                )
+            written[place] = job.file

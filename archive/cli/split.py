@@ -1,0 +1,62 @@
+"""``debug-archive split``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import click
+
+import archive
+from archive.cli import batch
+from archive.cli.jobs import Use, plan
+from archive.report.outcome_text import size_line, split_text
+
+WORDS = batch.Words("splitting", split_text, size_line)
+
+
+@click.command("split")
+@batch.inputs_argument
+@batch.out_option
+@click.option(
+    "-c",
+    "--companion",
+    metavar="COMPANION",
+    type=click.Path(),
+    show_default="OUT.ptdbg",
+    help="File or folder for the debug info.",
+)
+@batch.handles_option("keep")
+@batch.profile_option("packed")
+@batch.max_option
+@batch.jobs_option
+@batch.force_option
+@batch.json_option
+def command(
+    inputs: tuple[str, ...],
+    *,
+    out: str,
+    companion: str | None,
+    handles: Literal["keep", "drop"] | None,
+    profile: str,
+    strength: int,
+    jobs: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Take the debug info out of archives IN, each into a companion file.
+
+    What is left is the same model; debug handles stay in it unless they are dropped. A companion is read like
+    an archive, by `symbolicate` and `inspect`. `join` makes one file of both again.
+
+    Several archives, or a folder to search for *.pt, *.ptl and *.pth, take folders for OUT and COMPANION.
+
+    \b
+    Examples:
+      debug-archive split model.ptl -o small.ptl -c model.ptdbg
+      debug-archive symbolicate model.ptdbg < report.log
+      debug-archive split models/ -o small/ -c companions/
+    """  # noqa: D301 (click reads the backspace)
+    batch.check_max(profile, strength)
+    verb = partial(archive.split, handles=handles, profile=profile, level=strength, force=force)
+    batch.run(plan(inputs, out, companion, Use.WRITTEN), verb, WORDS, jobs=jobs, as_json=as_json)

@@ -1,0 +1,117 @@
+"""What became of files, as text for a terminal: a summary of a single one, a line for each of several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from archive.errors import one_line
+from archive.report.as_json import escaped
+
+if TYPE_CHECKING:
+    from archive.converting import Conversion
+    from archive.shrinking import Shrinkage
+    from archive.splitting import Join, Split
+
+TOTAL = "total"
+SAME = "the original file, byte for byte"
+SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
+
+
+class Sized(NamedTuple):
+    """A file and its size in bytes."""
+
+    name: str
+    size: int
+
+    def __str__(self) -> str:
+        return one_line(escaped(self.name))
+
+
+def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
+    """What a split made."""
+    left = "model and debug handles" if facts.kept else "model"
+    return Group(
+        _files(file.size, (file, "the original"), (out, left), (companion, "debug info")),
+        Text(""),
+        *(Text(f"{name} stayed: failures on a device still name their handles") for name in facts.kept),
+        Text(f"`debug-archive join` gives {SAME if facts.exact else SAME_RECORDS}"),
+    )
+
+
+def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = None) -> Group:
+    """What a join or a restoration made."""
+    halves = [(file, "model with embedded debug info" if companion is None else "model")]
+    halves += [] if companion is None else [(companion, "debug info")]
+    return Group(
+        _files(out.size, *halves, (out, f"with its {facts.records:,} debug records again")),
+        Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME}"),
+    )
+
+
+def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
+    """What shrinking made of each kind of record."""
+    table = _table("kind", "before", "after", "%")
+    kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
+    for kind, (before, after) in kinds:
+        table.add_row(kind, f"{before:,}", f"{after:,}", _share(after, before))
+    table.add_row(TOTAL, f"{file.size:,}", f"{out.size:,}", _share(out.size, file.size), style="bold")
+    return Group(table, *(Text(line) for line in ("", *_readable(facts))))
+
+
+def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
+    """What a conversion made."""
+    return Group(_files(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
+
+
+def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
+    """A file that was made smaller."""
+    rest = "".join(f", {one.size:,} in the companion" for one in companion)
+    return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}"
+
+
+def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
+    """A file that was put together again."""
+    return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME if facts.exact else SAME_RECORDS}"
+
+
+def total_line(files: int, failed: int, before: int = 0, after: int = 0, *companions: int) -> str:
+    """How it went with several files: how many there were, and the bytes of those that went well."""
+    went = f"{files - failed:,} of {files:,} files" if failed else f"{files:,} files"
+    rest = "".join(f", {size:,} in companions" for size in companions)
+    return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
+
+
+def _readable(facts: Shrinkage) -> list[str]:
+    """Who can read what is left, and whether there is a way back."""
+    if facts.level == "compact":
+        return ["PyTorch loads it, and shows the same model source in errors"]
+    return [
+        "PyTorch loads and runs it, without model source in errors; debug-archive reads it as before",
+        f"`debug-archive restore` gives {SAME if facts.exact else SAME_RECORDS}",
+    ]
+
+
+def _files(whole: int, *rows: tuple[Sized, str]) -> Table:
+    """Files, their sizes, also as parts of the archive with its debug info, and what they hold."""
+    table = _table("file", "bytes", "%", "holds")
+    table.columns[-1].justify = "left"
+    for file, holds in rows:
+        table.add_row(Text(str(file)), f"{file.size:,}", _share(file.size, whole), holds)
+    return table
+
+
+def _table(label: str, *columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(label, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else ""

@@ -1,0 +1,188 @@
+"""Split and joined: the archive is the same to the byte, and what is left between is a model of its own."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from archive.companions import Companion
+from archive.container import Container
+from archive.formats.archive_id import archive_id
+from archive.formats.kinds import RecordKind, kind_of
+from archive.formats.source_ranges import build_source_ranges
+from archive.model import Layout
+from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.splitting import split
+from tests.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
+from tests.halves import BARE, GROUPS, PROFILES, group, halves, joined, rezipped
+from tests.strategies import Range, table_of
+from tests.tampering import NESTED_1_8, NESTED_1_9, PLAIN, STACK, tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.formats.companion import Profile
+    from archive.splitting import Split
+    from tests.tampering import Change
+
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+NO_HANDLES = ORACLES / "plain_stack.pt"
+
+
+def contents(data: bytes) -> dict[str, bytes]:
+    """Records with their root, in their order, as an ordinary zip reader has them."""
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        assert opened.testzip() is None
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+# --- every archive
+
+
+@pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
+def test_every_archive_comes_back_to_the_byte_from_a_model_without_debug_records(
+    name: str,
+) -> None:
+    for path in group(name):
+        out, companion, said = halves(path)
+        whole = path.read_bytes()
+        assert joined(out, companion) == (whole, True), path
+        assert said.exact
+        assert (said.size, said.out_size, said.companion_size) == (len(whole), len(out), len(companion))
+        assert said.out_size + said.companion_size < said.size
+        assert_is_the_same_model(out, path, said)
+
+
+def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
+    with Container.open(out) as left, Container.open(path) as original:
+        debug = {name for name in original.records if kind_of(name).is_debug}
+        assert said.debug_size == sum(original.records[name].stored_size for name in debug)
+        assert said.kept == ((HANDLES,) if HANDLES in debug else ())
+        assert [name for name in left.records if name != RECORD_NAME] == [
+            name for name in original.records if name not in debug - set(said.kept) | {RECORD_NAME}
+        ]
+        assert (RECORD_NAME in left.records) == (RECORD_NAME in original.records)
+        assert left.root == original.root
+        assert archive_id(left.records) == archive_id(original.records) == bytes.fromhex(said.archive_id)
+        for record in left.records.values():
+            if kind_of(record.name) is RecordKind.TENSOR and record.size:
+                assert record.entry.data % 64 == 0, f"{path}: {record.name}"
+        expected = {name: bytes(original.records[name].view()) for name in left.records}
+        if RECORD_NAME in expected:  # which PyTorch computes from all other records
+            expected[RECORD_NAME] = serialization_id(left.records.values()).encode()
+        assert contents(out) == {f"{left.root}/{name}": data for name, data in expected.items()}
+
+
+def test_there_is_an_archive_of_each_kind() -> None:
+    assert Counter(name == BARE for name in GROUPS) == {False: 16, True: 1}
+    assert sum(len(group(name)) for name in GROUPS if name != BARE) == 258
+
+
+def test_an_archive_without_debug_information_is_refused(tmp_path: Path) -> None:
+    (path,) = group(BARE)
+    with pytest.raises(ArchiveError, match=r"nested\.pt: no debug info in it"):
+        split(path, tmp_path / "out.pt", tmp_path / "m.ptdbg")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- handles
+
+
+def test_handles_are_dropped_when_asked(tmp_path: Path) -> None:
+    out, companion = tmp_path / "out.ptl", tmp_path / "m.ptdbg"
+    assert split(NESTED, out, companion, handles="drop").kept == ()
+    with archive.open(out) as left:
+        assert not any(kind_of(name).is_debug for name in left.records)
+    assert joined(out.read_bytes(), companion.read_bytes()) == (NESTED.read_bytes(), True)
+
+
+def test_handles_are_kept_when_asked_and_by_default(tmp_path: Path) -> None:
+    said = split(NESTED, tmp_path / "out.ptl", tmp_path / "m.ptdbg", handles="keep")
+    assert said.kept == (HANDLES,)
+    assert (tmp_path / "out.ptl").read_bytes() == halves(NESTED).out
+
+
+@pytest.mark.parametrize("path", [NO_HANDLES, NESTED_1_8])
+@pytest.mark.parametrize("handles", ["keep", "drop"])
+def test_handles_can_neither_be_kept_nor_dropped_where_there_are_none(
+    path: Path, handles: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArchiveError, match=f"has no debug handles to {handles}: there is no {HANDLES}"):
+        split(path, tmp_path / "out.pt", tmp_path / "m.ptdbg", handles=handles)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- other archives
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("path", [NESTED, NO_HANDLES, NESTED_1_8, RELEASES / "torch-1.2.0" / "nested.pt"])
+def test_of_an_archive_by_another_zip_tool_the_records_come_back(path: Path, compression: int) -> None:
+    source = rezipped(path, compression)
+    out, companion, said = halves(source)
+    data, exact = joined(out, companion)
+    assert (said.exact, exact) == (False, False)
+    assert list(contents(data).items()) == list(contents(source).items())
+    with Container.open(source) as before, Container.open(data) as after:
+        for name, record in before.records.items():
+            tiny = record.size <= 3  # never deflated by PyTorch
+            assert after.records[name].compression == ("stored" if tiny else record.compression)
+            assert after.records[name].entry.modified == record.entry.modified
+
+
+def wider(data: bytes) -> bytes:
+    """The same pickle with an integer in more bytes than PyTorch gives it."""
+    changed, count = re.subn(rb"K([\0\4\x08])", rb"J\1\0\0\0", data, count=1)
+    assert count
+    return changed
+
+
+def in_other_pieces(_: bytes) -> bytes:
+    """Source ranges whose texts are cut elsewhere than behind a line, which PyTorch loads as well."""
+    ranges = [Range(b"def f():\n    ret", 0, 5), Range(b"urn 1\n    return 2", 1, 3)]
+    return build_source_ranges(table_of([0, 7], ranges, Layout.STRING_TABLE), 0)
+
+
+ODD: dict[str, dict[str, Change]] = {
+    "a wider integer in source ranges": {f"{PLAIN}.debug_pkl": wider},
+    "a wider integer in the call-stack map": {CALLSTACKS: wider},
+    "a wider integer among handles": {HANDLES: wider},
+    "texts in other pieces": {f"{PLAIN}.debug_pkl": in_other_pieces},
+    "all of them": {CALLSTACKS: wider, HANDLES: wider, f"{PLAIN}.debug_pkl": in_other_pieces},
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("change", ODD.values(), ids=list(ODD))
+def test_records_that_pytorchs_rules_do_not_give_are_kept_raw(
+    change: dict[str, Change], profile: Profile
+) -> None:
+    source = tampered(STACK, change)
+    out, companion, said = halves(source, profile)
+    assert joined(out, companion) == (source, said.exact)
+    assert said.exact
+    with archive.open(companion) as opened:
+        assert isinstance(opened, Companion)
+        assert set(opened.made.raw) == set(change)
+
+
+def test_module_paths_that_pytorchs_rules_do_not_give_are_kept_raw() -> None:
+    source = tampered(NESTED_1_8, {PATHS: wider})
+    out, companion, _ = halves(source)
+    assert joined(out, companion) == (source, True)
+
+
+def test_a_call_stack_map_keeps_the_order_of_its_rows() -> None:
+    for path in (STACK, NESTED_1_9):
+        with archive.open(path) as opened:
+            table = opened.handle_table
+            assert table is not None
+            assert table.handle.tolist() != sorted(table.handle.tolist())  # hash order
+        assert joined(*halves(path)[:2]) == (path.read_bytes(), True)
