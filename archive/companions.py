@@ -20,7 +20,6 @@ from archive.formats.source_ranges import SUFFIX
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.reader import Archive
 from archive.serialization_id import RECORD_NAME
-from archive.strings import StringView
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -169,7 +168,7 @@ class Companion(Archive):
         return self._name("file.qualified_top")
 
     def _name(self, column: str) -> str:
-        return str(StringView(self.opened.lookup.strings, self.opened.lookup.at(column, 0)))
+        return self._located(lambda: str(self.opened.lookup.string(self.opened.lookup.at(column, 0))))
 
     def locate_line(self, name: str, line: int, column: int) -> SourceRange | None:
         """The original source of a place in a generated code record, without that record.

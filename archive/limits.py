@@ -33,6 +33,9 @@ class Limits:
         dimensions: of one tensor.
         path_length: characters of the attribute path to a lowered module.
         blob_values: values and handles in the blobs of all lowered modules, shared ones counted each time.
+        companion_inflation: bytes that a companion's columns, strings and texts may each have, by byte of the
+            file, beyond ``companion_from``. (Seen: 9,000, of a million rows that differ by little.)
+        companion_from: bytes that those of even the smallest companion may have.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
             than the file.
     """
@@ -53,6 +56,8 @@ class Limits:
     path_length: int = 4096
     blob_values: int = 1 << 22
     compared_bytes: int = 1 << 30
+    companion_inflation: int = 20_000
+    companion_from: int = 1 << 25
 
 
 DEFAULT_LIMITS = Limits()

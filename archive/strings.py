@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Strings(Protocol):
     """Strings by number, wherever they lie."""
 
+    def __len__(self) -> int: ...
+
     def data(self, index: int) -> memoryview:
         """The bytes of a string, where they lie."""
 

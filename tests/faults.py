@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
+from archive.shrinking import restore, shrink
 from archive.splitting import join, split
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-BUFFER = 700
+BUFFER = 1500
 """Bytes that are held back; few, so that files grow in several steps."""
 CALLS = ("fsync", "replace")
 
@@ -50,6 +51,17 @@ VERBS = {
     "join": Verb(
         lambda at, force: join(at / "left.ptl", at / "left.ptdbg", at / "joined.ptl", force=force),
         ("joined.ptl",),
+    ),
+    "embed": Verb(
+        lambda at, force: shrink(at / "whole.ptl", at / "small.ptl", level="embed", force=force),
+        ("small.ptl",),
+    ),
+    "compact in place": Verb(
+        lambda at, _: shrink(at / "whole.ptl", at / "whole.ptl", level="compact", force=True),
+        ("whole.ptl",),
+    ),
+    "restore": Verb(
+        lambda at, force: restore(at / "embedded.ptl", at / "joined.ptl", force=force), ("joined.ptl",)
     ),
 }
 

@@ -38,7 +38,7 @@ SMALL = RELEASES / "torch-2.13.0" / "unicode.ptl"
 PATHS = RELEASES / "torch-1.8.0" / "unicode.ptl"
 RAW = RELEASES / "torch-1.2.0" / "consts.pt"
 FILE = "m.ptdbg"
-HEADER_BYTES = HEADER.sizeof()
+HEADER_BYTES: int = HEADER.sizeof()
 
 
 # --- what is asked of a companion
@@ -165,10 +165,9 @@ def sections(data: bytes) -> Sections:
     return [(line, data[slice(*directory.places[number])]) for number, line in directory.sections.items()]
 
 
-def rewritten(data: bytes, change: Callable[[Sections], Sections], *, honest_sizes: bool = True) -> bytes:
+def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> bytes:
     """The companion with other sections; sizes and all checksums are put right."""
     directory = read_directory(memoryview(data), DEFAULT_LIMITS)
-    listed = change(sections(data))
     if honest_sizes:
         listed = [(line._replace(stored=len(part)), part) for line, part in listed]
     listed = [(line._replace(checksum=zlib.crc32(part)), part) for line, part in listed]
@@ -191,9 +190,16 @@ def _before(listed: Sections, archive_id: bytes) -> bytes:
 def directory_end(data: bytes) -> int:
     """Where the directory of a companion ends."""
     directory = read_directory(memoryview(data), DEFAULT_LIMITS)
-    if directory.profile is Profile.MAPPED:
-        return HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)
-    return min(start for start, _ in directory.places.values())
+    if directory.profile is Profile.PACKED:
+        return min(start for start, _ in directory.places.values())
+    size: int = HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)
+    return size
+
+
+def replaced(listed: Sections, at: int, **fields: int) -> Sections:
+    """The sections, one of which says something else of itself."""
+    line, part = listed[at]
+    return [*listed[:at], (line._replace(**fields), part), *listed[at + 1 :]]
 
 
 def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:

@@ -24,6 +24,7 @@ from tests.hostile_companions import (
     directory_end,
     refused,
     refused_or_the_same,
+    replaced,
     rewritten,
     sections,
     solid,
@@ -144,9 +145,8 @@ def test_other_checksums_are_refused(profile: Profile) -> None:
     data = companion_of(SMALL, profile)
     changed = put(data, HEADER_BYTES - 4, "I", 0)
     assert "header: expected checksum 0x00000000, found 0x" in str(refused(changed))
-    for at, (line, part) in enumerate(sections(data)):
-        listed = sections(data)
-        listed[at] = (line._replace(checksum=line.checksum ^ 1), part)
+    for at, (line, _) in enumerate(sections(data)):
+        listed = replaced(sections(data), at, checksum=line.checksum ^ 1)
         lying = written(profile, facts_of(SMALL).archive_id, listed)
         assert f"section {line.number}" in str(refused(lying))
 
@@ -156,10 +156,7 @@ def test_sections_that_are_missing_are_missed(profile: Profile) -> None:
     data = companion_of(SMALL, profile)
     found = {}
     for number in [line.number for line, _ in sections(data)]:
-        left = rewritten(
-            data, lambda listed, number=number: [one for one in listed if one[0].number != number]
-        )
-        answers = asked(left)
+        answers = asked(rewritten(data, [one for one in sections(data) if one[0].number != number]))
         found[number] = sorted(set(answers.broken.values())) or "facts" in answers.errors
     optional = {PAGES, BY_NAME["member.kind"].number}  # looking up misses the first, joining the other
     assert {
@@ -171,32 +168,26 @@ def test_sections_that_are_missing_are_missed(profile: Profile) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_sections_that_are_there_twice_are_refused(profile: Profile) -> None:
     data = companion_of(SMALL, profile)
-    for at in range(len(sections(data))):
-        twice = rewritten(data, lambda listed, at=at: [*listed, listed[at]])
-        assert "expected each section once" in str(refused(twice))
+    listed = sections(data)
+    for one in listed:
+        assert "expected each section once" in str(refused(rewritten(data, [*listed, one])))
 
 
 @pytest.mark.parametrize("number", [0, 5, 31, 200, 255])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_an_unknown_section_is_refused_or_passed_over(profile: Profile, number: int) -> None:
     data = companion_of(SMALL, profile)
+    listed = sections(data)
     more = (Section(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
-    for place in (0, 1, None):
-        changed = rewritten(data, lambda listed, place=place: _with(listed, more, place))
-        refused_or_the_same(changed, SMALL)
-
-
-def _with(
-    listed: list[tuple[Section, bytes]], more: tuple[Section, bytes], place: int | None
-) -> list[tuple[Section, bytes]]:
-    at = len(listed) if place is None else place
-    return [*listed[:at], more, *listed[at:]]
+    for place in {0, 1, len(listed)}:
+        refused_or_the_same(rewritten(data, [*listed[:place], more, *listed[place:]]), SMALL)
 
 
 def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
     data = companion_of(SMALL, Profile.MAPPED)
-    for turn in range(1, len(sections(data))):
-        refused_or_the_same(rewritten(data, lambda listed, turn=turn: listed[turn:] + listed[:turn]), SMALL)
+    listed = sections(data)
+    for turn in range(1, len(listed)):
+        refused_or_the_same(rewritten(data, listed[turn:] + listed[:turn]), SMALL)
 
 
 LIES = {
@@ -214,21 +205,11 @@ LIES = {
 @pytest.mark.parametrize("profile", PROFILES)
 def test_lines_that_lie_end_in_one_error_or_the_same_facts(profile: Profile, field: str) -> None:
     data = companion_of(SMALL, profile)
-    for at in range(0, len(sections(data)), 3):
+    listed = sections(data)
+    for at in range(0, len(listed), 3):
         for value in LIES[field]:
-            changed = rewritten(
-                data,
-                lambda listed, at=at, value=value: _lying(listed, at, field, value),
-                honest_sizes=field != "stored",
-            )
-            refused_or_the_same(changed, SMALL)
-
-
-def _lying(
-    listed: list[tuple[Section, bytes]], at: int, field: str, value: int
-) -> list[tuple[Section, bytes]]:
-    line, part = listed[at]
-    return [*listed[:at], (line._replace(**{field: value}), part), *listed[at + 1 :]]
+            lying = rewritten(data, replaced(listed, at, **{field: value}), honest_sizes=field != "stored")
+            refused_or_the_same(lying, SMALL)
 
 
 # --- errors
@@ -238,7 +219,7 @@ def _lying(
 def test_errors_name_the_file_and_a_place(profile: Profile) -> None:
     data = companion_of(SMALL, profile)
     changed = flipped(data, 8 * (directory_end(data) + len(data)) // 2)
-    broken = rewritten(data, lambda listed: listed[1:]) if profile is Profile.MAPPED else solid(b"\1\2\3")
+    broken = rewritten(data, sections(data)[1:]) if profile is Profile.MAPPED else solid(b"\1\2\3")
     for one in (changed, broken, data[:-1], header(data, 10, "H", 9)):
         errors = asked(one).errors
         assert errors

@@ -9,6 +9,7 @@ import pytest
 
 import archive
 from archive.formats.kinds import RecordKind, kind_of
+from archive.shrinking import shrink
 from archive.splitting import split
 from tests.halves import halves
 from tests.reports import explained
@@ -42,11 +43,14 @@ def test_pytorch_runs_what_is_left_with_the_same_results(file: str, tmp_path: Pa
     have_backends()
     left = split_to(tmp_path, CURRENT / file)
     ours, theirs = result(left, MADE[file]), result(CURRENT / file, MADE[file])
+    assert isinstance(theirs, Exception) == ("lowered" in file)
+    assert same_results(ours, theirs)
+
+
+def same_results(ours: object, theirs: object) -> bool:
     if isinstance(theirs, Exception):  # the demo backend returns one value for each operator
-        assert "lowered" in file
-        assert clean(str(ours)).splitlines()[0] == clean(str(theirs)).splitlines()[0]
-    else:
-        assert torch.equal(ours, theirs) if isinstance(theirs, torch.Tensor) else ours == theirs
+        return clean(str(ours)).splitlines()[0] == clean(str(theirs)).splitlines()[0]
+    return torch.equal(ours, theirs) if isinstance(theirs, torch.Tensor) else ours == theirs
 
 
 def ids(calls: tuple[Call, ...]) -> list[str]:
@@ -124,3 +128,47 @@ def test_what_pytorch_saves_again_can_be_split_again(tmp_path: Path) -> None:
     with archive.open(again) as opened:
         assert opened.range_records  # ranges in the generated code of what was left
     assert halves(again.read_bytes()).said.exact
+
+
+# --- embedded companions
+
+
+def embed_to(folder: Path, path: Path) -> Path:
+    """The archive with an embedded companion, under its own name."""
+    small = folder / path.name
+    shrink(path, small, level="embed")
+    return small
+
+
+@pytest.mark.parametrize("file", MADE)
+def test_pytorch_runs_archives_with_an_embedded_companion(file: str, tmp_path: Path) -> None:
+    have_backends()
+    small = embed_to(tmp_path, CURRENT / file)
+    ours, theirs = result(small, MADE[file]), result(CURRENT / file, MADE[file])
+    assert same_results(ours, theirs)
+
+
+@pytest.mark.parametrize("file", ["nested.pt", "traced.pt", "unicode.pt", "frozen.pt", "nested.ptl"])
+def test_pytorch_hands_out_an_embedded_companion(file: str, tmp_path: Path) -> None:
+    small = embed_to(tmp_path, CURRENT / file)
+    extra = {"debug.ptdbg": ""}
+    torch.jit.load(str(small), _extra_files=extra)
+    companion = extra["debug.ptdbg"]
+    assert isinstance(companion, bytes)
+    assert companion == halves(CURRENT / file).companion
+    with archive.open(companion) as handed, archive.open(CURRENT / file) as before:
+        assert dict(handed.generations) == {
+            name: layout for name, layout in before.generations.items() if kind_of(name).is_debug
+        }
+
+
+@pytest.mark.parametrize("call", answers()[::4], ids=ids(answers()[::4]))
+def test_failures_of_an_archive_are_explained_by_what_is_embedded(call: Call, tmp_path: Path) -> None:
+    have_backends()
+    small = tmp_path / call.path.name
+    lite = call.path.suffix == ".ptl" and "nodebug" not in call.path.name
+    shrink(call.path, small, level="embed", handles="keep" if lite else None)
+    report = failure(small, call.method, call.arguments)
+    with archive.open(small) as opened:
+        said = explained(report.encode(), opened)
+    assert said.text.decode() == call.error

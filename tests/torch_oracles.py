@@ -1,4 +1,4 @@
-"""PyTorch asked again what it was asked when the fixtures were made: calls that fail and calls that do not."""
+"""PyTorch asked again what it was asked when the fixtures were made: calls that fail, and calls that work."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STRONGEST = 19
+PIECE = 1 << 20
 SMALL, MIDDLING = 1 << 16, 1 << 22
 """Bytes up to which zstd is used at its strongest, and LZMA is tried, whatever the level."""
 
@@ -63,7 +64,7 @@ def _filters(size: int) -> list[dict[str, int]]:
         {
             "id": lzma.FILTER_LZMA1,
             "preset": 9 | lzma.PRESET_EXTREME,
-            "dict_size": min(window, 1 << 26),
+            "dict_size": min(window, 1 << 23),
             "lc": 0,
             "lp": 0,
             "pb": 0,
@@ -103,9 +104,11 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
 def _unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
     engine = zstandard.ZstdDecompressor(dict_data=words, max_window_size=1 << 27)
     try:
+        result = bytearray()
         with engine.stream_reader(data, read_across_frames=False) as stream:
-            result = stream.read(size)
-            return result + stream.read(1)
+            while len(result) <= size and (piece := stream.read(min(PIECE, size + 1))):
+                result += piece
+        return bytes(result)
     except zstandard.ZstdError as cause:
         raise ArchiveError(expected="a zstd frame", found=str(cause)) from cause
 

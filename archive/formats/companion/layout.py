@@ -174,6 +174,9 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
     wanted = sum([line.inflated + WORD * line.rows for line in lines])
     if wanted > limits.record_bytes:
         raise LimitError("record_bytes", limits.record_bytes, wanted, place="directory")
+    budget = limits.companion_from + limits.companion_inflation * len(data)
+    if wanted > budget:
+        raise LimitError("companion_inflation", budget, wanted, place="directory")
     return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from archive.errors import ArchiveError, LimitError
+from archive.formats.companion.facts import refuse_beyond
 from archive.model import Handle, HandleEntry, InlinedCall, ModuleInstance, Source, SourceRange, Tag
 from archive.strings import StringView, Text
 
@@ -85,13 +86,15 @@ class Lookup:
     Args:
         columns: by name.
         strings: what they refer to.
-        limits: how long call stacks and texts may be.
+        limits: how long call stacks may be.
+        budget: bytes that a text may have.
     """
 
-    def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits) -> None:
+    def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits, budget: int) -> None:
         self._columns = columns
         self.strings = strings
         self._limits = limits
+        self._budget = budget
 
     def at(self, name: str, row: int) -> int:
         """The value of a column's row.
@@ -131,14 +134,21 @@ class Lookup:
         instance = None
         if module >= 0:
             instance = ModuleInstance(
-                StringView(self.strings, self.at("module.type", module)),
-                StringView(self.strings, self.at("module.instance", module)),
+                self.string(self.at("module.type", module)), self.string(self.at("module.instance", module))
             )
         tag, function = self.at("frame.tag", frame), self.at("frame.function", frame)
         return InlinedCall(instance, Tag(tag), self._string(function))
 
+    def string(self, index: int) -> StringView:
+        """A string.
+
+        Raises:
+            ArchiveError: there are not so many.
+        """
+        return StringView(self.strings, inside(index, len(self.strings)))
+
     def _string(self, index: int) -> StringView | None:
-        return None if index < 0 else StringView(self.strings, index)
+        return None if index < 0 else self.string(index)
 
     def range_of(self, tag: int) -> SourceRange | None:
         """The range that has a tag; None where none has.
@@ -178,8 +188,11 @@ class Lookup:
         """The lines of a text."""
         pieces: list[int] = []
         node = self.at("text.node", text) if text >= 0 else -1
+        size = 0
         while node >= 0:
-            pieces.append(self.at("node.line", node))
+            pieces.append(inside(self.at("node.line", node), len(self.strings)))
+            size += len(self.strings.data(pieces[-1]))
+            refuse_beyond(self._budget, size, "source.text")
             parent = self.at("node.parent", node)
             if parent >= node:
                 raise ArchiveError(

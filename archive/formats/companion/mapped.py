@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.errors import ArchiveError
-from archive.formats.companion.facts import Facts, check
+from archive.formats.companion.facts import Facts, allowed, check
 from archive.formats.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, written
 from archive.formats.companion.pool import table_over
-from archive.formats.companion.sections import BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
+from archive.formats.companion.sections import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
 
 if TYPE_CHECKING:
     from archive.formats.companion.layout import Directory
@@ -72,6 +72,17 @@ def _least(values: Ints) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedint
     return np.dtype("<i8")
 
 
+def check_sections(directory: Directory) -> None:
+    """Refuse a mapped companion without strings, or without the place for raw records.
+
+    Raises:
+        ArchiveError: a section is missing.
+    """
+    for number in (STRINGS, RAW, BY_NAME["string.end"].number):
+        if number not in directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {number}", found="none")
+
+
 def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Facts:
     """What a mapped companion holds, all of it checked; strings stay where they lie.
 
@@ -79,6 +90,7 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Fact
         ArchiveError: its bytes were changed, or contradict one another.
         LimitError: it asks for more than allowed.
     """
+    check_sections(directory)
     columns: Columns = {}
     for number, section in directory.sections.items():
         start, end = directory.places[number]
@@ -97,7 +109,7 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Fact
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
     check(columns, len(strings), limits)
     start, end = directory.places[RAW]
-    return Facts(directory.archive_id, columns, strings, data[start:end])
+    return Facts(directory.archive_id, columns, strings, data[start:end], allowed(limits, len(data)))
 
 
 def values(data: memoryview, section: Section) -> np.ndarray:

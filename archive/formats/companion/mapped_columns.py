@@ -11,7 +11,7 @@ import numpy as np
 
 from archive.errors import ArchiveError
 from archive.formats.companion.lookup import inside
-from archive.formats.companion.mapped import PAGE, PAGE_BITS, values
+from archive.formats.companion.mapped import PAGE, PAGE_BITS, check_sections, values
 from archive.formats.companion.sections import BY_NAME, PAGES, STRINGS
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ class _Pages:
         start, end = self._directory.places.get(PAGES, (0, 0))
         count = -(-(start - self.begin) // PAGE)
         stored = self.data[start:end]
-        if section is None or len(stored) != 4 * count or zlib.crc32(stored) != section.checksum:
+        if (
+            section is None
+            or end != len(self.data)
+            or len(stored) != 4 * count
+            or zlib.crc32(stored) != section.checksum
+        ):
             raise ArchiveError(
                 place=f"section {PAGES}", expected=f"checksums of {count} pages", found="others"
             )
@@ -49,6 +54,10 @@ class _Pages:
                 self._check(page)
 
     def _check(self, page: int) -> None:
+        if page >= len(self._sums):
+            raise ArchiveError(
+                place=f"section {PAGES}", expected=f"{page + 1} pages", found=str(len(self._sums))
+            )
         at = self.begin + page * PAGE
         stop = min(at + PAGE, self._directory.places[PAGES][0])
         found = zlib.crc32(self.data[at:stop])
@@ -113,6 +122,7 @@ class MappedColumns(dict[str, MappedColumn]):
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
         super().__init__()
+        check_sections(directory)
         self.pages = _Pages(data, directory)
         self._directory = directory
 
@@ -135,6 +145,9 @@ class MappedStrings:
         self._size = end - self._start
         self._data = data
         self._pages = columns.pages
+
+    def __len__(self) -> int:
+        return len(self._ends)
 
     def data(self, index: int) -> memoryview:
         """The bytes of a string, where they lie; their pages are checked."""

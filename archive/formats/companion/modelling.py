@@ -20,6 +20,7 @@ import numpy as np
 
 from archive.errors import ArchiveError
 from archive.formats.companion.templates import NO_FILE
+from archive.formats.companion.texts import added_up
 from archive.numbering import firsts
 
 if TYPE_CHECKING:
@@ -125,17 +126,8 @@ class _Texts:
     def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:
         leaf = np.append(columns["text.node"], -1)[columns["source.text"]]
         line = columns["node.line"]
-        self.lengths = np.append(_lengths(columns["node.parent"], lengths[line]), 0)[leaf]
+        self.lengths = np.append(added_up(columns["node.parent"], lengths[line]), 0)[leaf]
         first = np.append(line, -1)[leaf]
         files, lines = templates.frames()
         self.files = np.append(files, NO_FILE)[first]
         self.lines = np.append(lines, 0)[first]
-
-
-def _lengths(parent: Ints, sizes: Ints) -> Ints:
-    """Bytes of each node's text, given those of its line (k)."""
-    total, ahead = sizes.copy(), parent.copy()
-    while (going := ahead >= 0).any():
-        total[going] += total[ahead[going]]
-        ahead[going] = ahead[ahead[going]]
-    return total

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import construct
 
-from archive.errors import ArchiveError, LimitError
+from archive.errors import ArchiveError
 from archive.formats.companion.blocks import BlockColumn
 from archive.formats.companion.codecs import inflated
 from archive.formats.companion.encodings import WORD, Encoded, Transform, decoded
-from archive.formats.companion.facts import Facts, check
-from archive.formats.companion.lookup import Lookup, Whole
+from archive.formats.companion.facts import Facts, allowed, check, refuse_beyond
+from archive.formats.companion.lookup import Lookup, Whole, inside
 from archive.formats.companion.modelling import MODELLED, restored
 from archive.formats.companion.packed import COLUMN, LONGEST
 from archive.formats.companion.pool import table_of
@@ -46,8 +46,9 @@ class PackedColumns(Mapping[str, "Column"]):
     def __init__(self, data: memoryview, directory: Directory, limits: Limits) -> None:
         self._data = data
         self._directory = directory
+        self.budget = allowed(limits, len(data))
         self._body = self._inflated(SOLID)
-        self._lines, self.end = _lines(self._body, directory, limits)
+        self._lines, self.end = _lines(self._body, directory, self.budget)
         self._made: dict[str, Column] = {}
 
     def _inflated(self, number: int) -> memoryview:
@@ -124,6 +125,7 @@ class PackedColumns(Mapping[str, "Column"]):
     @cached_property
     def strings(self) -> StringTable:
         """The strings."""
+        refuse_beyond(self.budget, self.templates.size, "string.template")
         return table_of(self.templates.filled())
 
     @property
@@ -144,7 +146,7 @@ class PackedColumns(Mapping[str, "Column"]):
 
 
 def _lines(
-    body: memoryview, directory: Directory, limits: Limits
+    body: memoryview, directory: Directory, budget: int
 ) -> tuple[dict[str, tuple[int, int, Encoded]], int]:
     """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
     count = body[0] if len(body) else 0
@@ -159,8 +161,7 @@ def _lines(
     for line in parsed:
         rows = line.count - 1 if line.count else rows
         total += rows * WORD
-        if total > limits.record_bytes:
-            raise LimitError("record_bytes", limits.record_bytes, total, place=f"section {SOLID}")
+        refuse_beyond(budget, total, f"section {SOLID}")
         column, coding = BY_NUMBER.get(line.number), line.coding
         twice = column is not None and (column.name in lines or column.number in directory.sections)
         if column is None or twice or coding.transform > max(Transform) or coding.width > WORD:
@@ -189,14 +190,14 @@ def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Fact
     check(columns, len(strings), limits, unread=MODELLED)
     columns = restored(columns, kept.templates, strings.length)
     check(columns, len(strings), limits)
-    return Facts(directory.archive_id, columns, strings, kept.raw)
+    return Facts(directory.archive_id, columns, strings, kept.raw, kept.budget)
 
 
 class PackedLookup(Lookup):
     """Facts of single handles and tags, of columns that are still modelled."""
 
     def __init__(self, columns: PackedColumns, limits: Limits) -> None:
-        super().__init__(columns, columns.strings, limits)
+        super().__init__(columns, columns.strings, limits, columns.budget)
         self._packed = columns
 
     @cached_property
@@ -214,6 +215,6 @@ class PackedLookup(Lookup):
         text = self.at("source.text", source)
         if text < 0:
             return file - 2, line
-        string = self.at("node.line", self.at("text.node", text))
+        string = inside(self.at("node.line", self.at("text.node", text)), len(self.strings))
         files, lines = self._frames
         return int(files[string]) if file == 0 else file - 2, line + int(lines[string])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.formats.companion.facts import allowed
 from archive.formats.companion.layout import Profile, read_directory
 from archive.formats.companion.lookup import Lookup
 from archive.formats.companion.mapped import parse_mapped
@@ -51,4 +52,5 @@ class Opened:
         if self.directory.profile is Profile.PACKED:
             return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
         mapped = MappedColumns(self._data, self.directory)
-        return Lookup(mapped, MappedStrings(mapped, self._data, self.directory), self._limits)
+        strings = MappedStrings(mapped, self._data, self.directory)
+        return Lookup(mapped, strings, self._limits, allowed(self._limits, len(self._data)))

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.formats.companion.facts import refuse_beyond
 from archive.formats.companion.pool import Pool
-from archive.formats.companion.texts import harvested, planted
+from archive.formats.companion.texts import added_up, harvested, planted
 from archive.model import Layout
 from archive.numbering import firsts, numbered, ordinals
 from archive.tables import RangeTable, SourceTable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Ints]
 
+WORD = 8
 LAYOUTS = list(Layout)
 """A layout is kept as its place in here."""
 
@@ -100,8 +102,12 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
 
 
-def unpack_ranges(columns: Columns, strings: StringTable) -> RangeTable:
-    """The table of a normal form, its texts in lines whatever a record's layout."""
+def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeTable:
+    """The table of a normal form, its texts in lines whatever a record's layout.
+
+    Raises:
+        LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
+    """
     names = tuple(
         bytes(strings.data(name)).decode("utf-8", "surrogateescape")
         for name in columns["record.name"].tolist()
@@ -112,11 +118,9 @@ def unpack_ranges(columns: Columns, strings: StringTable) -> RangeTable:
     record = np.repeat(np.arange(len(names)), columns["record.rows"])
     own, own_at = numbered(record, columns["range.source"][span])
     source = columns["range.source"][span[own_at]]
-    lines_first, lines = harvested(
-        np.append(columns["text.node"], -1)[columns["source.text"][source]],
-        columns["node.parent"],
-        columns["node.line"],
-    )
+    node = np.append(columns["text.node"], -1)[columns["source.text"][source]]
+    _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], budget)
+    lines_first, lines = harvested(node, columns["node.parent"], columns["node.line"])
     sources = SourceTable(
         strings,
         lines_first,
@@ -138,3 +142,13 @@ def unpack_ranges(columns: Columns, strings: StringTable) -> RangeTable:
         np.zeros(len(names) + 1, np.int64),
         np.zeros(0, np.int64),
     )
+
+
+def _check_lengths(columns: Columns, strings: StringTable, node: Ints, layout: Ints, budget: int) -> None:
+    """Refuse texts that share so much that they would be beyond all measure one by one."""
+    parent = columns["node.parent"]
+    lines = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
+    refuse_beyond(budget, WORD * int(lines.sum()), "source.text")
+    joined = layout != LAYOUTS.index(Layout.STRING_TABLE)
+    size = np.append(added_up(parent, strings.length[columns["node.line"]]), 0)[node]
+    refuse_beyond(budget, int(size[joined].sum()), "source.text")

@@ -59,9 +59,10 @@ class DebugRecords(Mapping[str, bytes]):
         first = firsts(columns.get("raw.length", np.zeros(0, np.int64))).tolist()
         if first[-1] != len(whole):
             raise ArchiveError(place="raw.length", expected=f"{len(whole)} bytes", found=str(first[-1]))
-        names = (
-            [_name(self.facts.strings.data(name)) for name in columns["raw.name"].tolist()] if whole else []
-        )
+        numbers = columns.get("raw.name", np.zeros(0, np.int64)).tolist()
+        names = [_name(self.facts.strings.data(number)) for number in numbers]
+        if len(set(names)) < len(names):
+            raise ArchiveError(place="raw.name", expected="each record once", found="one twice")
         return {name: whole[start:end] for name, (start, end) in zip(names, pairwise(first), strict=True)}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:
@@ -84,7 +85,7 @@ class DebugRecords(Mapping[str, bytes]):
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges, laid out as the records have them."""
-        return laid_out(unpack_ranges(self._columns, self.facts.strings))
+        return laid_out(unpack_ranges(self._columns, self.facts.strings, self.facts.budget))
 
     @cached_property
     def handle_table(self) -> HandleTable:

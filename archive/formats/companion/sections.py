@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from archive.model import Layout
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -19,12 +21,16 @@ class Column:
         name: ``table.field``.
         refers: the table whose rows its values are; None where they are plain numbers.
         low: its least value; None where every 64-bit integer is possible.
+        high: what its values are below, if it refers to no table and there is such a bound.
+        optional: whether it may be missing where its table is there.
     """
 
     number: int
     name: str
     refers: str | None = None
     low: int | None = 0
+    high: int | None = None
+    optional: bool = False
 
     @property
     def table(self) -> str:
@@ -51,15 +57,15 @@ COLUMNS = (
     Column(12, "string.end"),
     Column(11, "number.value"),
     Column(16, "file.top", "string"),
-    Column(17, "file.callstacks"),
-    Column(18, "file.method_version", low=None),
-    Column(19, "file.path_version", low=None),
-    Column(20, "file.digest", low=None),
+    Column(17, "file.callstacks", high=2, optional=True),
+    Column(18, "file.method_version", low=None, optional=True),
+    Column(19, "file.path_version", low=None, optional=True),
+    Column(20, "file.digest", low=None, optional=True),
     Column(21, "file.qualified_top", "string"),
-    Column(24, "member.kind"),
-    Column(25, "member.modified"),
+    Column(24, "member.kind", high=32),
+    Column(25, "member.modified", high=1 << 32, optional=True),
     Column(32, "record.name", "string"),
-    Column(33, "record.layout"),
+    Column(33, "record.layout", high=len(Layout)),
     Column(34, "record.rows"),
     Column(40, "row.offset", low=None),
     Column(41, "row.range", "range"),
@@ -72,7 +78,7 @@ COLUMNS = (
     Column(56, "source.text", "text", low=-1),
     Column(57, "source.filename", "string", low=-1),
     Column(58, "source.line", low=None),
-    Column(59, "source.null"),
+    Column(59, "source.null", high=2),
     Column(64, "text.node", "node"),
     Column(65, "node.parent", "node", low=-1),
     Column(66, "node.line", "string"),
@@ -87,7 +93,7 @@ COLUMNS = (
     Column(83, "frame.function", "string", low=-1),
     Column(84, "module.type", "string"),
     Column(85, "module.instance", "string"),
-    Column(86, "module.known"),
+    Column(86, "module.known", high=2, optional=True),
     Column(88, "method.name", "string"),
     Column(89, "method.instructions"),
     Column(90, "instruction.handle", low=None),
@@ -99,3 +105,10 @@ COLUMNS = (
 )
 BY_NUMBER = {column.number: column for column in COLUMNS}
 BY_NAME = {column.name: column for column in COLUMNS}
+
+ALWAYS = ("file", "record", "row", "range", "source", "text", "node")
+"""Tables that are there even if they are empty."""
+TOGETHER = {"handle": ("frame", "module"), "method": ("instruction",), "pathed": ("step",)}
+"""Tables that come with others."""
+WITH = {"handle": "file.callstacks", "method": "file.method_version", "pathed": "file.path_version"}
+"""What is known once of the record that a table is of."""

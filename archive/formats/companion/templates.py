@@ -28,6 +28,8 @@ MANGLED = b"___torch_mangle_"
 AFTER = b"): "
 HOLE, END = b"\1", b"\0"
 LONGEST = 18
+POINTER = 64
+"""Bytes that a string takes besides its own."""
 FRAME = re.compile(rb"([^\x01]*)\(\x01\): ")
 NO_FILE = -2
 
@@ -52,6 +54,13 @@ class Templates:
         if not len(self.numbers):
             return np.zeros(len(self.texts), np.int64)
         return np.array([text.count(HOLE) for text in self.texts], np.int64)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all strings together, at most."""
+        lengths = np.array([len(text) for text in self.texts], np.int64)
+        uses = np.bincount(self.which, minlength=len(self.texts))
+        return int((lengths * uses).sum()) + LONGEST * len(self.numbers) + POINTER * len(self.which)
 
     def frames(self) -> tuple[Ints, Ints]:
         """The strings that are frames, ``<file>(<line>): <function>``.

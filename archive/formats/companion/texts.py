@@ -75,19 +75,18 @@ def _ordered(node: Ints, parent: Ints, line: Ints, owner: Ints, depth: Ints) -> 
     return rank[node], rank[parent[order]], line[order]
 
 
-def depths(parent: Ints) -> Ints:
-    """How many lines the text of each node has (k)."""
-    depth = np.ones(len(parent), np.int64)
-    ahead = parent.copy()
+def added_up(parent: Ints, sizes: Ints) -> Ints:
+    """For each node, the sum of some sizes over the lines of its text (k)."""
+    total, ahead = sizes.copy(), parent.copy()
     while (going := ahead >= 0).any():
-        depth[going] += depth[ahead[going]]
+        total[going] += total[ahead[going]]
         ahead[going] = ahead[ahead[going]]
-    return depth
+    return total
 
 
 def harvested(node: Ints, parent: Ints, line: Ints) -> tuple[Ints, Ints]:
     """The lines of texts, given by their nodes: as ``first`` and ``lines`` of :func:`planted`."""
-    counts = np.append(depths(parent), 0)[node]
+    counts = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
     first = firsts(counts)
     lines = np.empty(int(first[-1]), np.int64)
     at, place = node.copy(), first[:-1].copy()
