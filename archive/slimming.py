@@ -6,7 +6,6 @@ that helps. A deflate stream that is there already is kept if no better one is f
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,7 @@ from archive.container import member_from, new_member
 from archive.formats.archive_id import counts
 from archive.formats.kinds import RecordKind, kind_of
 from archive.serialization_id import RECORD_NAME, serialization_id
-
-LONG = 1 << 20
-"""Bytes above which one deflate stream has to do."""
+from archive.zipfmt.deflate import deflate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -69,12 +66,3 @@ def smallest_member(name: str, data: bytes | memoryview) -> Member:
     if len(stream) >= len(data):
         return stored
     return replace(stored, data=memoryview(stream), deflated=True)
-
-
-def deflate(data: bytes | memoryview) -> bytes:
-    """The shortest raw deflate stream that zlib makes of some bytes."""
-    streams = []
-    for memory in (8, 9)[len(data) > LONG :]:
-        engine = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, memory)
-        streams.append(engine.compress(data) + engine.flush())
-    return min(streams, key=len)
