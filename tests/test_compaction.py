@@ -15,7 +15,9 @@ import archive
 from archive import compaction
 from archive.compaction import compact_records, deflate, ranges, stacks
 from archive.compaction.check import same_facts
+from archive.compaction.record import record_of
 from archive.compaction.texts import Pieces, shared_pieces
+from archive.container import new_member
 from archive.formats.source_ranges import build_source_ranges
 from archive.model import Generation, Layout
 from archive.numbering import firsts
@@ -25,7 +27,7 @@ from tests import slow_reader
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
 from tests.made_archives import archives
 from tests.strategies import Range, Strings, column, patient, table_of
-from tests.tampering import PLAIN, STACK, tampered
+from tests.tampering import PLAIN, STACK, packed, tampered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +122,7 @@ def test_no_record_takes_more_than_either_of_pytorchs_layouts(compacted: list[Co
                 layouts = [bytes(one.before.records[name].view()) for one in (twin, other)]
                 assert size(data) <= min(map(size, layouts)), f"{path}: {name}"
                 seen += 1
-    assert seen > 200
+    assert seen == 102
 
 
 def test_records_of_1_2_are_left_alone(compacted: list[Compacted]) -> None:
@@ -227,6 +229,18 @@ def test_line_numbers_are_cut_out_and_what_stands_together_is_one_piece() -> Non
     assert {*few.strings} == {*(text[0] for text in texts[:7]), b"n.py(3): g\n<module>\n"}
 
 
+def test_strings_used_most_have_numbers_of_one_byte() -> None:
+    rows = [Range(b"line %d\nshared\n" % number, 0, 4, b"common.py", number) for number in range(300)]
+    table = table_of(range(300), rows, Layout.STRING_TABLE)
+    with archive.open(packed([new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))])) as before:
+        for data in ranges.ways(record_of(table, 0), [Layout.STRING_TABLE]):
+            strings = slow_reader.load(data)[1]
+            assert len(strings) == 303
+            assert {b"", b"shared\n", b"common.py"} < {*strings[:256]}
+            with archive.open(packed([new_member("code/m.py.debug_pkl", data)])) as after:
+                same_facts(before, after)
+
+
 def test_a_record_without_rows() -> None:
     path = ORACLES / "plain_stack.ptl"
     with archive.open(path) as opened:
@@ -248,14 +262,10 @@ def test_no_filename_stays_none() -> None:
             assert [row.range.source.filename for row in after.ranges("code/new.py")] == [None, ""]
 
 
-@pytest.mark.parametrize("engine", [None, lambda data, level: zlib.compress(data, min(level, 9), -15)])
 @pytest.mark.parametrize("long", [0, 1 << 20])
-def test_deflate_streams_are_deflate_streams(
-    engine: object, long: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deflating, "_libdeflate", lambda: engine)
+def test_deflate_streams_are_deflate_streams(long: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deflating, "LONG", long)
     for data in (b"", b"x", b"handle" * 1000, bytes(range(256))):
         stream = deflate(data)
         assert zlib.decompress(stream, -15) == data
-        assert len(stream) <= deflating.deflated_size(data) or len(data) < len(stream)
+        assert min(len(data), len(stream)) <= deflating.deflated_size(data) <= len(data)

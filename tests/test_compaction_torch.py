@@ -69,12 +69,12 @@ def test_failures_read_as_when_the_fixtures_were_made(path: Path, tmp_path: Path
 @pytest.mark.parametrize("third", range(3))
 def test_failures_of_older_releases_archives_read_the_same(third: int, tmp_path: Path) -> None:
     have_backends()
-    for call in SYMBOLICATED[third::12]:
+    for call in SYMBOLICATED[third::18]:
         said = failure(call.path, call.method, call.arguments)
         assert failure_of(compacted(call.path), call, tmp_path) == said, call.path
 
 
-@pytest.mark.parametrize("path", LOADED[::5], ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("path", LOADED[::8], ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_every_node_is_located_the_same(path: Path) -> None:
     have_backends()
     assert printed(compacted(path)) == printed(path.read_bytes())

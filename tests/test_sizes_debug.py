@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.accounting import Size
-from archive.accounting.pieces import apportioned
+from archive.accounting.apportioning import apportioned
 from archive.container import new_member
 from archive.formats.kinds import kind_of
 from archive.formats.source_ranges import build_source_ranges

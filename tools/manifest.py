@@ -25,6 +25,10 @@ ORACLE_RELEASE = "2.13.0"
 
 # Files that neither list knows, by path; `*` stands for any name.
 DESCRIBED = {
+    "companions/v*/*.ptdbg": (
+        "",
+        "companion of the archive it is named after, as of its version: tools/make_companions.py",
+    ),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
     "oracles/models/*": ("", "model source, written by hand"),
     "oracles/unavailable.pt": (

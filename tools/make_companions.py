@@ -1,0 +1,63 @@
+"""Freeze companions of the current version as fixtures, for later versions to read.
+
+    python -m tools.make_companions            write fixtures/companions/v1 and list it in MANIFEST.tsv
+    python -m tools.make_companions FOLDER     write the same files elsewhere, to look at
+
+What is frozen is never written again: while its folder exists, nothing is done.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from archive.formats.companion import VERSION, Profile
+from archive.splitting import split
+from tools import manifest
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+FROZEN = FIXTURES / "companions" / f"v{VERSION}"
+ARCHIVES = (
+    "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
+    "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
+    "releases/torch-1.9.0/nested.ptl",  # inline rows, call stacks of three elements
+    "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
+    "oracles/traced_stack_inline_ranges.ptl",  # Python stacks
+)
+
+
+def frozen_name(archive: str, profile: Profile) -> str:
+    """``torch-1.8.0_nested.ptl.packed.ptdbg``, of the archive's path below the fixtures."""
+    path = Path(archive)
+    return f"{path.parent.name}_{path.name}.{profile.name.lower()}.ptdbg"
+
+
+def write(folder: Path) -> list[Path]:
+    """The companions that a split makes of the archives, in each profile."""
+    folder.mkdir(parents=True)
+    made = []
+    for archive in ARCHIVES:
+        for profile in Profile:
+            target = folder / frozen_name(archive, profile)
+            with TemporaryDirectory() as rest:
+                split(FIXTURES / archive, Path(rest) / "out.pt", target, profile=profile)
+            made.append(target)
+    return made
+
+
+def main() -> int:
+    """Run the command line."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FROZEN
+    if folder.exists():
+        print(f"{folder} is there already, and what is frozen stays as it is", file=sys.stderr)
+        return 1
+    for path in write(folder):
+        print(f"{path.stat().st_size:>8,}  {path.name}")
+    if folder == FROZEN:
+        (FIXTURES / manifest.NAME).write_text(manifest.to_table(manifest.rows()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
