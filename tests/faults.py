@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-BUFFER = 1500
+BUFFER = 2500
 """Bytes that are held back; few, so that files grow in several steps."""
 CALLS = ("fsync", "replace")
 

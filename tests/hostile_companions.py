@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +15,7 @@ import archive
 from archive import ArchiveError
 from archive.companions import Companion
 from archive.formats.companion import Facts, Profile, packed
+from archive.formats.companion.codecs import Codec
 from archive.formats.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Section, read_directory, written
 from archive.formats.companion.mapped import _pages, build_mapped
 from archive.formats.companion.modelling import modelled
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.formats.companion.templates import Templates
+    from archive.model import SourceRange
     from archive.numbering import Ints
 
     Sections = list[tuple[Section, bytes]]
@@ -61,8 +64,8 @@ def _places(opened: Companion) -> object:
     return [str(opened.locate_line(name, line, 7)) for name in names for line in (1, 5, 999_999_999)]
 
 
-HANDLES = (0, 5, 12, 31, 77, -1, 1 << 62)
-TAGS = (0, 1, 3, 6, 9, 40, 1 << 40)
+HANDLES = (5, 31, 1 << 62)
+TAGS = (1, 3, 1 << 40)
 
 
 def _symbolication(handle: int) -> Callable[[Companion], object]:
@@ -75,7 +78,15 @@ def _entry(handle: int) -> Callable[[Companion], object]:
 
 
 def _range(tag: int) -> Callable[[Companion], object]:
-    return lambda opened: opened._located(lambda: str(opened.opened.lookup.range_of(tag)))
+    return lambda opened: opened._located(lambda: _shown(opened.opened.lookup.range_of(tag)))
+
+
+def _shown(span: SourceRange | None) -> object:
+    """A range without its text, which may be long."""
+    if span is None:
+        return None
+    source = span.source
+    return span.start, span.end, str(source.filename), source.starting_line, len(source.text)
 
 
 QUESTIONS: dict[str, Callable[[Companion], object]] = {
@@ -221,14 +232,25 @@ def mapped_of(facts: Facts, columns: Mapping[str, Ints] | None = None) -> bytes:
 
 
 def packed_of(
-    facts: Facts, columns: Mapping[str, Ints] | None = None, templates: Templates | None = None
+    facts: Facts,
+    columns: Mapping[str, Ints] | None = None,
+    templates: Templates | None = None,
+    *,
+    compress: bool = False,
 ) -> bytes:
     """A packed companion of columns, modelled already, and strings that nobody has looked at."""
-    with (
-        mock.patch.object(packed, "modelled", return_value=dict(columns or kept(facts)[0])),
-        mock.patch.object(packed, "templated", return_value=templates or kept(facts)[1]),
-        mock.patch.object(packed, "zstd", lambda data, _: data),  # it need not be small
-    ):
+    with ExitStack() as patches:
+        for name, value in (
+            ("modelled", columns or kept(facts)[0]),
+            ("templated", templates or kept(facts)[1]),
+        ):
+            result = dict(value) if isinstance(value, dict) else value
+            patches.enter_context(mock.patch.object(packed, name, return_value=result))
+        if not compress:  # which takes longest
+            patches.enter_context(mock.patch.object(packed, "zstd", lambda data, _: data))
+            patches.enter_context(
+                mock.patch.object(packed, "compressed", lambda data, *_: (Codec.NONE, data))
+            )
         return packed.build_packed(facts, 1)
 
 

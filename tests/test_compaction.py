@@ -88,16 +88,16 @@ def test_every_record_says_the_same_to_the_slow_reader(compacted: list[Compacted
     assert seen == 772 + 90 + 90 + 7
 
 
-def test_every_archive_says_the_same_in_layouts_that_its_releases_read(compacted: list[Compacted]) -> None:
+def test_archives_say_the_same_in_layouts_that_their_releases_read(compacted: list[Compacted]) -> None:
     old = 0
-    for path, before, records in compacted:
+    for path, before, records in compacted[::3]:
         with archive.open(tampered(path, records)) as after:
             same_facts(before, after)
             if Layout.STRING_TABLE not in before.range_table.layouts:
                 assert after.range_table.layouts == before.range_table.layouts, path
                 old += 1
             assert after.generations.get(CALLSTACKS) == before.generations.get(CALLSTACKS), path
-    assert old > 100
+    assert old > 30
 
 
 def test_no_record_takes_more_than_before(compacted: list[Compacted]) -> None:
@@ -108,6 +108,13 @@ def test_no_record_takes_more_than_before(compacted: list[Compacted]) -> None:
             assert size(data) <= stored or data == opened.records[name].view(), f"{path}: {name}"
             before, after = before + stored, after + size(data)
     assert after < 0.88 * before  # small models, mostly: their texts are most of what there is
+
+
+def test_the_shortest_way_is_taken() -> None:
+    with archive.open(STACK) as opened:
+        records = compact_records(opened)
+        for name, ways in compaction._ways(opened):
+            assert size(records[name]) <= min(map(size, ways)), name
 
 
 def test_no_record_takes_more_than_either_of_pytorchs_layouts(compacted: list[Compacted]) -> None:
@@ -155,10 +162,11 @@ def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> N
 
 
 @pytest.mark.parametrize("many", [False, True])
-@settings(patient, max_examples=25)
+@settings(patient, max_examples=20)
 @given(made=archives())
 def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranges, "INLINE_UP_TO", -1)
         if many:
             patch.setattr(ranges, "MANY", -1)
             patch.setattr(stacks, "MANY", -1)
@@ -184,23 +192,25 @@ def test_rows_of_a_map_may_stand_in_any_order() -> None:
 def test_equal_layers_follow_one_another() -> None:
     """Rows that differ in handle and module alone are neighbours, however far apart their handles are."""
     strings = Strings()
-    names = [strings.add(name) for name in (b"aten::add", b"aten::mul", b"forward", b"Block", b"0", b"1")]
-    add, mul, forward, block, *instances = names
+    add, mul, forward, block, *instances = map(
+        strings.add, (b"aten::add", b"aten::mul", b"forward", b"Block", b"0", b"1")
+    )
     table = HandleTable(
         strings.table(),
-        handle=column(range(8)),
-        tag=column([5, 6, 5, 6] * 2),
-        op=column([add, mul] * 4),
-        stack=column([0, 0, 0, 0, 1, 1, 1, 1]),
-        next=column([-1, -1]),
-        module=column([0, 1]),
-        call_tag=column([3, 3]),
-        function=column([forward, forward]),
+        handle=column(range(12)),
+        tag=column([5, 6, 5, 6] * 3),
+        op=column([add, mul] * 6),
+        stack=column([0] * 4 + [1] * 4 + [2] * 4),
+        next=column([-1, -1, -1]),
+        module=column([0, -1, 1]),
+        call_tag=column([3, 4, 3]),
+        function=column([forward] * 3),
         module_type=column([block, block]),
         module_instance=column(instances),
     )
     data = next(iter(stacks.ways(table, Generation.CALLSTACK_4)))
-    assert [row.handle for row in slow_reader.callstack_map(data)] == [0, 2, 1, 3, 4, 6, 5, 7]
+    handles = [row.handle for row in slow_reader.callstack_map(data)]
+    assert handles == [0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7]
 
 
 @given(
@@ -222,9 +232,9 @@ def pieces_of(texts: list[list[bytes]]) -> Pieces:
 
 
 def test_line_numbers_are_cut_out_and_what_stands_together_is_one_piece() -> None:
-    texts = [[b"m.py(%d): f\n" % line, b"n.py(3): g\n", b"<module>\n"] for line in range(8, 17)]
+    texts = [[b"m.py(%d): f\n" % line, b"n.py(3): g\n", b"<module>\n"] for line in range(95, 104)]
     pieces = shared_pieces(pieces_of(texts))
-    assert {*pieces.strings} == {b"m.py(", b"): f\nn.py(3): g\n<module>\n", *b"0 1 2 3 4 5 6 8 9".split()}
+    assert {*pieces.strings} == {b"m.py(", b"): f\nn.py(3): g\n<module>\n", *b"9 10 0 1 2 3 5 6 7 8".split()}
     few = shared_pieces(pieces_of(texts[:7]))
     assert {*few.strings} == {*(text[0] for text in texts[:7]), b"n.py(3): g\n<module>\n"}
 
@@ -251,15 +261,16 @@ def test_a_record_without_rows() -> None:
         assert compact_records(opened)[f"{PLAIN}{SUFFIX}"] not in (empty, NO_ROWS)
 
 
-def test_no_filename_stays_none() -> None:
-    """In an archive with string tables, which have no place for it."""
+def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an archive with string tables, too, which have no place for it."""
+    monkeypatch.setattr(ranges, "INLINE_UP_TO", -1)
     rows = [Range(b"y = x\n", 0, 1, None), Range(b"z = y\n", 0, 1, b"")]
     record = build_source_ranges(table_of([0, 9], rows, Layout.INLINE), 0)
     with archive.open(tampered(STACK, {"code/new.py.debug_pkl": record})) as before:
-        records = compact_records(before)
-        with archive.open(tampered(STACK, records)) as after:
-            same_facts(before, after)
-            assert [row.range.source.filename for row in after.ranges("code/new.py")] == [None, ""]
+        for name, ways in compaction._ways(before):
+            for data in ways if name == "code/new.py.debug_pkl" else ():
+                with archive.open(tampered(STACK, {name: data})) as after:
+                    assert [row.range.source.filename for row in after.ranges(name)] == [None, ""]
 
 
 @pytest.mark.parametrize("long", [0, 1 << 20])

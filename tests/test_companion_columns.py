@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Coding = tuple[Transform, bool, int]
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-quick = settings(patient, max_examples=150)
+quick = settings(patient, max_examples=100)
 
 
 def wrapped(value: int) -> int:
@@ -201,7 +201,7 @@ def model_of(facts: Facts) -> tuple[dict[str, list[int]], dict[str, list[int]], 
     return before, between, after
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=30)
 @given(archives())
 def test_modelled_columns_are_restored(made: Made) -> None:
     before, _, after = model_of(facts_of(made.data))

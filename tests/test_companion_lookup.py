@@ -106,7 +106,7 @@ numbers = st.one_of(
 )
 
 
-@settings(patient, max_examples=100)
+@settings(patient, max_examples=50)
 @given(numbers)
 def test_blocks_hold_a_column_whatever_its_transform(values: list[int]) -> None:
     with small_blocks():
@@ -123,7 +123,7 @@ def test_blocks_hold_a_column_whatever_its_transform(values: list[int]) -> None:
                     made.at(row)
 
 
-@settings(patient, max_examples=100)
+@settings(patient, max_examples=50)
 @given(st.lists(whole, min_size=9, max_size=40, unique=True).map(sorted), whole)
 def test_values_in_order_are_found_in_blocks(values: list[int], other: int) -> None:
     with small_blocks():

@@ -34,7 +34,19 @@ MIB = 1 << 20
 
 def test_the_package_offers_these_names() -> None:
     assert sorted(archive.__all__) == [
-        *("Archive", "ArchiveError", "LimitError", "Limits", "Style", "Symbolication", "open")
+        *("Account", "Archive", "ArchiveError", "Conversion", "Join", "LimitError", "Limits", "Shrinkage"),
+        *(
+            "Split",
+            "Style",
+            "Symbolication",
+            "convert",
+            "join",
+            "open",
+            "restore",
+            "shrink",
+            "sizes",
+            "split",
+        ),
     ]
     assert {getattr(archive, name).__name__ for name in archive.__all__} == set(archive.__all__)
     assert set(archive.__all__) <= set(dir(archive))

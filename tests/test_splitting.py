@@ -5,34 +5,40 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
-from archive import ArchiveError
+from archive import ArchiveError, Style
 from archive.companions import Companion
 from archive.container import Container
 from archive.formats.archive_id import archive_id
+from archive.formats.companion import Profile, build_companion
 from archive.formats.kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges
 from archive.model import Layout
 from archive.serialization_id import RECORD_NAME, serialization_id
 from archive.splitting import split
 from tests.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
-from tests.halves import BARE, GROUPS, PROFILES, group, halves, joined, rezipped
+from tests.halves import BARE, GROUPS, PROFILES, group, halves, joined, parsed, rezipped
+from tests.plain import plain_handles, plain_methods, plain_ranges
+from tests.reports import explained, printed, printed_by_213, without_original
 from tests.strategies import Range, table_of
 from tests.tampering import NESTED_1_8, NESTED_1_9, PLAIN, STACK, tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.formats.companion import Profile
+    from archive import Archive
     from archive.splitting import Split
     from tests.tampering import Change
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+UNCHECKED = "not checked against the model's code, which a companion doesn't have"
 NO_HANDLES = ORACLES / "plain_stack.pt"
 
 
@@ -47,10 +53,10 @@ def contents(data: bytes) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
-def test_every_archive_comes_back_to_the_byte_from_a_model_without_debug_records(
+def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
     name: str,
 ) -> None:
-    for path in group(name):
+    for number, path in enumerate(group(name)):
         out, companion, said = halves(path)
         whole = path.read_bytes()
         assert joined(out, companion) == (whole, True), path
@@ -58,6 +64,24 @@ def test_every_archive_comes_back_to_the_byte_from_a_model_without_debug_records
         assert (said.size, said.out_size, said.companion_size) == (len(whole), len(out), len(companion))
         assert said.out_size + said.companion_size < said.size
         assert_is_the_same_model(out, path, said)
+        if number % 2:  # either profile in turn
+            companion = build_companion(parsed(companion), Profile.MAPPED)
+        with archive.open(path) as before, archive.open(companion) as alone:
+            assert isinstance(alone, Companion)
+            assert_answers(before, alone)
+            assert_explains(path, alone)
+            assert set(alone.records) == {name for name in before.records if kind_of(name).is_debug}
+        if number % 4 < 2:
+            assert_is_whole_again(out, companion, path)
+
+
+def assert_is_whole_again(out: bytes, companion: bytes, path: Path) -> None:
+    """What was left is the archive again with its companion; PyTorch computes the serialization id anew."""
+    with archive.open(path) as before, archive.open(out, companion=companion) as both:
+        assert isinstance(both, Companion)
+        assert_answers(before, both)
+        expected = {name: bytes(r.view()) for name, r in before.records.items() if name != RECORD_NAME}
+        assert {name: bytes(record.view()) for name, record in both.records.items()} == expected
 
 
 def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
@@ -80,9 +104,63 @@ def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
         assert contents(out) == {f"{left.root}/{name}": data for name, data in expected.items()}
 
 
+def assert_answers(before: Archive, after: Companion) -> None:
+    """A companion, alone or with what was left, says what the archive said."""
+    assert (after.top, after.qualified_top) == (before.top, before.qualified_top)
+    assert after.range_records == before.range_records
+    ours, theirs = after.range_table, before.range_table
+    assert (ours.names, ours.layouts) == (theirs.names, theirs.layouts)
+    for number in range(len(theirs.names)):
+        assert plain_ranges(ours, number) == plain_ranges(theirs, number)
+    assert_same_handles(before, after)
+    expected = {name: bytes(r.view()) for name, r in before.records.items() if kind_of(name).is_debug}
+    assert {name: bytes(after.records[name].view()) for name in expected} == expected
+    for name, data in expected.items():
+        made = after.records[name]
+        assert (made.name, made.size, made.crc32) == (name, len(data), before.records[name].crc32)
+    layouts = {name: layout for name, layout in before.generations.items() if name in expected}
+    assert {name: layout for name, layout in after.generations.items() if name in expected} == layouts
+
+
+def assert_same_handles(before: Archive, after: Companion) -> None:
+    for ours, theirs, texts in (
+        (after.method_table, before.method_table, False),
+        (after.path_table, before.path_table, True),
+    ):
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert plain_methods(ours, texts=texts) == plain_methods(theirs, texts=texts)
+    assert (after.handle_table is None) == (before.handle_table is None)
+    if after.handle_table is not None and before.handle_table is not None:
+        assert plain_handles(after.handle_table) == plain_handles(before.handle_table)
+    style = Style.V1_9 if "torch-1.9.0" in before.file else Style.CURRENT
+    for handle in [*list(before.handles)[::9], 123_456_789]:
+        ours_said, said = after.symbolicate(handle, style), before.symbolicate(handle, style)
+        assert bytes(ours_said) == bytes(said)
+        assert (ours_said.missing, str(ours_said.entries)) == (said.missing, str(said.entries))
+
+
+@cache
+def tracebacks() -> dict[Path, list[str]]:
+    """What TorchScript of each release, and that of 2.13, printed of each archive."""
+    found: dict[Path, list[str]] = defaultdict(list)
+    for path, text in chain(printed(), printed_by_213()):
+        if "original code" in text:
+            found[path].append(text)
+    return found
+
+
+def assert_explains(path: Path, alone: Companion) -> None:
+    for text in tracebacks().get(path, []):
+        said, _, unknown, notes = explained(without_original(text), alone)
+        assert (said.decode(), unknown) == (text, 0)
+        assert {note.partition(": ")[2].partition(" (")[0] for note in notes} == {UNCHECKED}
+
+
 def test_there_is_an_archive_of_each_kind() -> None:
     assert Counter(name == BARE for name in GROUPS) == {False: 16, True: 1}
     assert sum(len(group(name)) for name in GROUPS if name != BARE) == 258
+    assert sum(map(len, tracebacks().values())) == 899
 
 
 def test_an_archive_without_debug_information_is_refused(tmp_path: Path) -> None:

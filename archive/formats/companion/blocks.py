@@ -49,7 +49,7 @@ def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tup
     data = index.tobytes() + b"".join(stored)
     coding = encoded.width + ZIGZAG * encoded.zigzag + TRANSFORM * encoded.transform
     size = len(encoded.data)
-    return Section(number, coding, codec, len(values), 0, size, len(data), zlib.crc32(data)), data
+    return Section(number, coding, codec, len(values), 0, size, len(data), zlib.crc32(index.tobytes())), data
 
 
 def _before(values: Ints, encoded: Encoded, at: Ints) -> Ints:
@@ -90,6 +90,10 @@ class BlockColumn:
         count = -(-self._section.rows // BLOCK)
         size = count * INDEX.itemsize
         index = np.frombuffer(self._data[:size], INDEX) if len(self._data) >= size else np.zeros(0, INDEX)
+        found = zlib.crc32(self._data[:size])
+        if found != self._section.checksum:
+            expected = f"checksum {self._section.checksum:#010x}"
+            raise ArchiveError(place="index of blocks", expected=expected, found=f"{found:#010x}")
         if len(index) != count or size + int(index["stored"].sum()) != len(self._data):
             raise ArchiveError(expected=f"an index of {count} blocks", found="another")
         return index

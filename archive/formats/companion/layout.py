@@ -92,7 +92,7 @@ class Section(NamedTuple):
         start: the value that the transform starts from.
         inflated: bytes without compression.
         stored: bytes in the file.
-        checksum: crc32 of the bytes in the file.
+        checksum: crc32 of the bytes in the file; of a column in blocks that of its index, which has theirs.
     """
 
     number: int

@@ -1,9 +1,9 @@
 """What single handles and tags stand for, read from a companion's columns without reading them whole.
 
 A lookup takes these steps: find the handle among ``handle.handle``, which is in order (a few reads, or
-one block); read its row's tag, operator and first frame; follow ``frame.next``. A tag is looked for where
-it is expected: range *t* has tag *t*; else as if tags were in order, which they are unless someone wrote
-others; else everywhere. Then range, source, text, and the lines of the text along ``node.parent``.
+one block); read its row's tag, operator and first frame; follow ``frame.next``. The first range with a
+tag is range *t* for tag *t*, if PyTorch numbered them; else it is found by bisection, or, where tags are
+in no order, among all. Then range, source, text, and the lines of the text along ``node.parent``.
 """
 
 from __future__ import annotations
@@ -170,13 +170,12 @@ class Lookup:
 
     def _tagged(self, tag: int) -> int:
         tags = self._columns["range.tag"]
-        if tag < 0 or (tag < len(tags) and self.at("range.tag", tag) == tag):
+        if "file.ordered" not in self._columns or not self.at("file.ordered", 0):
+            found = np.flatnonzero(tags.all() == tag)
+            return int(found[0]) if len(found) and tag >= 0 else -1
+        if 0 <= tag < len(tags) and tags.at(tag) == tag and (not tag or tags.at(tag - 1) < tag):
             return tag
-        row = tags.find(tag)
-        if row >= 0:
-            return row
-        found = np.flatnonzero(tags.all() == tag)
-        return int(found[0]) if len(found) else -1
+        return tags.find(tag) if tag >= 0 else -1
 
     def _source(self, row: int) -> Source:
         filename, line = self._file_and_line(row)

@@ -62,6 +62,7 @@ COLUMNS = (
     Column(19, "file.path_version", low=None, optional=True),
     Column(20, "file.digest", low=None, optional=True),
     Column(21, "file.qualified_top", "string"),
+    Column(22, "file.ordered", high=2, optional=True),
     Column(24, "member.kind", high=32),
     Column(25, "member.modified", high=1 << 32, optional=True),
     Column(32, "record.name", "string"),
