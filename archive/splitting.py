@@ -12,7 +12,6 @@ in the companion as the file's digest, which a join then checks.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -27,7 +26,7 @@ from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, joined_to, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.slimming import slim_members, with_new_id
-from archive.writer import check_target, replacing
+from archive.writer import check_target, replacing, replacing_all
 
 if TYPE_CHECKING:
     import os
@@ -109,18 +108,17 @@ def split(
     """
     for target in (out, companion):
         check_target(target, force=force)
-    with opening.open(source, limits=limits) as opened, ExitStack() as files:
+    with opening.open(source, limits=limits) as opened:
         check_archive(opened)
         kept = check_handles(opened, handles or "keep", asked=handles is not None)
         facts = with_digest(collect(opened), opened.container)
         members = with_new_id(slim_members(opened.records, kept), opened.records)
         data = build_companion(facts, profile_named(profile), level)
-        companion_file = files.enter_context(replacing(companion, force=force))
-        out_file = files.enter_context(replacing(out, force=force))
-        companion_file.write(data)
-        size = write_archive(out_file, opened.root, members, slim=True)
-        with Container.open(out_file, limits=limits, name=str(out)) as left:
-            check_gives(facts, memoryview(data), left.records, limits)
+        with replacing_all(companion, out, force=force) as (companion_file, out_file):
+            companion_file.write(data)
+            size = write_archive(out_file, opened.root, members, slim=True)
+            with Container.open(out_file, limits=limits, name=str(out)) as left:
+                check_gives(facts, memoryview(data), left.records, limits)
         return Split(
             len(opened.container.data),
             size,

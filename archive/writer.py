@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,22 +41,52 @@ def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO
         ArchiveError: the target exists and ``force`` is not given.
         OSError: it cannot be written.
     """
-    check_target(path, force=force)
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    with replacing_all(path, force=force) as (out,):
+        yield out
+
+
+@contextmanager
+def replacing_all(*paths: str | os.PathLike[str], force: bool) -> Iterator[list[BinaryIO]]:
+    """Files that take their names, in this order, only when the block ends well and all of them are complete.
+
+    Args:
+        paths: the targets.
+        force: replace existing files.
+
+    Raises:
+        ArchiveError: a target exists and ``force`` is not given.
+        OSError: one cannot be written.
+    """
+    for path in paths:
+        check_target(path, force=force)
+    drafts: list[Path] = []
     try:
-        with os.fdopen(handle, "w+b") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(target.stat().st_mode if target.exists() else 0o666 & ~mask)
-        Path(name).replace(target)
+        with ExitStack() as files:
+            outs: list[BinaryIO] = []
+            for target in map(Path, paths):
+                handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+                drafts.append(Path(name))
+                outs.append(files.enter_context(os.fdopen(handle, "w+b")))
+            yield outs
+            for out in outs:
+                out.flush()
+                os.fsync(out.fileno())
+        for draft, path in zip(drafts, paths, strict=True):
+            draft.chmod(_mode(Path(path)))
+        for draft, path in zip(drafts, paths, strict=True):
+            draft.replace(path)
     except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
+        for draft in drafts:
+            with suppress(OSError):
+                draft.unlink()
         raise
+
+
+def _mode(target: Path) -> int:
+    """The permissions of the file that is there, or those of a new one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return target.stat().st_mode if target.exists() else 0o666 & ~mask
 
 
 def save(container: Container, path: str | os.PathLike[str], *, force: bool = False) -> None:

@@ -41,10 +41,18 @@ SMALL = RELEASES / "torch-2.13.0" / "unicode.ptl"
 PATHS = RELEASES / "torch-1.8.0" / "unicode.ptl"
 RAW = RELEASES / "torch-1.2.0" / "consts.pt"
 FILE = "m.ptdbg"
+LONG = 1 << 24
+"""Bytes of texts that are not copied any more to be compared."""
 HEADER_BYTES: int = HEADER.sizeof()
 
 
 # --- what is asked of a companion
+
+
+def _ranges(opened: Companion) -> object:
+    table = opened.range_table
+    size = int(table.sources.lengths[table.source].sum())
+    return size if size > LONG else [plain_ranges(table, record) for record in range(len(table.names))]
 
 
 def _handles(opened: Companion) -> object:
@@ -94,9 +102,7 @@ QUESTIONS: dict[str, Callable[[Companion], object]] = {
     **{f"range {tag}": _range(tag) for tag in TAGS},
     **{f"handle {handle}": _symbolication(handle) for handle in HANDLES},
     "facts": lambda opened: plain_facts(opened.facts),
-    "ranges": lambda opened: [
-        plain_ranges(opened.range_table, record) for record in range(len(opened.range_table.names))
-    ],
+    "ranges": _ranges,
     "handles": _handles,
     "methods": _methods,
     "top": lambda opened: (opened.top, opened.qualified_top, sorted(opened.classes)),

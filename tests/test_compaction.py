@@ -162,7 +162,7 @@ def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> N
 
 
 @pytest.mark.parametrize("many", [False, True])
-@settings(patient, max_examples=20)
+@settings(patient, max_examples=15)
 @given(made=archives())
 def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:

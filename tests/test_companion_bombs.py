@@ -225,5 +225,5 @@ def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
     strings = [bytes(facts.strings.data(one)) for one in range(len(facts.strings))]
     strings[1] = b"x" * 100_000
     data = packed_of(replace(facts, strings=table_of(strings)), compress=True)
-    assert_refused(data, "records")
+    assert_refused(data)
     assert_refused(data, "ranges", "records", limits=TIGHT)
