@@ -20,7 +20,7 @@ from archive.collecting import collect
 from archive.compaction import compact_records
 from archive.compaction.check import same_facts
 from archive.companions import Rejoined
-from archive.container import Container, new_member, write_archive
+from archive.container import Container, member_from, new_member, write_archive
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import build_companion
@@ -147,14 +147,14 @@ def _compact(file: BinaryIO, opened: Archive, _: str | None, __: int, limits: Li
 
 
 def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
-    others = {
-        member.name: member for member in slim_members(records, [n for n in records if kind_of(n).is_debug])
-    }
-    for name, member in others.items():
+    others = [name for name in records if kind_of(name).is_debug and name not in compacted]
+    kept = {member.name: member for member in slim_members(records, others)}
+    for name, record in records.items():
         if name in compacted:
-            yield min(member, smallest_member(name, compacted[name]), key=lambda one: len(one.data))
-        else:
-            yield member
+            before = replace(member_from(record), aligned=False)
+            yield min(before, smallest_member(name, compacted[name]), key=lambda one: len(one.data))
+        elif name in kept:
+            yield kept[name]
 
 
 def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:

@@ -11,8 +11,10 @@ import pytest
 import archive
 from archive import Limits
 from archive.formats.source_ranges import build_source_ranges
+from archive.model import Layout
 from archive.verify import verify
 from tests.corpus import CALLSTACKS, DELEGATED, RELEASES
+from tests.strategies import Range, table_of
 from tests.tampering import (
     LINEAR,
     LOWERED,
@@ -237,3 +239,12 @@ def test_texts_that_are_not_utf8_are_warned_of(path: Path) -> None:
     assert said(tampered(path, {DEBUG: bytes(data)})) == [
         f"warning: {DEBUG}, byte {at}: expected UTF-8, found 0xff (invalid start byte)"
     ]
+
+
+@pytest.mark.parametrize(("end", "refused"), [(1, False), (2, True)])
+def test_one_byte_of_an_empty_source_is_what_pytorch_writes_where_a_trace_knew_no_place(
+    end: int, *, refused: bool
+) -> None:
+    made = build_source_ranges(table_of([0], [Range(b"", 0, end)], Layout.INLINE), 0)
+    found = [line for line in said(tampered(NESTED_1_12, {DEBUG: made})) if "the text's end" in line]
+    assert bool(found) == refused

@@ -74,7 +74,7 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
         "text.node": text[source_at][there][text_at],
         "node.parent": parent,
         "node.line": line,
-        "file.ordered": np.array([(np.diff(table.tag[span_at]) >= 0).all()], np.int64),
+        "file.ordered": np.array([(table.tag[span_at][1:] >= table.tag[span_at][:-1]).all()], np.int64),
     }
 
 
