@@ -225,6 +225,10 @@ class Rejoined(Companion):
         made = {name: MadeRecord(self.made, name) for name in self.made}
         return kept | cast("dict[str, Record]", made)
 
+    def remade(self) -> Archive:
+        """The archive as its records tell it, those that the companion gives read like any others."""
+        return Archive(cast("Container", _Remade(self)), self.limits)
+
     def close(self) -> None:
         """Let go of both files."""
         self._mapped.close()
@@ -233,6 +237,18 @@ class Rejoined(Companion):
     top = Archive.top
     qualified_top = Archive.qualified_top
     classes = Archive.classes
+
+
+class _Remade:
+    """What an archive reads from: the records of an archive and its companion."""
+
+    def __init__(self, both: Rejoined) -> None:
+        self.file, self.root = both.file, both.root
+        self.data = both.container.data
+        self.records = both.records
+
+    def close(self) -> None:
+        """The files are another's."""
 
 
 def check_same_model(records: Mapping[str, Record], known: bytes, file: str, companion: str) -> None:

@@ -24,8 +24,8 @@ from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
 from archive.formats.archive_id import archive_id, counts
 from archive.formats.companion import DebugRecords, parse_companion
-from archive.formats.kinds import kind_of
 from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.zipfmt.writer import deflated_as_by_pytorch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def with_digest(facts: Facts, container: Container) -> Facts:
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
-    known = {name: record.view() for name, record in container.records.items() if kind_of(name).is_debug}
+    known = {name: record.view() for name, record in container.records.items() if not counts(name)}
     members = joined_members(container.records, facts, known)
     write_archive(joined, container.root, members)  # type: ignore[arg-type]
     if joined.number != original.number:
@@ -124,7 +124,7 @@ def joined_members(
             else:
                 name = next(names[what])
                 data = b"" if what == COMPUTED else made[name]
-                member = new_member(name, data, compress=deflated)
+                member = _member(name, data, deflated=deflated)
                 member = replace(member, crc32=0 if kind & NO_CRC else member.crc32)
             members.append(replace(member, modified=time))
     except (StopIteration, KeyError):
@@ -148,7 +148,15 @@ def _stored_as(record: Record, *, deflated: bool) -> Member:
     member = member_from(record)
     if member.deflated == deflated and not deflated:
         return member
-    return replace(new_member(record.name, record.view(), compress=deflated), crc32=record.crc32)
+    return replace(_member(record.name, record.view(), deflated=deflated), crc32=record.crc32)
+
+
+def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
+    """A record, deflated as PyTorch does it or stored; whatever its size, as other tools do."""
+    member = new_member(name, data, compress=False)
+    if not deflated or not member.size:
+        return member
+    return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
 
 
 def check_gives(facts: Facts, companion: memoryview, left: Mapping[str, Record], limits: Limits) -> None:

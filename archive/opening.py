@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.container import Container
+from archive.errors import ArchiveError
 from archive.formats.companion import is_companion
 from archive.formats.kinds import EMBEDDED
 from archive.limits import DEFAULT_LIMITS, Limits
@@ -36,6 +37,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     """
     mapped = Mapped(source, name)
     if is_companion(mapped.data):
+        if companion is not None:
+            raise ArchiveError(expected="an archive", found="a companion file", file=mapped.name)
         from archive.companions import Companion  # noqa: PLC0415 (archives without one do without)
 
         return Companion(mapped, limits)

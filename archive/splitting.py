@@ -12,6 +12,7 @@ in the companion as the file's digest, which a join then checks.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -29,8 +30,6 @@ from archive.slimming import slim_members, with_new_id
 from archive.writer import check_target, replacing, replacing_all
 
 if TYPE_CHECKING:
-    import os
-
     from archive.mapping import Source
     from archive.reader import Archive
 
@@ -108,6 +107,8 @@ def split(
     """
     for target in (out, companion):
         check_target(target, force=force)
+    if os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
+        raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with opening.open(source, limits=limits) as opened:
         check_archive(opened)
         kept = check_handles(opened, handles or "keep", asked=handles is not None)

@@ -167,6 +167,7 @@ def deaths(verb: str, folder: Path, *, force: bool) -> Iterator[dict[str, str]]:
         step += 1
 
 
-if __name__ == "__main__":
-    _, name, at, replacing = sys.argv
-    json.dump(list(deaths(name, Path(at), force=replacing == "force")), sys.stdout)
+if __name__ == "__main__":  # for each verb: its name, a folder, and whether to replace files
+    ways = zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3], strict=True)
+    found = [list(deaths(verb, Path(at), force=replacing == "force")) for verb, at, replacing in ways]
+    json.dump(found, sys.stdout)

@@ -137,6 +137,9 @@ def asked(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Answers:
     with opened:
         assert isinstance(opened, Companion)
         for name, question in QUESTIONS.items():
+            if "facts" in answers.errors and name not in ("records", "top"):
+                answers.errors[name] = answers.errors["facts"]  # which all others are made of
+                continue
             try:
                 answers.known[name] = question(opened)
             except ArchiveError as error:

@@ -41,7 +41,7 @@ SAMPLES = [
 ]
 LARGEST = (1 << 63) - 1
 VERSION = new_member("version", b"3\n")
-quick = settings(patient, max_examples=30)
+quick = settings(patient, max_examples=25)
 
 
 # --- any content

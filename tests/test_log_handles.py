@@ -10,7 +10,6 @@ import pytest
 
 import archive
 from archive.logs import resolve_handles
-from archive.model import Global, Inert
 from tests.corpus import ORACLES
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def model(
             methods={name: list(instructions) for name, instructions in methods.items()},
             records={"bytecode.pkl": None},
             value=lambda _: tuple(table),
-            data=Inert(Global("__torch__", "Top"), ()),
+            qualified_top="__torch__.Top",
             lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},
         ),
     )

@@ -71,7 +71,7 @@ def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
             assert_answers(before, alone)
             assert_explains(path, alone)
             assert set(alone.records) == {name for name in before.records if kind_of(name).is_debug}
-        if number % 4 < 2:
+        if number % 5 == 0:
             assert_is_whole_again(out, companion, path)
 
 
@@ -134,7 +134,7 @@ def assert_same_handles(before: Archive, after: Companion) -> None:
     if after.handle_table is not None and before.handle_table is not None:
         assert plain_handles(after.handle_table) == plain_handles(before.handle_table)
     style = Style.V1_9 if "torch-1.9.0" in before.file else Style.CURRENT
-    for handle in [*list(before.handles)[::9], 123_456_789]:
+    for handle in [*list(before.handles)[::17], 123_456_789]:
         ours_said, said = after.symbolicate(handle, style), before.symbolicate(handle, style)
         assert bytes(ours_said) == bytes(said)
         assert (ours_said.missing, str(ours_said.entries)) == (said.missing, str(said.entries))
@@ -210,8 +210,7 @@ def test_of_an_archive_by_another_zip_tool_the_records_come_back(path: Path, com
     assert list(contents(data).items()) == list(contents(source).items())
     with Container.open(source) as before, Container.open(data) as after:
         for name, record in before.records.items():
-            tiny = record.size <= 3  # never deflated by PyTorch
-            assert after.records[name].compression == ("stored" if tiny else record.compression)
+            assert after.records[name].compression == (record.compression if record.size else "stored")
             assert after.records[name].entry.modified == record.entry.modified
 
 

@@ -53,7 +53,9 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
 def _findings(archive: Archive) -> list[Finding]:
     report = Report()
-    if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
+    if isinstance(archive, Rejoined):
+        return _findings(archive.remade())
+    if isinstance(archive, Companion):
         _check_companion(archive, report)
         return report.ordered({})
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
