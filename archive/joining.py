@@ -132,15 +132,15 @@ def joined_members(
     if next(kept, None) is not None:
         raise ArchiveError(expected=f"{len(kinds)} records together", found="more")
     return [
-        _computed(member, members) if member.name == RECORD_NAME and not member.size else member
-        for member in members
+        _computed(member, members, deflated=bool(kind & DEFLATED)) if kind % DEFLATED == COMPUTED else member
+        for member, kind in zip(members, kinds, strict=True)
     ]
 
 
-def _computed(member: Member, members: list[Member]) -> Member:
+def _computed(member: Member, members: list[Member], *, deflated: bool) -> Member:
     """The serialization id of an archive."""
     data = serialization_id(members).encode()
-    return replace(new_member(RECORD_NAME, data, compress=False), modified=member.modified)
+    return replace(_member(RECORD_NAME, data, deflated=deflated), modified=member.modified)
 
 
 def _stored_as(record: Record, *, deflated: bool) -> Member:
