@@ -97,6 +97,17 @@ def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: Profile
         assert_same_answers(before, build_companion(facts_of(data), profile))
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_longest_ranges_are_looked_up_as_they_are(profile: Profile) -> None:
+    longest = (1 << 63) - 1
+    spans = [(0, longest), (0, longest - 1), (longest, longest), (longest, 0), (1, 0), (0, 1), (0, 0)]
+    table = table_of(range(len(spans)), [Range(b"x", *span) for span in spans], Layout.INLINE)
+    record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
+    data = written(record, new_member("version", b"3\n"))
+    with archive.open(data) as before:
+        assert_same_answers(before, build_companion(facts_of(data), profile))
+
+
 # --- blocks
 
 numbers = st.one_of(

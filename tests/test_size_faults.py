@@ -152,7 +152,7 @@ def test_when_only_the_second_file_gets_no_name_nothing_is_lost(verb: str, folde
 # --- a process that is killed
 
 
-KILLED = [*WAYS[:4], ("embed", False), ("restore", True)]
+KILLED = [("split", False), ("split in place", True), ("join", True), ("embed", False)]
 
 
 def test_a_killed_process_leaves_whole_files_alone(tmp_path: Path) -> None:

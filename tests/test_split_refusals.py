@@ -155,6 +155,13 @@ def test_an_unknown_profile_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, Profile.MAPPED).companion
 
 
+@pytest.mark.parametrize("level", [-5, 0, 23])
+def test_an_unknown_level_is_refused(level: int, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=f"expected a level from 1 to 22, found {level}"):
+        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", level=level)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
     tight = Limits(record_bytes=300)
     out, companion, _ = halves(STACK)

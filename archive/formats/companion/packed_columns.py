@@ -206,6 +206,8 @@ class PackedLookup(Lookup):
 
     def _end(self, row: int, source: int) -> int:
         end = self.at("range.end", row)
+        if end == -1 << 63:  # the longest length + 1 has come round
+            return (1 << 63) - 1
         if end:
             return self.at("range.start", row) + end - (end > 0)
         return sum(len(self.strings.data(piece)) for piece in self._pieces(self.at("source.text", source)))
