@@ -67,10 +67,17 @@ class StringTable:
 
     def copies(self, index: np.ndarray | slice = slice(None)) -> list[bytes]:
         """Some strings, copied; by default all."""
-        start = self.start[index]
-        places = zip(
-            self.buffer[index].tolist(), start.tolist(), (start + self.length[index]).tolist(), strict=True
-        )
+        start, length = self.start[index], self.length[index]
+        end = start + length
+        begins, ends = start.tolist(), end.tolist()
+        if len(self.buffers) == 1 and len(start) and end.max() - start.min() <= 2 * length.sum():
+            low = int(start.min())
+            whole = bytes(self.buffers[0][low : int(end.max())])
+            return [
+                whole[begin:end]
+                for begin, end in zip((start - low).tolist(), (end - low).tolist(), strict=True)
+            ]
+        places = zip(self.buffer[index].tolist(), begins, ends, strict=True)
         return [bytes(self.buffers[buffer][begin:end]) for buffer, begin, end in places]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
+import lzma as xz
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STRONGEST = 19
+GOOD, BEST = 6, 9 | xz.PRESET_EXTREME
 PIECE = 1 << 20
 SMALL, MIDDLING = 1 << 16, 1 << 22
-"""Bytes up to which zstd is used at its strongest, and LZMA is tried, whatever the level."""
+"""Bytes up to which both are used at their strongest, and LZMA is tried, whatever the level."""
 
 
 class Codec(IntEnum):
@@ -44,26 +45,30 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
     return min(results, key=lambda result: len(result[1]))
 
 
-def _lzma(data: bytes, _: int) -> bytes:
-    return lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(len(data)))
+def lzma(data: bytes, preset: int) -> bytes:
+    """A raw LZMA1 stream."""
+    return xz.compress(data, xz.FORMAT_RAW, filters=_filters(len(data), preset))
 
 
 def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
-    """A zstd frame without checksum and size, which the directory has; small data at the strongest level."""
-    level = STRONGEST if len(data) <= SMALL else level
+    """A zstd frame without checksum and size, which the directory has."""
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
     )
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
 
 
-def _filters(size: int) -> list[dict[str, int]]:
+def _level(data: bytes, level: int) -> int:
+    return STRONGEST if len(data) <= SMALL else level
+
+
+def _filters(size: int, preset: int = GOOD) -> list[dict[str, int]]:
     """Raw LZMA1 that takes bytes as bytes: columns have no words to align to."""
     window = max(4096, 1 << max(size - 1, 1).bit_length())
     return [
         {
-            "id": lzma.FILTER_LZMA1,
-            "preset": 9 | lzma.PRESET_EXTREME,
+            "id": xz.FILTER_LZMA1,
+            "preset": preset,
             "dict_size": min(window, 1 << 23),
             "lc": 0,
             "lp": 0,
@@ -74,9 +79,9 @@ def _filters(size: int) -> list[dict[str, int]]:
 
 _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.NONE: lambda data, _: data,
-    Codec.ZSTD: zstd,
-    Codec.LZMA: _lzma,
-    Codec.WORDS: lambda data, level: zstd(data, level, dictionary()),
+    Codec.ZSTD: lambda data, level: zstd(data, _level(data, level)),
+    Codec.LZMA: lambda data, level: lzma(data, BEST if _level(data, level) >= STRONGEST else GOOD),
+    Codec.WORDS: lambda data, level: zstd(data, _level(data, level), dictionary()),
 }
 
 
@@ -114,8 +119,8 @@ def _unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | 
 
 
 def _unlzma(data: memoryview, size: int) -> bytes:
-    engine = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_filters(size))
+    engine = xz.LZMADecompressor(xz.FORMAT_RAW, filters=_filters(size))
     try:
         return engine.decompress(data, size + 1)
-    except lzma.LZMAError as cause:
+    except xz.LZMAError as cause:
         raise ArchiveError(expected="an LZMA stream", found=str(cause)) from cause

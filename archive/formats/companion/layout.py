@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import zlib
 from enum import IntEnum
+from itertools import starmap
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -154,7 +155,7 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
         ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
         LimitError: its sections would inflate to more than allowed.
     """
-    size = HEADER.sizeof()
+    size = HEADER_LINE.size
     if len(data) < size or not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
     _, version, kind, sections, archive_id, checksum = HEADER_LINE.unpack_from(data)
@@ -186,7 +187,7 @@ def _lines(data: memoryview, at: int, count: int, profile: Profile) -> tuple[lis
         end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")
-        return [Section(*line) for line in MAPPED_LINE.iter_unpack(data[at:end])], end
+        return list(starmap(Section, MAPPED_LINE.iter_unpack(data[at:end]))), end
     source = io.BytesIO(bytes(data[at : at + count * LONGEST]))
     try:
         parsed = [PACKED_SECTION.parse_stream(source) for _ in range(count)]
@@ -198,14 +199,13 @@ def _lines(data: memoryview, at: int, count: int, profile: Profile) -> tuple[lis
 def _placed(
     size: int, lines: list[Section], at: int, alignment: int
 ) -> tuple[dict[int, Section], dict[int, tuple[int, int]]]:
-    sections: dict[int, Section] = {}
+    sections = {line.number: line for line in lines}
     places: dict[int, tuple[int, int]] = {}
-    for line in lines:
+    for number, line in sections.items():
         start = at + -at % alignment
         at = start + line.stored
-        sections[line.number] = line
-        places[line.number] = (start, at)
-    if len(places) < len(lines):
+        places[number] = (start, at)
+    if len(sections) < len(lines):
         raise ArchiveError(place="directory", expected="each section once", found="one twice")
     if at != size:
         raise ArchiveError(place="directory", expected=f"a file of {at} bytes", found=f"one of {size}")

@@ -8,6 +8,7 @@ in no order, among all. Then range, source, text, and the lines of the text alon
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -96,6 +97,16 @@ class Lookup:
         self._limits = limits
         self._budget = budget
 
+    @cached_property
+    def _handles(self) -> Column | None:
+        """The debug handles in order; None, or none, where there are none."""
+        return self._columns["handle.handle"] if "handle.handle" in self._columns else None  # noqa: SIM401
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether ranges are in the order of their tags."""
+        return "file.ordered" in self._columns and self.at("file.ordered", 0) > 0
+
     def at(self, name: str, row: int) -> int:
         """The value of a column's row.
 
@@ -113,9 +124,7 @@ class Lookup:
         Raises:
             ArchiveError: what is recorded of it was changed, or contradicts itself.
         """
-        if "handle.handle" not in self._columns:
-            return None
-        row = self._columns["handle.handle"].find(handle)
+        row = self._handles.find(handle) if self._handles else -1
         if row < 0:
             return None
         calls = []
@@ -170,7 +179,7 @@ class Lookup:
 
     def _tagged(self, tag: int) -> int:
         tags = self._columns["range.tag"]
-        if "file.ordered" not in self._columns or not self.at("file.ordered", 0):
+        if not self._in_order:
             found = np.flatnonzero(tags.all() == tag)
             return int(found[0]) if len(found) and tag >= 0 else -1
         if 0 <= tag < len(tags) and tags.at(tag) == tag and (not tag or tags.at(tag - 1) < tag):
@@ -202,14 +211,14 @@ class Lookup:
 
     def tag_of(self, handle: int) -> int:
         """The tag of a debug handle; -1 where it is unknown."""
-        row = self._columns["handle.handle"].find(handle) if "handle.handle" in self._columns else -1
+        row = self._handles.find(handle) if self._handles else -1
         return -1 if row < 0 else self.at("handle.tag", row)
 
     def tags_of(self, handles: Ints) -> Ints:
         """The tags of many debug handles, -1 for unknown ones (n)."""
-        if "handle.handle" not in self._columns:
+        if not self._handles:
             return np.full(len(handles), -1)
-        known, tag = self._columns["handle.handle"].all(), self._columns["handle.tag"].all()
+        known, tag = self._handles.all(), self._columns["handle.tag"].all()
         first, last = int(known[0]), int(known[-1])
         row = handles - first if last - first == len(known) - 1 else np.searchsorted(known, handles)
         inside = (row >= 0) & (row < len(known))

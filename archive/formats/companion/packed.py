@@ -21,7 +21,7 @@ import construct
 import numpy as np
 
 from archive.formats.companion.blocks import BLOCK, build_blocks
-from archive.formats.companion.codecs import SMALL, STRONGEST, Codec, compressed, zstd
+from archive.formats.companion.codecs import SMALL, STRONGEST, Codec, compressed, lzma, zstd
 from archive.formats.companion.encodings import Encoded, Transform, encodings
 from archive.formats.companion.layout import Profile, Section, written
 from archive.formats.companion.modelling import modelled
@@ -47,9 +47,9 @@ WHOLE = {Transform.BACK}
 NEVER_ALONE = {"row.range", "string.template"}
 """Columns of which nobody asks for single rows, and which may be encoded by looking back."""
 
-TRIAL = 3
-"""The zstd level at which transforms of long columns are compared."""
 LONG = 1 << 12
+QUICK, QUICKER = 12, 6
+"""The zstd levels at which transforms of columns up to, and above, so many rows are compared."""
 
 COLUMN = construct.Struct(
     "number" / construct.Int8ul,
@@ -82,26 +82,25 @@ def build_packed(facts: Facts, level: int) -> bytes:
         name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
     }
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
-    texts = b"".join(templates.texts)
-    together = [
-        _section(SOLID, body + texts + bytes(facts.raw), *compressed(body + texts + bytes(facts.raw), level))
-    ]
+    texts, raw = b"".join(templates.texts), bytes(facts.raw)
+    solid = [body + texts + raw]
     if len(texts) <= SMALL:
-        body += bytes(facts.raw)
-        words = _section(STRINGS, texts, *compressed(texts, level, Codec.WORDS))
-        divided = [_section(SOLID, body, *compressed(body, level)), words]
-        together = min(together, divided, key=_size)
+        solid = _shorter(solid, [body + raw, texts])
+    sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
+    if solid[1:]:
+        sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    return written(Profile.PACKED, facts.archive_id, together + blocks)
+    return written(Profile.PACKED, facts.archive_id, sections + blocks)
+
+
+def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
+    """Whichever takes less, with the texts in a section of their own or not."""
+    apart = lzma(divided[0], 0), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
+    return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], 0)) else solid
 
 
 def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
     return Section(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
-
-
-def _size(sections: list[tuple[Section, bytes]]) -> int:
-    """Bytes that sections take, with their lines in the directory."""
-    return sum(len(data) + LINE for _, data in sections)
 
 
 def _apart(columns: Columns, encoded: dict[str, Encoded]) -> list[str]:
@@ -132,5 +131,5 @@ def _least(values: Ints, *, whole: bool = True) -> Encoded:
     candidates = list(encodings(values, whole=whole))
     if len(candidates) == 1:
         return candidates[0]
-    level = STRONGEST if len(values) <= LONG else TRIAL
+    level = QUICK if len(values) <= LONG else QUICKER
     return min(candidates, key=lambda candidate: len(zstd(candidate.data, level)))

@@ -84,11 +84,12 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     length = sources.strings.length[piece] if len(piece) else piece
     number, at = numbered(piece)
     texts = sources.strings.copies(piece[at])
-    ended = np.array([text.endswith(b"\n") for text in texts], np.bool_)[number]
+    ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
+    ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
     kept = length > 0
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
-    if not any(b"\n" in text[:-1] for text in texts) and (ended[kept] | last).all():
+    if single and (ended[kept] | last).all():
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
     counts, numbers = [], []
     known: dict[tuple[int, ...], list[int]] = {}
