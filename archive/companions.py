@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from archive.model import SourceRange
     from archive.symbolicate import Known
     from archive.tables import HandleTable, MethodTable, RangeTable
+    from archive.writer import Target
 
 
 WIDTH = 40
@@ -233,6 +234,25 @@ class Rejoined(Companion):
         """Let go of both files."""
         self._mapped.close()
         super().close()
+
+    def save(self, path: Target, *, force: bool = False) -> None:
+        """Write the archive; unchanged content gives identical bytes.
+
+        Only if its companion is inside of it. Two files are made one by :func:`archive.join`.
+
+        Args:
+            path: the target; written beside it and moved there when complete.
+            force: replace an existing file.
+
+        Raises:
+            ArchiveError: the companion is a file of its own, or the target exists and ``force`` is not given.
+        """
+        if EMBEDDED not in self.container.records:
+            raise ArchiveError(
+                "read together with a companion, which would be missing; write both as one with archive.join",
+                file=self.file,
+            )
+        super().save(path, force=force)
 
     top = Archive.top
     qualified_top = Archive.qualified_top

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from archive import opening
-from archive.companions import Companion, CompanionFile
+from archive.companions import Companion
 from archive.errors import ArchiveError
-from archive.formats.companion import Profile, build_companion
+from archive.formats.companion import Profile, build_companion, is_companion
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.mapping import Mapped
 from archive.splitting import profile_named
 from archive.writer import replacing
 
 if TYPE_CHECKING:
-    import os
-
     from archive.mapping import Source
-
-    Path = str | os.PathLike[str]
+    from archive.writer import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Conversion:
 
 def convert(
     source: Source,
-    out: Path,
+    out: Target,
     profile: Profile | str,
     *,
     level: int = 9,
@@ -62,11 +59,12 @@ def convert(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     wanted = profile_named(profile)
-    with opening.open(source, limits=limits) as opened:
-        if not isinstance(opened, Companion) or not isinstance(opened.container, CompanionFile):
-            raise ArchiveError(file=opened.file, expected="a companion", found="an archive")
-        with replacing(out, force=force) as file:
-            size = file.write(build_companion(opened.facts, wanted, level))
+    mapped = Mapped(source)
+    if not is_companion(mapped.data):
+        found = "a zip file" if bytes(mapped.data[:2]) == b"PK" else "other bytes"
+        raise ArchiveError(file=mapped.name, expected="a companion's header", found=found)
+    with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
+        size = file.write(build_companion(opened.facts, wanted, level))
         return Conversion(
             len(opened.container.data), size, wanted.name.lower(), opened.facts.archive_id.hex()
         )

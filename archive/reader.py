@@ -22,13 +22,13 @@ from archive.views import Lookup, RangeRows
 from archive.writer import save
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from archive.container import Container, Record
     from archive.tables import HandleTable, MethodTable, RangeTable
+    from archive.writer import Target
 
 V = TypeVar("V")
 
@@ -274,7 +274,7 @@ class Archive:
             )
         )
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    def save(self, path: Target, *, force: bool = False) -> None:
         """Write the archive; unchanged content gives identical bytes.
 
         Args:

@@ -25,22 +25,20 @@ from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import build_companion
 from archive.formats.kinds import EMBEDDED, kind_of
-from archive.joining import check_gives, joined_to, with_digest
+from archive.joining import check_gives, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.slimming import slim_members, smallest_member, with_new_id
-from archive.splitting import Join, check_archive, check_handles
-from archive.writer import check_target, replacing
+from archive.splitting import Join, check_archive, check_handles, rejoin
+from archive.writer import replacing
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from archive.container import Member, Record
     from archive.mapping import Source
     from archive.reader import Archive
-
-    Path = str | os.PathLike[str]
+    from archive.writer import Target
 
 
 class Level(StrEnum):
@@ -73,7 +71,7 @@ class Shrinkage:
 
 def shrink(
     source: Source,
-    out: Path,
+    out: Target,
     *,
     level: Level | str = Level.COMPACT,
     handles: Literal["keep", "drop"] | None = None,
@@ -98,17 +96,16 @@ def shrink(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     level = _level(level)
-    check_target(out, force=force)
-    with opening.open(source, limits=limits) as opened:
+    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
         check_archive(opened)
-        write = _compact if level is Level.COMPACT else _embed
-        if level is Level.COMPACT and handles is not None:
+        if level is Level.EMBED:
+            return _embed(file, opened, handles, strength, limits)
+        if handles is not None:
             raise ArchiveError("--handles is for split and for --level embed", file=opened.file)
-        with replacing(out, force=force) as file:
-            return write(file, opened, handles, strength, limits)
+        return _compact(file, opened, limits)
 
 
-def restore(source: Source, out: Path, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
+def restore(source: Source, out: Target, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
     """Undo ``shrink`` at level ``embed``.
 
     Args:
@@ -121,13 +118,10 @@ def restore(source: Source, out: Path, *, force: bool = False, limits: Limits = 
         ArchiveError: there is no embedded companion, it is broken or another model's, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    check_target(out, force=force)
-    with opening.open(source, limits=limits) as opened:
+    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
         if not isinstance(opened, Rejoined):
             raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
-        with replacing(out, force=force) as file:
-            size, exact = joined_to(file, opened.container, opened.facts)
-        return Join(size, len(opened.made), exact, opened.facts.archive_id.hex())
+        return rejoin(opened, file)
 
 
 def _level(level: Level | str) -> Level:
@@ -136,7 +130,7 @@ def _level(level: Level | str) -> Level:
     return Level(level)
 
 
-def _compact(file: BinaryIO, opened: Archive, _: str | None, __: int, limits: Limits) -> Shrinkage:
+def _compact(file: BinaryIO, opened: Archive, limits: Limits) -> Shrinkage:
     compacted = compact_records(opened)
     members = with_new_id(_compacted(opened.records, compacted), opened.records)
     write_archive(file, opened.root, members, slim=True)

@@ -30,10 +30,11 @@ from archive.slimming import slim_members, with_new_id
 from archive.writer import check_target, replacing, replacing_all
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from archive.mapping import Source
     from archive.reader import Archive
-
-    Path = str | os.PathLike[str]
+    from archive.writer import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Join:
 
 def split(
     source: Source,
-    out: Path,
-    companion: Path,
+    out: Target,
+    companion: Target,
     *,
     handles: Literal["keep", "drop"] | None = None,
     profile: Profile | str = Profile.PACKED,
@@ -134,7 +135,7 @@ def split(
 def join(
     source: Source,
     companion: Source,
-    out: Path,
+    out: Target,
     *,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -152,14 +153,20 @@ def join(
         ArchiveError: the companion is another model's, one of the files is broken, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    check_target(out, force=force)
-    with opening.open(source, companion=companion, limits=limits) as opened:
+    with (
+        replacing(out, force=force) as file,
+        opening.open(source, companion=companion, limits=limits) as opened,
+    ):
         assert isinstance(opened, Rejoined)  # noqa: S101 (so it is, with a companion)
         if EMBEDDED in opened.container.records:
             raise ArchiveError("has a companion of its own inside; `restore` it", file=opened.file)
-        with replacing(out, force=force) as file:
-            size, exact = joined_to(file, opened.container, opened.facts)
-        return Join(size, len(opened.made), exact, opened.facts.archive_id.hex())
+        return rejoin(opened, file)
+
+
+def rejoin(opened: Rejoined, file: BinaryIO) -> Join:
+    """Write an archive and its companion as the one file that they were."""
+    size, exact = joined_to(file, opened.container, opened.facts)
+    return Join(size, len(opened.made), exact, opened.facts.archive_id.hex())
 
 
 def check_archive(opened: Archive) -> None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from archive.container import Container
 
+    Target = str | os.PathLike[str]
+
 PIECE = 1 << 20
 
 
-def check_target(path: str | os.PathLike[str], *, force: bool) -> None:
+def check_target(path: Target, *, force: bool) -> None:
     """Refuse a target that exists, unless it may be replaced.
 
     Raises:
@@ -30,7 +32,7 @@ def check_target(path: str | os.PathLike[str], *, force: bool) -> None:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO]:
+def replacing(path: Target, *, force: bool) -> Iterator[BinaryIO]:
     """A file, to write and read, that takes its name only when the block ends well.
 
     Args:
@@ -46,7 +48,7 @@ def replacing(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO
 
 
 @contextmanager
-def replacing_all(*paths: str | os.PathLike[str], force: bool) -> Iterator[list[BinaryIO]]:
+def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
     """Files that take their names, in this order, only when the block ends well and all of them are complete.
 
     Args:
@@ -89,7 +91,7 @@ def _mode(target: Path) -> int:
     return target.stat().st_mode if target.exists() else 0o666 & ~mask
 
 
-def save(container: Container, path: str | os.PathLike[str], *, force: bool = False) -> None:
+def save(container: Container, path: Target, *, force: bool = False) -> None:
     """Write an archive as it stands, byte for byte.
 
     Raises:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive import ArchiveError
 from archive.companions import Companion
-from archive.formats.kinds import code_of
+from archive.formats.kinds import EMBEDDED, code_of
 from archive.verify import verify
 from tests.corpus import ORACLES, RELEASES
 from tests.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
 from tests.reports import case, cases, explained
-from tests.tampering import STACK, UNICODE
+from tests.tampering import STACK, UNICODE, tampered
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from archive.formats.companion import Profile
 
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
@@ -59,6 +62,21 @@ def test_places_beyond_all_code_are_no_error() -> None:
             assert last is not None
             assert shown(alone.locate_line(name, 999_999_999, 0)) == shown(last)
             assert alone.locate_line("code/nowhere.py", 1, 0) is None
+
+
+# --- saving
+
+
+def test_two_files_read_as_one_are_not_saved_as_one(tmp_path: Path) -> None:
+    out, companion, _ = halves(STACK)
+    words = r"a companion, which would be missing; .* archive\.join"
+    with archive.open(out, companion=companion) as both, pytest.raises(ArchiveError, match=words):
+        both.save(tmp_path / "copy", force=True)
+    assert list(tmp_path.iterdir()) == []
+    for whole in (companion, tampered(out, {EMBEDDED: companion})):
+        with archive.open(whole) as opened:
+            opened.save(tmp_path / "copy", force=True)
+        assert (tmp_path / "copy").read_bytes() == whole
 
 
 # --- verification

@@ -12,6 +12,7 @@ import archive
 from archive import Limits
 from archive.formats.source_ranges import build_source_ranges
 from archive.model import Layout
+from archive.shrinking import shrink
 from archive.verify import verify
 from tests.corpus import CALLSTACKS, DELEGATED, RELEASES
 from tests.strategies import Range, table_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NESTED_1_12 = RELEASES / "torch-1.12.0" / "nested.pt"
+TRACED = RELEASES / "torch-2.13.0" / "traced.ptl"
 MANGLED = f"{TORCH}/modules/linear/___torch_mangle_26.py.debug_pkl"
 DEBUG = MODELS + ".debug_pkl"
 LINEAR_DEBUG, CONTAINER = LINEAR + ".debug_pkl", f"{TORCH}/modules/container.py.debug_pkl"
@@ -115,7 +117,7 @@ def test_rows_that_are_wrong_by_themselves(
             {"tag": {1: 0}},
             {
                 f"error: row 1, field tag: tag 0 stands for another range in row 0 of '{DEBUG}'",
-                "warning: row 3, field tag: expected 0, as in row 1 of the same range, found 1",
+                "note: row 3, field tag: tag 1 stands for the same range as tag 0 in row 1",
             },
         ),
         (
@@ -147,6 +149,21 @@ def test_rows_that_disagree_with_others(
 
 def test_equal_sources_may_have_the_same_tag_or_not() -> None:
     assert said(tampered(STACK, ranges(STACK, MANGLED, tag={1: 900}))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "several"),
+    [(LOWERED, "row 3, field tag: tag 4 stands for the same range as tag 3 in row 1", 35), (TRACED, "", 9)],
+)
+def test_several_tags_of_a_range_whose_sources_were_made_one_are_noted(
+    path: Path, place: str, several: int, tmp_path: Path
+) -> None:
+    shrink(path, tmp_path / "compact.ptl")
+    found = said(tmp_path / "compact.ptl")
+    noted = [line for line in found if "stands for the same range" in line]
+    assert len(noted) == several
+    assert noted[0].endswith(place)
+    assert [line for line in found if not line.startswith("note: ")] == []
 
 
 def test_sources_that_differ_in_text_name_or_line_are_told_apart() -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial, wraps
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -19,7 +20,6 @@ from archive.cli.main import FAILED
 from archive.cli.pool import INTERRUPTED, outcomes, perform
 from archive.errors import one_line
 from archive.formats.companion.build import DEFAULT_LEVEL
-from archive.report.as_json import as_json as to_json
 from archive.report.as_json import escaped
 from archive.report.outcome_text import Sized, total_line
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 MAX = 19
 """The level of zstd behind ``--max``; those above it ask much memory of whoever reads, too."""
 
-inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="IN...", type=click.Path())
-out_option = click.option(
+_inputs = click.argument("inputs", nargs=-1, required=True, metavar="IN...", type=click.Path())
+_output = click.option(
     "-o", "--output", "out", required=True, metavar="OUT", type=click.Path(), help="File or folder to write."
 )
-jobs_option = click.option(
+_jobs = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
@@ -48,6 +48,8 @@ jobs_option = click.option(
     show_default="number of CPUs",
     help="How many files to work on at a time.",
 )
+_force = click.option("--force", is_flag=True, help="Replace existing files.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; a list for several files.")
 max_option = click.option(
     "--max",
     "strength",
@@ -56,10 +58,28 @@ max_option = click.option(
     default=DEFAULT_LEVEL,
     help="Compress the companion further; takes longer.",
 )
-force_option = click.option("--force", is_flag=True, help="Replace existing files.")
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print facts as JSON; a list for several files."
-)
+
+
+def files(command: Callable[..., None]) -> Callable[..., None]:
+    """``IN...`` and ``--output``, the first that a command takes: as ``inputs`` and ``out``."""
+    return _inputs(_output(command))
+
+
+def manner(command: Callable[..., None]) -> Callable[..., None]:
+    """``--jobs``, ``--force`` and ``--json``, the last that a command takes: as a ``manner``."""
+
+    @wraps(command)
+    def told(*, jobs: int, force: bool, as_json: bool, **others: object) -> None:
+        command(**others, manner=Manner(jobs, force, as_json))
+
+    return _jobs(_force(_json(told)))
+
+
+def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
+    """``--companion``, with where it is unless given, and what it is for."""
+    return click.option(
+        "-c", "--companion", metavar="COMPANION", type=click.Path(), show_default=usual, help=words
+    )
 
 
 def handles_option(usual: str) -> Callable[[FC], FC]:
@@ -102,19 +122,38 @@ class Words:
     line: Callable[..., str]
 
 
-def run(plan: Plan, verb: Verb, words: Words, *, jobs: int, as_json: bool) -> NoReturn:
-    """Do all that is planned, tell what came of it, and leave.
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the work is done, whatever it is.
 
-    Args:
-        plan: the files.
-        verb: the library's, to do with each.
-        words: tell of it.
+    Attributes:
         jobs: how many files are worked on at a time.
+        force: replace existing files.
         as_json: tell facts as JSON.
     """
-    with _ending_well():
-        do = _several if plan.many else _one
-        sys.exit(do(plan, verb, words, jobs, as_json=as_json))
+
+    jobs: int
+    force: bool
+    as_json: bool
+
+    def run(
+        self, plan: Plan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None
+    ) -> NoReturn:
+        """Do all that is planned, tell what came of it, and leave.
+
+        Args:
+            plan: the files.
+            verb: the library's, to do with each; it takes ``force``.
+            words: tell of it.
+            finished: is told of each of several files as it finishes.
+        """
+        verb = partial(verb, force=self.force)
+        with _ending_well():
+            sys.exit(
+                _several(plan, verb, words, self, finished or (lambda _: None))
+                if plan.many
+                else _one(plan, verb, words, self)
+            )
 
 
 @contextmanager
@@ -130,19 +169,21 @@ def _ending_well() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _one(plan: Plan, verb: Verb, words: Words, _: int, *, as_json: bool) -> int:
+def _one(plan: Plan, verb: Verb, words: Words, manner: Manner) -> int:
     job = plan.jobs[0]
     doing = Text(f"{words.doing} {_printable(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
         outcome = perform(verb, job)
-    if as_json:
-        common.write(to_json(_facts(outcome)).encode() + b"\n")
+    if manner.as_json:
+        common.write_json(_facts(outcome))
     else:
         common.console().print(words.text(outcome.facts, *_sizes(outcome)))
     return 0
 
 
-def _several(plan: Plan, verb: Verb, words: Words, jobs: int, *, as_json: bool) -> int:
+def _several(
+    plan: Plan, verb: Verb, words: Words, manner: Manner, finished: Callable[[Outcome], None]
+) -> int:
     found: dict[Job, Outcome] = {}
     bar = Progress(
         console=Console(stderr=True),
@@ -151,18 +192,19 @@ def _several(plan: Plan, verb: Verb, words: Words, jobs: int, *, as_json: bool) 
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    with closing(outcomes(verb, plan.jobs, jobs)) as results, bar:
+    with closing(outcomes(verb, plan.jobs, manner.jobs)) as results, bar:
         for outcome in bar.track(results, total=len(plan.jobs), description=words.doing):
             found[outcome.job] = outcome
+            finished(outcome)
             if outcome.error:
                 _tell(bar, f"debug-archive: {_problem(outcome)}", sys.stderr)
-            elif not as_json:
+            elif not manner.as_json:
                 _tell(bar, words.line(outcome.facts, *_sizes(outcome)), sys.stdout)
     failed = sum(bool(outcome.error) for outcome in found.values())
     if plan.left_out:
         common.note(f"without a companion, and left out: {plan.left_out:,}")
-    if as_json:
-        common.write(to_json([_facts(found[job]) for job in plan.jobs]).encode() + b"\n")
+    if manner.as_json:
+        common.write_json([_facts(found[job]) for job in plan.jobs])
     else:
         sizes = zip(*(outcome.sizes for outcome in found.values() if not outcome.error), strict=True)
         common.write(total_line(len(found), failed, *map(sum, sizes)).encode() + b"\n")

@@ -7,6 +7,8 @@ import sys
 import click
 from rich.console import Console
 
+from archive.report.as_json import as_json as to_json
+
 FINDINGS = 1
 WIDE = 400
 
@@ -22,6 +24,11 @@ def console() -> Console:
 def write(data: bytes) -> None:
     """Bytes to standard output, as they are."""
     sys.stdout.buffer.write(data)
+
+
+def write_json(facts: object) -> None:
+    """Facts as JSON to standard output."""
+    write(to_json(facts).encode() + b"\n")
 
 
 def note(message: str) -> None:

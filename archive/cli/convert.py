@@ -15,23 +15,11 @@ WORDS = batch.Words("converting", convert_text, size_line)
 
 
 @click.command("convert")
-@batch.inputs_argument
-@batch.out_option
+@batch.files
 @batch.profile_option()
 @batch.max_option
-@batch.jobs_option
-@batch.force_option
-@batch.json_option
-def command(
-    inputs: tuple[str, ...],
-    *,
-    out: str,
-    profile: str,
-    strength: int,
-    jobs: int,
-    force: bool,
-    as_json: bool,
-) -> None:
+@batch.manner
+def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: batch.Manner) -> None:
     """Write companions IN in another profile. The debug info stays the same.
 
     Several companions, or a folder to search for *.ptdbg, take a folder for OUT.
@@ -42,5 +30,5 @@ def command(
       debug-archive convert companions/ -o small/ --profile packed --max
     """  # noqa: D301 (click reads the backspace)
     batch.check_max(profile, strength)
-    verb = partial(archive.convert, profile=profile, level=strength, force=force)
-    batch.run(plan(inputs, out, endings=(COMPANION,)), verb, WORDS, jobs=jobs, as_json=as_json)
+    verb = partial(archive.convert, profile=profile, level=strength)
+    manner.run(plan(inputs, out, endings=(COMPANION,)), verb, WORDS)

@@ -7,7 +7,6 @@ import click
 import archive
 from archive.cli import common
 from archive.inspection import inspect
-from archive.report.as_json import as_json as to_json
 from archive.report.as_text import inspection_text
 
 
@@ -25,6 +24,6 @@ def command(file: str, *, as_json: bool) -> None:
     with archive.open(file) as opened:
         facts = inspect(opened)
         if as_json:
-            common.write(to_json(facts).encode() + b"\n")
+            common.write_json(facts)
         else:
             common.console().print(inspection_text(facts))

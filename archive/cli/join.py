@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 import archive
@@ -15,22 +13,10 @@ WORDS = batch.Words("joining", join_text, join_line)
 
 
 @click.command("join")
-@batch.inputs_argument
-@batch.out_option
-@click.option(
-    "-c",
-    "--companion",
-    metavar="COMPANION",
-    type=click.Path(),
-    show_default="IN.ptdbg",
-    help="File or folder with the debug info.",
-)
-@batch.jobs_option
-@batch.force_option
-@batch.json_option
-def command(
-    inputs: tuple[str, ...], *, out: str, companion: str | None, jobs: int, force: bool, as_json: bool
-) -> None:
+@batch.files
+@batch.companion_option("IN.ptdbg", "File or folder with the debug info.")
+@batch.manner
+def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner: batch.Manner) -> None:
     """Put the debug info from companions back into archives IN: the reverse of `split`.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -42,5 +28,4 @@ def command(
       debug-archive join small.ptl -c model.ptdbg -o model.ptl
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    work = plan(inputs, out, companion, Use.READ)
-    batch.run(work, partial(archive.join, force=force), WORDS, jobs=jobs, as_json=as_json)
+    manner.run(plan(inputs, out, companion, Use.READ), archive.join, WORDS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 import archive
@@ -15,12 +13,9 @@ WORDS = batch.Words("restoring", join_text, join_line)
 
 
 @click.command("restore")
-@batch.inputs_argument
-@batch.out_option
-@batch.jobs_option
-@batch.force_option
-@batch.json_option
-def command(inputs: tuple[str, ...], *, out: str, jobs: int, force: bool, as_json: bool) -> None:
+@batch.files
+@batch.manner
+def command(inputs: tuple[str, ...], *, out: str, manner: batch.Manner) -> None:
     """Undo `shrink --level embed` for archives IN.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -32,4 +27,4 @@ def command(inputs: tuple[str, ...], *, out: str, jobs: int, force: bool, as_jso
       debug-archive restore small.ptl -o model.ptl
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    batch.run(plan(inputs, out), partial(archive.restore, force=force), WORDS, jobs=jobs, as_json=as_json)
+    manner.run(plan(inputs, out), archive.restore, WORDS)

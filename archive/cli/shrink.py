@@ -16,8 +16,7 @@ WORDS = batch.Words("shrinking", shrink_text, size_line)
 
 
 @click.command("shrink")
-@batch.inputs_argument
-@batch.out_option
+@batch.files
 @click.option(
     "--level",
     type=click.Choice(["compact", "embed"]),
@@ -27,9 +26,7 @@ WORDS = batch.Words("shrinking", shrink_text, size_line)
 )
 @batch.handles_option("drop")
 @batch.max_option
-@batch.jobs_option
-@batch.force_option
-@batch.json_option
+@batch.manner
 def command(
     inputs: tuple[str, ...],
     *,
@@ -37,9 +34,7 @@ def command(
     level: str,
     handles: Literal["keep", "drop"] | None,
     strength: int,
-    jobs: int,
-    force: bool,
-    as_json: bool,
+    manner: batch.Manner,
 ) -> None:
     """Make archives IN smaller, each in one file that PyTorch loads and runs as before.
 
@@ -56,5 +51,5 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if level == "compact" and (handles or strength == batch.MAX):
         raise click.UsageError("--handles and --max are for --level embed")
-    verb = partial(archive.shrink, level=level, handles=handles, strength=strength, force=force)
-    batch.run(plan(inputs, out), verb, WORDS, jobs=jobs, as_json=as_json)
+    verb = partial(archive.shrink, level=level, handles=handles, strength=strength)
+    manner.run(plan(inputs, out), verb, WORDS)

@@ -10,7 +10,6 @@ import click
 from archive.accounting import View, sizes
 from archive.accounting.budget import Budget, exceeded
 from archive.cli import common
-from archive.report.as_json import as_json as to_json
 from archive.report.sizes_text import difference_text, sizes_text
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        common.write(to_json(_facts(new, old, by, depth)).encode() + b"\n")
+        common.write_json(_facts(new, old, by, depth))
     elif old is None:
         common.console().print(sizes_text(new, new.by(by, depth), by, rows))
     else:

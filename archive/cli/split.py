@@ -16,22 +16,12 @@ WORDS = batch.Words("splitting", split_text, size_line)
 
 
 @click.command("split")
-@batch.inputs_argument
-@batch.out_option
-@click.option(
-    "-c",
-    "--companion",
-    metavar="COMPANION",
-    type=click.Path(),
-    show_default="OUT.ptdbg",
-    help="File or folder for the debug info.",
-)
+@batch.files
+@batch.companion_option("OUT.ptdbg", "File or folder for the debug info.")
 @batch.handles_option("keep")
 @batch.profile_option("packed")
 @batch.max_option
-@batch.jobs_option
-@batch.force_option
-@batch.json_option
+@batch.manner
 def command(
     inputs: tuple[str, ...],
     *,
@@ -40,9 +30,7 @@ def command(
     handles: Literal["keep", "drop"] | None,
     profile: str,
     strength: int,
-    jobs: int,
-    force: bool,
-    as_json: bool,
+    manner: batch.Manner,
 ) -> None:
     """Take the debug info out of archives IN, each into a companion file.
 
@@ -58,5 +46,5 @@ def command(
       debug-archive split models/ -o small/ -c companions/
     """  # noqa: D301 (click reads the backspace)
     batch.check_max(profile, strength)
-    verb = partial(archive.split, handles=handles, profile=profile, level=strength, force=force)
-    batch.run(plan(inputs, out, companion, Use.WRITTEN), verb, WORDS, jobs=jobs, as_json=as_json)
+    verb = partial(archive.split, handles=handles, profile=profile, level=strength)
+    manner.run(plan(inputs, out, companion, Use.WRITTEN), verb, WORDS)

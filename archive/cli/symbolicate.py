@@ -12,7 +12,6 @@ import archive
 from archive.cli import common
 from archive.errors import shown
 from archive.formats import callstack_map, methods
-from archive.report.as_json import as_json as to_json
 from archive.report.as_json import symbolication_facts
 from archive.report.as_text import runs
 from archive.symbolicate import Frame, Style
@@ -102,7 +101,7 @@ def command(
                 {"record": record, "byte": byte, "text": None if span is None else bytes(Frame(b"", span))}
                 for (record, byte), span in frames
             ]
-            common.write(to_json({"symbolications": facts, "positions": spots}).encode() + b"\n")
+            common.write_json({"symbolications": facts, "positions": spots})
         else:
             titled = len(found) + len(frames) > 1
             for one in found:

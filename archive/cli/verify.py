@@ -10,7 +10,6 @@ from rich.progress import Progress
 
 from archive.cli import common
 from archive.cli.main import FAILED
-from archive.report.as_json import as_json as to_json
 from archive.report.as_json import escaped
 from archive.verify import Finding, verify
 
@@ -42,7 +41,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
             results[file] = [one for one in findings if not quiet or one.severity == "error"]
             progress.advance(task)
     if as_json:
-        common.write(to_json(results).encode() + b"\n")
+        common.write_json(results)
     for file, findings in results.items() if not as_json else ():
         for one in findings:
             common.write(escaped(f"{file}: {one.severity}: {one}\n").encode())

@@ -157,22 +157,17 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     low, size = table_first[record], np.diff(table_first)[record]
     pieces = sources["text"]
     counts = np.diff(pieces.first)
-    for what, values, sizes in (
-        ("text", pieces.items, np.repeat(size, counts)),
-        ("filename", sources["filename"], size),
-    ):
-        wrong = np.flatnonzero((values < 0) | (values >= sizes))
+    each = np.arange(len(size))
+    owner = np.repeat(each, counts)
+    for what, values, source_of in (("text", pieces.items, owner), ("filename", sources["filename"], each)):
+        wrong = np.flatnonzero((values < 0) | (values >= size[source_of]))
         if len(wrong):
-            source = (
-                int(wrong[0])
-                if what == "filename"
-                else int(np.repeat(np.arange(len(size)), counts)[wrong[0]])
-            )
+            source = int(source_of[wrong[0]])
             row = int(np.flatnonzero(index == source)[0])
             raise ArchiveError(
                 record=names[int(record[source])],
                 place=f"row {row - int(rows.first[record[source]])}, field {what}",
-                expected=f"an index into a string table of {int(sizes[wrong[0]])}",
+                expected=f"an index into a string table of {int(size[source])}",
                 found=str(int(values[wrong[0]])),
             )
     filename = sources["filename"]
@@ -180,7 +175,7 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     return SourceTable(
         tree.strings,
         pieces.first,
-        table[np.repeat(low, counts) + pieces.items],
+        table[low[owner] + pieces.items],
         table[low + filename],
         sources["starting_line"],
         is_null,
@@ -207,35 +202,30 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, lim
 def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
     """Tables of several layouts as one."""
 
-    def firsts(field: str) -> Ints:
-        ends = np.cumsum([0] + [int(getattr(part, field)[-1]) for part in parts])
-        return np.concatenate([[0]] + [getattr(p, field)[1:] + e for p, e in zip(parts, ends, strict=False)])
+    def bounds(tables: list[Any], field: str) -> Ints:
+        return firsts(np.concatenate([np.diff(getattr(table, field)) for table in tables]))
 
-    def column(field: str) -> Ints:
-        return np.concatenate([getattr(part, field) for part in parts])
+    def column(tables: list[Any], field: str) -> Ints:
+        return np.concatenate([getattr(table, field) for table in tables])
 
-    before = np.cumsum([0] + [len(part.sources) for part in parts])
-    piece_ends = np.cumsum([0] + [len(part.sources.piece) for part in parts])
     sources = [part.sources for part in parts]
+    before = np.cumsum([0] + [len(one) for one in sources])
     return RangeTable(
         tuple(name for part in parts for name in part.names),
         tuple(layout for part in parts for layout in part.layouts),
-        firsts("first"),
-        column("offset"),
+        bounds(parts, "first"),
+        column(parts, "offset"),
         np.concatenate([part.source + start for part, start in zip(parts, before, strict=False)]),
-        column("start"),
-        column("end"),
-        column("tag"),
+        column(parts, "start"),
+        column(parts, "end"),
+        column(parts, "tag"),
         SourceTable(
             tree.strings,
-            np.concatenate([[0]] + [s.first[1:] + e for s, e in zip(sources, piece_ends, strict=False)]),
-            *(
-                np.concatenate([getattr(s, field) for s in sources])
-                for field in ("piece", "filename", "line", "is_null")
-            ),
+            bounds(sources, "first"),
+            *(column(sources, field) for field in ("piece", "filename", "line", "is_null")),
         ),
-        firsts("table_first"),
-        column("table"),
+        bounds(parts, "table_first"),
+        column(parts, "table"),
     )
 
 

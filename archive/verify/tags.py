@@ -3,7 +3,8 @@
 - Each row has one.
 - Equal tags stand for equal ranges, over all records; sources count by what they say.
 - Within a record a stretch of one source has one tag. PyTorch numbers ranges by their source *object*, so
-  sources that are merely equal, in a record or in several, give several tags.
+  sources that are merely equal, in a record or in several, give several tags. Where equal sources have been
+  made one, as ``shrink`` does, a range has several tags; each still leads to it, so that is only noted.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ def _check_tags_of_ranges(rows: Rows, considered: Ints) -> None:
 
     def describe(row: int) -> str:
         other = int(head[row])
-        return f"expected {tag[other]}, as in {rows.place(other)} of the same range, found {tag[row]}"
+        return f"tag {tag[row]} stands for the same range as tag {tag[other]} in {rows.place(other)}"
 
-    rows.add("warning", tag != tag[head], "ranges of several tags", "tag", describe)
+    rows.add("note", tag != tag[head], "ranges of several tags", "tag", describe)
 
 
 def _heads(rows: Ints, *keys: Ints) -> Ints:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STRONGEST = 19
-GOOD, BEST = 6, 9 | xz.PRESET_EXTREME
+QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
+"""Presets of LZMA."""
 PIECE = 1 << 20
 SMALL, MIDDLING = 1 << 16, 1 << 22
 """Bytes up to which both are used at their strongest, and LZMA is tried, whatever the level."""

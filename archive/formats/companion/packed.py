@@ -21,7 +21,7 @@ import construct
 import numpy as np
 
 from archive.formats.companion.blocks import BLOCK, build_blocks
-from archive.formats.companion.codecs import SMALL, STRONGEST, Codec, compressed, lzma, zstd
+from archive.formats.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
 from archive.formats.companion.encodings import Encoded, Transform, encodings
 from archive.formats.companion.layout import Profile, Section, written
 from archive.formats.companion.modelling import modelled
@@ -47,9 +47,8 @@ WHOLE = {Transform.BACK}
 NEVER_ALONE = {"row.range", "string.template"}
 """Columns of which nobody asks for single rows, and which may be encoded by looking back."""
 
-LONG = 1 << 12
-QUICK, QUICKER = 12, 6
-"""The zstd levels at which transforms of columns up to, and above, so many rows are compared."""
+LONG, QUICK = 1 << 12, 6
+"""The rows from which on transforms of a column are compared at this level of zstd; else at its strongest."""
 
 COLUMN = construct.Struct(
     "number" / construct.Int8ul,
@@ -95,8 +94,9 @@ def build_packed(facts: Facts, level: int) -> bytes:
 
 def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
     """Whichever takes less, with the texts in a section of their own or not."""
-    apart = lzma(divided[0], 0), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
-    return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], 0)) else solid
+    preset = BEST if len(solid[0]) <= SMALL else QUICKEST
+    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
+    return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
 
 
 def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
@@ -131,5 +131,5 @@ def _least(values: Ints, *, whole: bool = True) -> Encoded:
     candidates = list(encodings(values, whole=whole))
     if len(candidates) == 1:
         return candidates[0]
-    level = QUICK if len(values) <= LONG else QUICKER
+    level = STRONGEST if len(values) <= LONG else QUICK
     return min(candidates, key=lambda candidate: len(zstd(candidate.data, level)))

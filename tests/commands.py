@@ -1,0 +1,44 @@
+"""Commands, called as a user calls them, and what they print."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner, Result
+
+from archive.cli.main import group
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def called(*arguments: object, stdin: bytes = b"") -> Result:
+    return CliRunner().invoke(group, [*map(str, arguments)], input=stdin)
+
+
+def well(*arguments: object) -> str:
+    """What a command prints, which goes well."""
+    done = called(*arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def told(*arguments: object) -> dict[str, object]:
+    facts = json.loads(well(*arguments, "--json"))
+    assert isinstance(facts, dict)
+    return facts
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def size(path: Path) -> str:
+    return f"{path.stat().st_size:,}"
+
+
+def row(output: str, label: object) -> list[str]:
+    """The words behind a label at the beginning of a line."""
+    (line,) = (line for line in output.splitlines() if line.startswith(f"{label} "))
+    return line.removeprefix(str(label)).split()
