@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archive.converting import Conversion, convert
     from archive.errors import ArchiveError, LimitError
     from archive.limits import Limits
+    from archive.migrating import Migration, migrate
     from archive.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader import Archive
     from archive.shrinking import Shrinkage, restore, shrink
@@ -30,12 +31,14 @@ _HOMES = {
     "Join": "splitting",
     "LimitError": "errors",
     "Limits": "limits",
+    "Migration": "migrating",
     "Shrinkage": "shrinking",
     "Split": "splitting",
     "Style": "symbolicate",
     "Symbolication": "symbolicate",
     "convert": "converting",
     "join": "splitting",
+    "migrate": "migrating",
     "open": "opening",
     "restore": "shrinking",
     "shrink": "shrinking",
@@ -50,12 +53,14 @@ __all__ = [
     "Join",
     "LimitError",
     "Limits",
+    "Migration",
     "Shrinkage",
     "Split",
     "Style",
     "Symbolication",
     "convert",
     "join",
+    "migrate",
     "open",
     "restore",
     "shrink",

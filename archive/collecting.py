@@ -20,7 +20,7 @@ from archive.model import Generation
 from archive.serialization_id import RECORD_NAME, serialization_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from archive.container import Record
     from archive.numbering import Ints
@@ -41,14 +41,18 @@ NAMED = {
 }
 
 
-def collect(archive: Archive) -> Facts:
+def collect(archive: Archive, others: Collection[str] = ()) -> Facts:
     """All debug information of an archive.
+
+    Args:
+        archive: the archive.
+        others: names of further records to keep as they are.
 
     Raises:
         ArchiveError: there is none, or it cannot be read.
     """
     records = archive.records
-    if not any(kind_of(name).is_debug for name in records):
+    if not others and not any(kind_of(name).is_debug for name in records):
         raise ArchiveError("no debug info in it", file=archive.file)
     pool = Pool()
     columns = pack_ranges(archive.range_table, pool)
@@ -63,6 +67,7 @@ def collect(archive: Archive) -> Facts:
     columns["file.qualified_top"] = pool.numbers([archive.qualified_top.encode("utf-8", "surrogateescape")])
     facts = Facts(archive_id(records), columns, table_of(pool.strings()), b"")
     raw = _not_regenerated(facts, records) | _foreign_id(records)
+    raw |= {name: bytes(records[name].view()) for name in others}
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
         columns["raw.name"] = pool.numbers(name.encode("utf-8", "surrogateescape") for name in raw)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from archive.companions import Companion, Rejoined
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.kinds import VERSIONS, RecordKind, kind_of
+from archive.formats.kinds import MIGRATED, VERSIONS, RecordKind, kind_of
+from archive.provenance import provenance
 from archive.strings import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.provenance import Provenance
     from archive.reader import Archive
 
 
@@ -47,6 +49,8 @@ class Inspection:
         root: the folder that all records are in.
         size: of the whole file, in bytes.
         companion: what kind of companion it is; "" for an archive.
+        origin: the PyTorch releases that may have written it, told by all records together.
+        migrated: whether it keeps what it was before a migration.
         version: what the record ``.data/version`` or ``version`` says; "" where there is none.
         top: class of the top module.
         bytecode_version: of the lite interpreter's code; None where there is none.
@@ -63,6 +67,8 @@ class Inspection:
     root: str
     size: int
     companion: str
+    origin: Provenance | None
+    migrated: bool
     version: str
     top: str
     bytecode_version: int | None
@@ -95,6 +101,8 @@ def inspect(archive: Archive) -> Inspection:
         archive.root,
         len(archive.container.data),
         _companion(archive),
+        None if isinstance(archive, Companion) else provenance(archive),
+        MIGRATED in archive.records,
         _version(archive),
         archive.top,
         None if bytecode is None else bytecode.version,

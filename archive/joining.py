@@ -67,7 +67,9 @@ def with_digest(facts: Facts, container: Container) -> Facts:
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
-    known = {name: record.view() for name, record in container.records.items() if not counts(name)}
+    raw = DebugRecords(facts).raw
+    records = container.records
+    known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
     members = joined_members(container.records, facts, known)
     write_archive(joined, container.root, members)  # type: ignore[arg-type]
     if joined.number != original.number:
@@ -104,7 +106,7 @@ def joined_members(
         ArchiveError: there are more or fewer records than there were.
     """
     known = DebugRecords(facts)
-    kept = iter([record for name, record in records.items() if counts(name)])
+    kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
     names = {
         RANGES: iter([name for name in known.range_names if name not in known.raw]),
         CALLSTACKS: iter([callstack_map.NAME]),

@@ -171,6 +171,8 @@ def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
         join(out, companion, tmp_path / "joined.ptl", limits=tight)
     with pytest.raises(LimitError):
         archive.open(companion, limits=tight)
+    with pytest.raises(LimitError, match="companion_inflation"):
+        archive.open(out, companion=companion, limits=Limits(companion_from=1, companion_inflation=1))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.console import Console
@@ -115,11 +115,13 @@ class Words:
         doing: what is going on meanwhile.
         text: the summary of a single file, of its facts and sizes.
         line: one of several files in one line, of the same.
+        facts: the facts as JSON shows them.
     """
 
     doing: str
     text: Callable[..., RenderableType]
     line: Callable[..., str]
+    facts: Callable[..., dict[str, Any]] = asdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def _one(plan: Plan, verb: Verb, words: Words, manner: Manner) -> int:
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
         outcome = perform(verb, job)
     if manner.as_json:
-        common.write_json(_facts(outcome))
+        common.write_json(_facts(outcome, words))
     else:
         common.console().print(words.text(outcome.facts, *_sizes(outcome)))
     return 0
@@ -197,14 +199,14 @@ def _several(
             found[outcome.job] = outcome
             finished(outcome)
             if outcome.error:
-                _tell(bar, f"debug-archive: {_problem(outcome)}", sys.stderr)
+                _tell(bar, f"debug-archive: {problem(outcome)}", sys.stderr)
             elif not manner.as_json:
                 _tell(bar, words.line(outcome.facts, *_sizes(outcome)), sys.stdout)
     failed = sum(bool(outcome.error) for outcome in found.values())
     if plan.left_out:
         common.note(f"without a companion, and left out: {plan.left_out:,}")
     if manner.as_json:
-        common.write_json([_facts(found[job]) for job in plan.jobs])
+        common.write_json([_facts(found[job], words) for job in plan.jobs])
     else:
         sizes = zip(*(outcome.sizes for outcome in found.values() if not outcome.error), strict=True)
         common.write(total_line(len(found), failed, *map(sum, sizes)).encode() + b"\n")
@@ -220,7 +222,7 @@ def _tell(bar: Progress, line: str, stream: TextIO) -> None:
         stream.flush()
 
 
-def _problem(outcome: Outcome) -> str:
+def problem(outcome: Outcome) -> str:
     """Why a file failed, beginning with its name."""
     file = str(outcome.job.file)
     return _printable(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
@@ -236,9 +238,9 @@ def _sizes(outcome: Outcome) -> list[Sized]:
     return [Sized(str(file), size) for file, size in zip(files, outcome.sizes, strict=False)]
 
 
-def _facts(outcome: Outcome) -> dict[str, object]:
+def _facts(outcome: Outcome, words: Words) -> dict[str, object]:
     """An outcome for JSON."""
     if outcome.error:
-        return {"file": str(outcome.job.file), "error": _problem(outcome)}
+        return {"file": str(outcome.job.file), "error": problem(outcome)}
     paths = dict(zip(("file", "out", "companion"), (one.name for one in _sizes(outcome)), strict=False))
-    return {**paths, **asdict(outcome.facts)}
+    return {**paths, **words.facts(outcome.facts)}

@@ -34,12 +34,14 @@ class Job:
         out: what is written.
         companion: what is read, or written, besides.
         use: which of both.
+        replaces: whether a target that is there may be replaced, though nobody asked for that.
     """
 
     file: Path
     out: Path
     companion: Path
     use: Use
+    replaces: bool = False
 
     @property
     def paths(self) -> list[Path]:

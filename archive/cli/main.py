@@ -19,6 +19,7 @@ COMMANDS = {
     "join": "Archives and their companions made one file each again.",
     "shrink": "Smaller archives that PyTorch runs as before.",
     "restore": "Archives as they were before `shrink --level embed`.",
+    "migrate": "Archives as another PyTorch release writes and reads them.",
     "convert": "Companions that are small, or opened in no time.",
 }
 FAILED = 2
@@ -55,6 +56,7 @@ def group() -> None:
       debug-archive verify *.ptl
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive shrink models/ -o small/
+      debug-archive migrate old.ptl -o new.ptl --to latest
 
     Exit status: 0 well, 1 findings (a handle is unknown, an archive is inconsistent), 2 error.
     """  # noqa: D301 (click reads the backspace)

@@ -53,7 +53,7 @@ def perform(verb: Verb, job: Job) -> Outcome:
     """
     for target in job.targets:
         target.parent.mkdir(parents=True, exist_ok=True)
-    facts = verb(*job.paths)
+    facts = verb(*job.paths, force=True) if job.replaces else verb(*job.paths)
     files = [job.file, job.out] if job.use is Use.NONE else [job.file, job.out, job.companion]
     return Outcome(job, facts, tuple(file.stat().st_size for file in files))
 
@@ -100,12 +100,17 @@ def _attempt(verb: Verb, job: Job) -> Outcome:
     """Do one file's work, whatever comes of it. Errors become texts, for not every error can be pickled."""
     try:
         return perform(verb, job)
-    except ArchiveError as error:
-        return Outcome(job, error=str(error))
-    except OSError as error:
-        return Outcome(job, error=f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:  # noqa: BLE001 (the other files still count)
-        return Outcome(job, error=f"internal error: {type(error).__name__}: {error}")
+        return Outcome(job, error=told(error))
+
+
+def told(error: Exception) -> str:
+    """Why a file failed."""
+    if isinstance(error, ArchiveError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def _work(verb: Verb, job: Job) -> Outcome:

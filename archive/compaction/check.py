@@ -15,7 +15,7 @@ from archive.numbering import firsts, numbered, spread
 from archive.strings import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from archive.numbering import Ints
     from archive.reader import Archive
@@ -43,8 +43,12 @@ def same_facts(before: Archive, after: Archive) -> None:
             expected. Or a debug record is broken.
     """
     try:
-        _compare_ranges(before, after)
-        _compare_handles(before.handle_table, after.handle_table)
+        names = (*before.range_table.names, *after.range_table.names)
+        for name in names:
+            there = (name in one.range_table.numbers for one in (before, after))
+            _refuse_missing(name, before=next(there), after=next(there))
+        compare_ranges(before, after, before.range_table.names)
+        compare_handles(before.handle_table, after.handle_table)
         _compare_methods(methods.HANDLES, before.method_table, after.method_table)
         _compare_methods(methods.PATHS, before.path_table, after.path_table)
     except ArchiveError as error:
@@ -77,29 +81,50 @@ def _refuse_missing(name: str, *, before: bool, after: bool) -> None:
         raise ArchiveError(record=name, expected=expected, found=found)
 
 
-def _compare_ranges(archive: Archive, other: Archive) -> None:
+def compare_ranges(
+    archive: Archive,
+    other: Archive,
+    names: Sequence[str],
+    *,
+    tags: bool = True,
+    unnamed: bool = True,
+) -> None:
+    """Refuse records of source ranges that don't say the same.
+
+    Args:
+        archive: what is expected.
+        other: what is compared.
+        names: records that both have.
+        tags: whether tags are compared, too.
+        unnamed: whether a filename of None differs from "".
+
+    Raises:
+        ArchiveError: naming the record, row and field of a difference.
+    """
     before, after = archive.range_table, other.range_table
-    for name in (*before.names, *after.names):
-        _refuse_missing(name, before=name in before.numbers, after=name in after.numbers)
-    order = np.array([after.numbers[name] for name in before.names], np.int64)
-    counts = np.diff(before.first)
-    _compare(lambda record: (before.names[record], ""), counts, np.diff(after.first)[order], _of("rows"))
-    at = spread(after.first[order], counts)
+    order, other_order = (
+        np.array([table.numbers[name] for name in names], np.int64) for table in (before, after)
+    )
+    counts = np.diff(before.first)[order]
+    _compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], _of("rows"))
+    row, at = spread(before.first[order], counts), spread(after.first[other_order], counts)
 
     def where(field: str, rows: Ints) -> Where:
         def place(index: int) -> tuple[str, str]:
-            row = int(rows[index])
-            record = int(np.searchsorted(before.first, row, "right")) - 1
-            return before.names[record], f"row {row - int(before.first[record])}, field {field}"
+            record = int(np.searchsorted(before.first, rows[index], "right")) - 1
+            return before.names[record], f"row {rows[index] - int(before.first[record])}, field {field}"
 
         return place
 
-    for field in ("offset", "start", "end", "tag"):
-        _compare(where(field, np.arange(len(at))), getattr(before, field), getattr(after, field)[at])
-    first = numbered(before.source, after.source[at])[1]
-    pairs = before.source[first], after.source[at[first]]
+    for field in ("offset", "start", "end", "tag") if tags else ("offset", "start", "end"):
+        _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
+    source, other_source = before.source[row], after.source[at]
+    first = numbered(source, other_source)[1]
+    pairs = source[first], other_source[first]
     _check_limits(archive, int(before.sources.lengths[pairs[0]].sum()))
-    _compare_sources(before.sources, after.sources, pairs, lambda field: where(field, first))
+    _compare_sources(
+        before.sources, after.sources, pairs, lambda field: where(field, row[first]), unnamed=unnamed
+    )
 
 
 def _check_limits(archive: Archive, size: int) -> None:
@@ -111,12 +136,17 @@ def _check_limits(archive: Archive, size: int) -> None:
 
 
 def _compare_sources(
-    before: SourceTable, after: SourceTable, pairs: tuple[Ints, Ints], where: Callable[[str], Where]
+    before: SourceTable,
+    after: SourceTable,
+    pairs: tuple[Ints, Ints],
+    where: Callable[[str], Where],
+    *,
+    unnamed: bool,
 ) -> None:
     """Compare sources, pair by pair; ``where`` tells a pair's place in a field."""
     one, other = pairs
     _compare(where("starting_line"), before.line[one], after.line[other])
-    known: Known = {}
+    known: Known = {} if unnamed else {b"": -1}
     name = string_numbers(before.strings, before.filename[one], known)
     other_name = string_numbers(after.strings, after.filename[other], known)
     _compare(where("filename"), name, other_name, _quoted(known))
@@ -152,7 +182,12 @@ def _pieces(sources: SourceTable, which: Ints, known: Known) -> tuple[Ints, Ints
     return string_numbers(sources.strings, index, known), firsts(counts)
 
 
-def _compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
+def compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
+    """Refuse call-stack maps that don't say the same.
+
+    Raises:
+        ArchiveError: naming the handle and field of a difference.
+    """
     name = callstack_map.NAME
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:

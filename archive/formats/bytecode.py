@@ -1,13 +1,16 @@
-"""``bytecode.pkl``: the methods of the lite interpreter. Read for names and instruction counts only.
+"""``bytecode.pkl``: the methods of the lite interpreter. Read for names, instruction counts and operators.
 
-``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ...), ...), ...), ...)``; PyTorch 1.5
-and 1.6 wrote no version (readers take it as 3).
+``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ((name, overload, ...), ...)), ...),
+...), ...)``; PyTorch 1.5 and 1.6 wrote no version (readers take it as 3). The instructions ``OP`` and ``OPN``
+call operator x.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from archive.formats.schema import found_at
 from archive.pickles.ops import Kind
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 
 NAME = "bytecode.pkl"
 UNVERSIONED = 3
-INSTRUCTIONS = b"instructions"
+INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
+CALLS = (b"OP", b"OPN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +41,86 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
     Raises:
         ArchiveError: a value that is not as above.
     """
-    items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
-    version = UNVERSIONED
-    if items and tree.kind(items[0]) == Kind.INT:
-        version = int(tree.value[items.pop(0)])
+    version, items = _methods(tree, pickle)
     names: dict[int, str] = {}  # by their strings, and counts by their tables: both may be shared
     counts: dict[int, int] = {}
     instructions = {}
     for item in items:
-        name, table = _first_two(tree, item, "a method: name and table")
-        if tree.kind(name) != Kind.TEXT:
-            raise _unexpected(tree, name, "a method's name")
+        string, table = _method(tree, item)
         if table not in counts:
-            counts[table] = _instructions(tree, table)
-        string = int(tree.value[name])
+            counts[table] = int(tree.count[_entry(tree, table, INSTRUCTIONS)])
         if string not in names:
             names[string] = str(tree.strings[string])
         instructions[names[string]] = counts[table]
     return Bytecode(version, instructions)
 
 
-def _instructions(tree: Tree, table: int) -> int:
-    """How many instructions a method's table lists."""
+def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
+    """For each method the operator that each instruction calls; b"" where it calls none.
+
+    Raises:
+        ArchiveError: a value that is not as above.
+    """
+    called: dict[int, list[bytes]] = {}  # by table
+    operators = {}
+    for item in _methods(tree, pickle)[1]:
+        name, table = _method(tree, item)
+        if table not in called:
+            called[table] = _called(tree, table)
+        operators[str(tree.strings[name])] = called[table]
+    return operators
+
+
+def _called(tree: Tree, table: int) -> list[bytes]:
+    """The operator of each instruction of a method."""
+    instruction = np.array(tree.items(_entry(tree, table, INSTRUCTIONS)), np.int64)
+    names = []
+    for entry in tree.items(_entry(tree, table, OPERATORS)):
+        name, _ = _first_two(tree, entry, "an operator: name and overload")
+        names.append(bytes(tree.strings.data(_text(tree, name))))
+    short = np.flatnonzero((tree.kinds(instruction) != Kind.TUPLE) | (tree.count[instruction] < 2))  # noqa: PLR2004
+    if len(short):
+        raise _unexpected(tree, int(instruction[short[0]]), "an instruction")
+    first = tree.first[instruction]
+    code, number = tree.children[first], tree.children[first + 1]
+    calls = [node for node in set(code.tolist()) if bytes(tree.strings.data(_text(tree, node))) in CALLS]
+    calling = np.isin(code, calls)
+    which = tree.value[number]
+    wrong = calling & ((tree.kinds(number) != Kind.INT) | (which < 0) | (which >= len(names)))
+    if wrong.any():
+        raise _unexpected(tree, int(number[wrong][0]), f"one of {len(names)} operators")
+    return [names[one] if call else b"" for one, call in zip(which.tolist(), calling.tolist(), strict=True)]
+
+
+def _methods(tree: Tree, pickle: int) -> tuple[int, list[int]]:
+    """The version, and the methods."""
+    items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
+    if items and tree.kind(items[0]) == Kind.INT:
+        return int(tree.value[items[0]]), items[1:]
+    return UNVERSIONED, items
+
+
+def _method(tree: Tree, item: int) -> tuple[int, int]:
+    """The string that is a method's name, and its table."""
+    name, table = _first_two(tree, item, "a method: name and table")
+    return _text(tree, name), table
+
+
+def _text(tree: Tree, node: int) -> int:
+    if tree.kind(node) != Kind.TEXT:
+        raise _unexpected(tree, node, "a text")
+    return int(tree.value[node])
+
+
+def _entry(tree: Tree, table: int, wanted: bytes) -> int:
+    """The tuple that stands under a key of a method's table."""
     for entry in _tuple(tree, table, "a method's table"):
         key, value = _first_two(tree, entry, "a pair of key and value")
-        if tree.kind(key) == Kind.TEXT and tree.strings.data(int(tree.value[key])) == INSTRUCTIONS:
+        if tree.kind(key) == Kind.TEXT and tree.strings.data(int(tree.value[key])) == wanted:
             if tree.kind(value) != Kind.TUPLE:
-                raise _unexpected(tree, value, "instructions")
-            return int(tree.count[value])
-    raise _unexpected(tree, table, "a method with instructions")
+                raise _unexpected(tree, value, wanted.decode())
+            return value
+    raise _unexpected(tree, table, f"a method with {wanted.decode()}")
 
 
 def _first_two(tree: Tree, node: int, expected: str) -> tuple[int, int]:

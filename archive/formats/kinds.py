@@ -26,6 +26,7 @@ class RecordKind(StrEnum):
     HANDLES = "method handles"
     PATHS = "module paths"
     COMPANION = "embedded companion"
+    ASIDE = "original, kept aside"
     BYTECODE = "bytecode"
     EXTRA = "extra file"
     FORMAT = "archive format"
@@ -44,12 +45,17 @@ DEBUG = {
     RecordKind.HANDLES,
     RecordKind.PATHS,
     RecordKind.COMPANION,
+    RecordKind.ASIDE,
 }
 EMBEDDED = "extra/debug.ptdbg"
 """Where an archive holds a companion of its own; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
+MIGRATED = "extra/migrated.ptdbg"
+"""Where a migrated archive keeps what it was before: see :mod:`archive.migration.aside`."""
+
 EXACT = {
     EMBEDDED: RecordKind.COMPANION,
+    MIGRATED: RecordKind.ASIDE,
     values.DATA: RecordKind.MODULES,
     "model.json": RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,

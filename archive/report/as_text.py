@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.inspection import Inspection
+    from archive.provenance import Provenance
 
 SHOWN_RUNS = 8
 
@@ -35,6 +36,8 @@ def inspection_text(facts: Inspection) -> Group:
         f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
         "",
     ]
+    if facts.origin is not None:
+        head[2:2] = _origin(facts.origin, migrated=facts.migrated)
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")
@@ -45,6 +48,15 @@ def inspection_text(facts: Inspection) -> Group:
         for path, state in facts.lowered.items()
     ]
     return Group(*map(Text, head), _records(facts), *(Text(_line(line)) for line in tail))
+
+
+def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
+    """Where an archive comes from, and what speaks against it."""
+    signs, against = len(origin.evidence), len(origin.against)
+    said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
+    if migrated:
+        return [f"{said}; migrated: `debug-archive migrate` can give what it was"]
+    return [said, *(f"  but {_line(str(one))}" for one in origin.against)]
 
 
 def _line(text: str) -> str:

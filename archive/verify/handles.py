@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.formats import callstack_map
+from archive.formats.kinds import MIGRATED
 from archive.model import NO_TAG
 from archive.verify.records import check_bytes
 from archive.verify.texts import check_texts
@@ -42,7 +43,7 @@ def check_handles(archive: Archive, readable: set[str], tags: Ints | None, repor
         return None
     check_texts(table.strings, [MAP], report)
     _check_unique(table, report)
-    _check_operators(table, report)
+    _check_operators(table, report, migrated=MIGRATED in archive.records)
     if tags is None:
         report.add("note", MAP, "", "tags are not looked up, as not all source ranges can be read")
     elif len(tags):
@@ -66,11 +67,15 @@ def _check_unique(table: HandleTable, report: Report) -> None:
     )
 
 
-def _check_operators(table: HandleTable, report: Report) -> None:
+def _check_operators(table: HandleTable, report: Report, *, migrated: bool) -> None:
     named = np.flatnonzero(table.op >= 0)
     empty = named[table.strings.length[table.op[named]] == 0]
     if len(empty) and len(empty) == len(table):
         report.add("note", MAP, "", "no operator has a name, as after a conversion from PyTorch 1.9.0")
+        return
+    if len(empty) and migrated:
+        what = "operators have no name: the archive is migrated, and what it was did not name them"
+        report.add("note", MAP, "", f"{len(empty):,} {what}")
         return
     report.add_each(
         "warning",

@@ -1,0 +1,120 @@
+"""What each PyTorch release writes and reads: one table.
+
+==========  ============  ==============  ==================  =========  ========  =======================
+releases    ranges        call stacks     of instructions     delegated  bytecode  container
+==========  ============  ==============  ==================  =========  ========  =======================
+1.0, 1.1    none          none            none                no         none      ``model.json``
+1.2         pair rows     none            none                no         none      ``model.json``
+1.3, 1.4    pair rows     none            none                no         none      ``version`` first
+1.5         pair rows     none            none                no         3         ``version`` first
+1.6         pair rows     none            none                no         3         ``version`` last
+1.7, 1.8    pair rows     none            module paths        no         4         the same
+1.9         inline rows   3 elements      handles             no         5         the same
+1.10, 1.11  inline rows   4 elements      handles             yes        7         the same
+1.12 - 2.0  string table  4 elements      handles             yes        8         the same
+2.1 - 2.13  string table  4 elements      handles             yes        8         ``byteorder``, id behind
+==========  ============  ==============  ==================  =========  ========  =======================
+
+Seen in archives of 1.0.1, 1.2, 1.4 to 1.13, 2.0, 2.1, 2.4 and 2.13; 1.1, 1.3 and the others between are
+taken to be like their neighbours. From 1.12 on PyTorch can be told to write inline rows instead.
+
+What they read: 2.13 reads every layout of source ranges, call-stack maps of four elements alone, bytecode
+from 4 to 9, and no ``model.json``; 1.9 to 1.11 fail on string tables (tried). That older releases read what
+they write is taken for granted, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from archive.errors import ArchiveError
+from archive.model import Generation, Layout
+
+Number = tuple[int, int]
+"""Major and minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a range of releases writes.
+
+    Attributes:
+        first: its first release.
+        last: its last release.
+        ranges: layout of source ranges; None where it writes none.
+        callstacks: layout of call-stack maps; None where it writes none.
+        instructions: what it records of bytecode instructions.
+        delegated: whether it writes the source ranges of lowered modules.
+        bytecode: version of the lite interpreter's code; None where there was none.
+        version_first: whether the archive's version is the first record; else one of the last.
+        byteorder: whether ``byteorder`` and ``.data/serialization_id`` come behind it.
+        legacy: whether the module tree is ``model.json``.
+    """
+
+    first: Number
+    last: Number
+    ranges: Layout | None
+    callstacks: Generation | None = None
+    instructions: Generation | None = None
+    delegated: bool = False
+    bytecode: int | None = None
+    version_first: bool = False
+    byteorder: bool = False
+    legacy: bool = False
+
+
+_C3, _C4 = Generation.CALLSTACK_3, Generation.CALLSTACK_4
+_PATHS, _HANDLES = Generation.MODULE_PATHS, Generation.METHOD_HANDLES
+RELEASES = (
+    Release((1, 0), (1, 1), None, version_first=True, legacy=True),
+    Release((1, 2), (1, 2), Layout.PAIR, version_first=True, legacy=True),
+    Release((1, 3), (1, 4), Layout.PAIR, version_first=True),
+    Release((1, 5), (1, 5), Layout.PAIR, bytecode=3, version_first=True),
+    Release((1, 6), (1, 6), Layout.PAIR, bytecode=3),
+    Release((1, 7), (1, 8), Layout.PAIR, None, _PATHS, bytecode=4),
+    Release((1, 9), (1, 9), Layout.INLINE, _C3, _HANDLES, bytecode=5),
+    Release((1, 10), (1, 11), Layout.INLINE, _C4, _HANDLES, delegated=True, bytecode=7),
+    Release((1, 12), (2, 0), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8),
+    Release((2, 1), (2, 13), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8, byteorder=True),
+)
+NUMBERS: tuple[Number, ...] = (*((1, n) for n in range(14)), *((2, n) for n in range(14)))
+"""All releases, oldest first."""
+LATEST = NUMBERS[-1]
+LOADED_BYTECODE = range(4, 10)
+"""The versions of bytecode that 2.13 loads."""
+
+
+def release(number: Number) -> Release:
+    """What a release writes."""
+    return next(one for one in RELEASES if one.first <= number <= one.last)
+
+
+def number_of(name: str) -> Number:
+    """A release by its name: ``1.9``, ``1.9.0``, ``latest``.
+
+    Raises:
+        ArchiveError: there is none of that name, or it is not known here.
+    """
+    if name == "latest":
+        return LATEST
+    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:\+\w+)?", name)
+    number = (int(match[1]), int(match[2])) if match else None
+    if number not in NUMBERS:
+        known = f"a release from {shown(NUMBERS[0])} to {shown(LATEST)}, or latest"
+        raise ArchiveError(expected=known, found=name)
+    return number
+
+
+def shown(number: Number) -> str:
+    """``1.9``."""
+    return f"{number[0]}.{number[1]}"
+
+
+def spanned(first: Number, last: Number) -> str:
+    """``1.9``, ``1.10 to 1.11``, ``2.1 or later``."""
+    if first == last:
+        return shown(first)
+    if last == LATEST:
+        return f"{shown(first)} or later"
+    return f"{shown(first)} to {shown(last)}"

@@ -1,0 +1,83 @@
+"""What an archive was before it was migrated, kept in a record that PyTorch ignores.
+
+``extra/migrated.ptdbg`` is a companion file (:mod:`archive.formats.companion`) of the original. Beside its
+debug records it keeps, as they were, the records that a migration rewrites or moves: the archive's version,
+``byteorder``, and rescued code. Joined with it, the archive is the original again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.collecting import collect
+from archive.container import write_archive
+from archive.errors import ArchiveError
+from archive.formats.archive_id import archive_id
+from archive.formats.companion import DebugRecords, build_companion, parse_companion
+from archive.formats.kinds import MIGRATED, RecordKind, kind_of
+from archive.joining import joined_members, with_digest
+from archive.serialization_id import RECORD_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import BinaryIO
+
+    from archive.container import Container
+    from archive.limits import Limits
+    from archive.reader import Archive
+
+
+def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bool]:
+    """The record for an archive, and whether it gives the whole file again, not its records alone.
+
+    Args:
+        original: the archive.
+        rewritten: names of records that are no debug records, and are rewritten.
+    """
+    moved = [name for name in original.records if is_format(name) or name in rewritten]
+    facts = with_digest(collect(original, moved), original.container)
+    return build_companion(facts), "file.digest" in facts.columns
+
+
+def is_format(name: str) -> bool:
+    """Whether a record is one of those that tell how the archive is to be read."""
+    return kind_of(name) is RecordKind.FORMAT and name != RECORD_NAME
+
+
+def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
+    """Write the archive that a migrated one was.
+
+    Args:
+        file: where to write.
+        migrated: an archive with the record.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the record is broken, or the archive was changed since.
+    """
+    try:
+        facts = parse_companion(migrated.records[MIGRATED].view(), limits)
+        made = DebugRecords(facts)
+        kept = {
+            name: record
+            for name, record in migrated.records.items()
+            if not is_format(name) and name not in made
+        }
+        write_archive(file, migrated.root, joined_members(kept, facts, made))
+    except ArchiveError as problem:
+        raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
+
+
+def check_same(original: Container, migrated: Container, limits: Limits) -> None:
+    """Refuse an original that is not the one that was migrated.
+
+    Raises:
+        ArchiveError: its records are others.
+    """
+    known = parse_companion(migrated.records[MIGRATED].view(), limits).archive_id
+    if archive_id(original.records) != known:
+        raise ArchiveError(
+            f"the archive was changed after it was migrated, and {MIGRATED} in it is of what it was before; "
+            "pass --no-aside (aside=False) to go on without",
+            file=migrated.file,
+        )

@@ -1,0 +1,114 @@
+"""Whether a migrated archive is the same model and says the same, as far as its target can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.compaction.check import compare_handles, compare_ranges
+from archive.errors import ArchiveError, shown
+from archive.formats.archive_id import counts
+from archive.formats.kinds import range_records_of
+from archive.formats.source_ranges import DELEGATED
+from archive.migration.aside import is_format
+from archive.model import NO_TAG, Layout
+
+if TYPE_CHECKING:
+    from archive.model import SourceRange
+    from archive.reader import Archive
+    from archive.tables import RangeTable
+
+
+def check_migrated(before: Archive, after: Archive, cuts: dict[str, tuple[int, int]]) -> None:
+    """Refuse a migrated archive that is not the same model, or whose debug records say something else.
+
+    Every record that is not rewritten is there, byte for byte. Source ranges are the same, row by row, and so
+    are their tags where both layouts have them; of rescued code, each byte that is left comes from where it
+    came from. Where both have a call-stack map, its handles are the same, with the same tags, and, if both
+    name operators and functions, the same call stacks.
+
+    Args:
+        before: the original.
+        after: what was made of it.
+        cuts: the bytes that were taken out of code records: first, and the one behind the last.
+
+    Raises:
+        ArchiveError: naming the record and place of a difference.
+    """
+    try:
+        _same_model(before, after, cuts)
+        old, new = before.range_table, after.range_table
+        rescued = [name for code in cuts for name in range_records_of(code) if name in new.numbers]
+        _refuse(old, new)
+        names = [name for name in new.names if name in old.numbers and name not in rescued]
+        compare_ranges(before, after, names, tags=_has_tags(old) and _has_tags(new), unnamed=False)
+        for code, cut in cuts.items():
+            if any(name in new.numbers for name in range_records_of(code)):
+                _same_rescued(before, after, code, cut)
+        _same_handles(before, after)
+    except ArchiveError as error:
+        raise error.within(file=after.file) from error.__cause__
+
+
+def _has_tags(table: RangeTable) -> bool:
+    return Layout.PAIR not in table.layouts and not (table.tag == NO_TAG).all()
+
+
+def _refuse(old: RangeTable, new: RangeTable) -> None:
+    """Refuse records of source ranges that came from nowhere or went where they had not to."""
+    for name in {*old.names, *new.names} - {DELEGATED}:
+        if (name in old.numbers) != (name in new.numbers):
+            raise ArchiveError(record=name, expected="a record before and after", found="one of them")
+
+
+def _same_model(before: Archive, after: Archive, cuts: dict[str, tuple[int, int]]) -> None:
+    for name, record in before.records.items():
+        if not counts(name) or is_format(name):
+            continue
+        data = record.view()
+        if name in cuts:
+            begin, end = cuts[name]
+            data = memoryview(bytes(data[:begin]) + bytes(data[end:]))
+        if name not in after.records or after.records[name].view() != data:
+            raise ArchiveError(record=name, expected="the record as it was", found="another one, or none")
+
+
+def _same_rescued(before: Archive, after: Archive, code: str, cut: tuple[int, int]) -> None:
+    begin, end = cut
+    for position in range(after.records[code].size):
+        was = before.locate(code, position if position < begin else position + end - begin)
+        now = after.locate(code, position)
+        if not _same(was, now):
+            raise ArchiveError(record=code, place=f"byte {position}", expected=shown(was), found=shown(now))
+
+
+def _same(one: SourceRange | None, other: SourceRange | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    places = [
+        (bytes(it.source.text), str(it.source.filename or ""), it.source.starting_line, it.start, it.end)
+        for it in (one, other)
+    ]
+    return places[0] == places[1]
+
+
+def _same_handles(before: Archive, after: Archive) -> None:
+    old, new = before.handle_table, after.handle_table
+    if old is None or new is None:
+        return
+    named = [bool((table.op >= 0).any()) for table in (old, new)]
+    if named[0] == named[1]:
+        compare_handles(old, new)
+        return
+    orders = [np.argsort(table.handle, kind="stable") for table in (old, new)]
+    for field in ("handle", "tag"):
+        one, other = (getattr(table, field)[order] for table, order in zip((old, new), orders, strict=True))
+        if not np.array_equal(one, other):
+            raise ArchiveError(place=field, expected="the handles and tags as they were", found="others")
+    depths = [
+        [len(table.frames(row)) for row in order.tolist()]
+        for table, order in zip((old, new), orders, strict=True)
+    ]
+    if depths[0] != depths[1]:
+        raise ArchiveError(place="call stacks", expected="as deep as they were", found="others")

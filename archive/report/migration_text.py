@@ -1,0 +1,91 @@
+"""What a migration does, as text for a terminal and as facts for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.text import Text
+
+from archive.errors import one_line
+from archive.report.as_json import escaped
+from archive.report.outcome_text import SAME, SAME_RECORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from archive.migrating import Migration
+    from archive.migration.plan import Plan
+    from archive.report.outcome_text import Sized
+
+
+def plan_text(facts: Migration, file: str) -> Group:
+    """What would be done."""
+    lines = [_head(facts, file), *_against(facts), *_steps(facts.plan)]
+    if facts.plan.losses:
+        lines += ["", "pass --lossy to go on without what is lost"]
+    return _group(lines)
+
+
+def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
+    """What was done."""
+    lines = [_head(facts, file.name), *_against(facts), *_steps(facts.plan), ""]
+    lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
+    if facts.aside_size:
+        back = SAME if facts.exact else SAME_RECORDS
+        lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it is {back}")
+    return _group(lines)
+
+
+def plan_line(facts: Migration, file: str) -> str:
+    """What would be done, in one line."""
+    return _printable(f"{file}: {facts.origin} -> {facts.plan.target}: {_summary(facts.plan)}")
+
+
+def migration_line(facts: Migration, file: Sized, out: Sized) -> str:
+    """What was done, in one line."""
+    return f"{plan_line(facts, file.name)}; {file.size:,} -> {out.size:,} bytes"
+
+
+def migration_facts(facts: Migration) -> dict[str, Any]:
+    """What is done, or would be, without the bytes of the result."""
+    return {name: value for name, value in asdict(facts).items() if name != "data"}
+
+
+def _group(lines: Iterable[str]) -> Group:
+    """Lines, with the names in them escaped where they would move a terminal's cursor."""
+    return Group(*(Text(_printable(line)) for line in lines))
+
+
+def _printable(text: str) -> str:
+    return one_line(escaped(text))
+
+
+def _head(facts: Migration, file: str) -> str:
+    return f"{file}, of {facts.origin}, for {facts.plan.target}"
+
+
+def _against(facts: Migration) -> list[str]:
+    return [f"  but {one}" for one in facts.origin.against]
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    if not plan.is_needed:
+        yield from ("", "nothing to do: it may be of that release already")
+    for title, steps in (("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)):
+        if steps:
+            yield from ("", title, *(f"  {step}" for step in steps))
+    if plan.remarks:
+        yield from ("", "to know", *(f"  {remark}" for remark in plan.remarks))
+
+
+def _summary(plan: Plan) -> str:
+    if not plan.is_needed:
+        return "nothing to do"
+    parts: list[tuple[str, Sequence[object]]] = [
+        ("mended", plan.rescues),
+        ("rewritten", plan.changes),
+        ("lost", plan.losses),
+    ]
+    return ", ".join(f"{len(steps)} {what}" for what, steps in parts if steps)
