@@ -58,6 +58,7 @@ demo: .venv-core/.ready
 	$(call show,debug-archive symbolicate build/model.ptdbg < fixtures/oracles/plain_unicode.stripped.txt)
 	$(call show,debug-archive join build/device.ptl -c build/model.ptdbg -o build/joined.ptl --force)
 	$(call show,debug-archive shrink fixtures/oracles/traced_stack.ptl -o build/compact.ptl --force)
+	$(call show,debug-archive migrate fixtures/releases/torch-1.9.0/unicode.ptl -o build/latest.ptl --to latest --force)
 
 test: .venv/.ready
 	@.venv/bin/ruff check --quiet

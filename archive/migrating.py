@@ -54,6 +54,7 @@ class Migration:
     Attributes:
         plan: what was done, or would be.
         origin: where the archive came from, by its records.
+        restored: whether it had been migrated before; then origin and plan are of what it was at first.
         size: of the archive.
         source_digest: blake2b of the archive, 16 bytes in hex.
         out_size: of the result; 0 for a plan alone.
@@ -65,6 +66,7 @@ class Migration:
 
     plan: Plan
     origin: Provenance
+    restored: bool
     size: int
     source_digest: str
     out_size: int = 0
@@ -113,9 +115,9 @@ def migrate(
         original = stack.enter_context(_original(opened, limits)) if aside else opened
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)
-        planned = Migration(
-            rewriting.plan, origin, len(opened.container.data), _digest(opened.container.data)
-        )
+        data = opened.container.data
+        restored = original is not opened
+        planned = Migration(rewriting.plan, origin, restored, len(data), _digest(data))
         if file is None:
             return planned
         rewriting.refuse_losses(lossy=lossy)

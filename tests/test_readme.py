@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.migration_table import TABLE, rewritten
 from tools.readme import BLOCK, README, shown
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def test_the_console_blocks_show_what_their_commands_print_one_after_the_other()
 
 
 def test_there_are_blocks_to_compare() -> None:
-    assert len(BLOCKS) == 11
+    assert len(BLOCKS) == 12
     assert sum("~~~~ <--- HERE" in block for block in BLOCKS) == 4
 
 
@@ -31,6 +32,11 @@ def test_the_first_table_is_that_of_the_benchmarks() -> None:
     rows = re.findall(r"^\|.*x.*\|$", TEXT.partition("- **Without PyTorch")[0], re.MULTILINE)
     assert len(rows) >= 5
     assert [row for row in rows if row not in BENCHMARKS.read_text(encoding="utf-8")] == []
+
+
+def test_the_table_of_migrations_is_true() -> None:
+    assert TABLE.search(TEXT)
+    assert rewritten(TEXT) == TEXT
 
 
 def test_the_python_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:

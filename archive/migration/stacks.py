@@ -55,10 +55,11 @@ def carried_over(columns: Columns, pool: Pool, code: Code | None, plan: Plan, re
         elif "pathed.name" in columns:
             columns = _without_paths(columns, plan)
         return without(columns, *MAPS, *HANDLES)
+    recorded = "handle.op" in columns
     if "pathed.name" in columns:
         columns = _handled(columns, pool, code, plan)
     if "handle.handle" in columns:
-        columns = _with_elements(columns, pool, code, plan, release)
+        columns = _with_elements(columns, pool, code, plan, release, recorded=recorded)
     if "method.name" in columns and release.delegated:
         columns = ranges.with_delegated(columns, pool)
         if release.ranges is Layout.STRING_TABLE:
@@ -107,8 +108,13 @@ def _handled(columns: Columns, pool: Pool, code: Code | None, plan: Plan) -> Col
     return columns
 
 
-def _with_elements(columns: Columns, pool: Pool, code: Code | None, plan: Plan, release: Release) -> Columns:
-    """A call-stack map with as many elements as the release has."""
+def _with_elements(
+    columns: Columns, pool: Pool, code: Code | None, plan: Plan, release: Release, *, recorded: bool
+) -> Columns:
+    """A call-stack map with as many elements as the release has.
+
+    Operators that were not ``recorded`` in it are still told by the bytecode, and not lost.
+    """
     rows = len(columns["handle.handle"])
     three = GENERATIONS[int(columns["file.callstacks"][0])] is Generation.CALLSTACK_3
     if three and release.callstacks is Generation.CALLSTACK_4:
@@ -122,7 +128,8 @@ def _with_elements(columns: Columns, pool: Pool, code: Code | None, plan: Plan, 
         ("frame.function", UNKNOWN, "names of functions"),
     ):
         count = int((strings[columns[name]] != unknown).sum())
-        if count:
+        if count and (recorded or name != "handle.op"):
             plan.losses.append(Step(what, count))
-    plan.changes.append(Step("call-stack map, 4 to 3 elements, rows", rows))
+    if recorded:
+        plan.changes.append(Step("call-stack map, 4 to 3 elements, rows", rows))
     return reduced(columns)

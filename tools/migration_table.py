@@ -1,0 +1,91 @@
+"""The README's table of migrations, from the fixtures: what becomes of archives for each pair of releases.
+
+python -m tools.migration_table
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import archive
+from archive.errors import ArchiveError
+from archive.formats.releases import RELEASES, spanned
+from tools.readme import README, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from archive.formats.releases import Release
+    from archive.migration.plan import Plan
+
+BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
+TABLE = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
+LOSSES = {
+    "names of operators": "names",
+    "names of functions": "names",
+    "source ranges and call stacks of debug handles": "stacks",
+    "source ranges of lowered modules": "lowered",
+    "module paths of operators": "paths",
+}
+LEGACY = "1.0 to 1.2"
+SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
+
+
+def table() -> str:
+    """The table, in Markdown."""
+    eras = [one for one in RELEASES if not one.legacy]
+    old = RELEASES[0]
+    lines = [["from \\ to", LEGACY, *map(_name, eras)]]
+    lines.append(["---"] * len(lines[0]))
+    lines.append([f"**{LEGACY}**", SAME, *(_cell(old, end) for end in eras)])
+    lines += [[f"**{_name(one)}**", _cell(one, old), *(_cell(one, end) for end in eras)] for one in eras]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rewritten(text: str) -> str:
+    """The README with a true table."""
+    return TABLE.sub(lambda _: table(), text)
+
+
+def _name(release: Release) -> str:
+    """``1.12 to 2.0``."""
+    return spanned(release.first, release.last).replace(" or later", " on")
+
+
+def _archives(release: Release) -> list[Path]:
+    """Those of the newest of some releases that there are fixtures of."""
+    folders = (ROOT / "fixtures" / "releases").glob("torch-*")
+    chosen = max((one for one in folders if release.first <= _number(one) <= release.last), key=_number)
+    return sorted(chosen.glob("*.pt*"))
+
+
+def _number(folder: Path) -> tuple[int, int]:
+    major, minor = folder.name.removeprefix("torch-").split(".")[:2]
+    return int(major), int(minor)
+
+
+def _cell(start: Release, end: Release) -> str:
+    """What becomes of all archives of some releases, on the way to others."""
+    if start is end:
+        return SAME
+    to = ".".join(map(str, end.last))
+    try:
+        plans = [archive.migrate(path, to=to, dry_run=True).plan for path in _archives(start)]
+    except ArchiveError as problem:
+        if "model.json" not in str(problem):
+            raise
+        return IMPOSSIBLE
+    lost = list(dict.fromkeys(LOSSES[step.what] for plan in plans for step in plan.losses))
+    if lost:
+        return f"lossy: {', '.join(lost)}"
+    return MENDED if _mended(plans) else EXACT
+
+
+def _mended(plans: Iterable[Plan]) -> bool:
+    return any(plan.rescues for plan in plans)
+
+
+if __name__ == "__main__":
+    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
