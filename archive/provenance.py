@@ -1,13 +1,14 @@
 """Which PyTorch release an archive comes from, told by all its records together.
 
 Each record was written by some releases and not by others. No single one is trusted: archives are edited,
-migrated and shrunk. The answer is the releases that most records speak for; those that speak against them
-are told.
+migrated and shrunk. The answer is the releases that most records speak for, the longest run of them, or of
+equally long ones the newest; records that speak against one of them are told.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from archive.formats import callstack_map, methods
@@ -89,9 +90,10 @@ def provenance(archive: Archive) -> Provenance:
     """
     evidence = tuple(_evidence(archive))
     votes = [sum(one.first <= number <= one.last for one in evidence) for number in NUMBERS]
-    chosen = [number for number, count in zip(NUMBERS, votes, strict=True) if count == max(votes)]
-    first, last = chosen[0], chosen[-1]
-    against = tuple(one for one in evidence if last < one.first or one.last < first)
+    runs = [list(run) for best, run in groupby(range(len(votes)), lambda at: votes[at] == max(votes)) if best]
+    chosen = max(runs, key=lambda run: (len(run), run))
+    first, last = NUMBERS[chosen[0]], NUMBERS[chosen[-1]]
+    against = tuple(one for one in evidence if first < one.first or one.last < last)
     return Provenance(first, last, evidence, against)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.collecting import collect
-from archive.container import write_archive
+from archive.container import Container, write_archive
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import DebugRecords, build_companion, parse_companion
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import BinaryIO
 
-    from archive.container import Container
     from archive.limits import Limits
     from archive.reader import Archive
 
@@ -58,26 +57,24 @@ def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
     try:
         facts = parse_companion(migrated.records[MIGRATED].view(), limits)
         made = DebugRecords(facts)
-        kept = {
-            name: record
-            for name, record in migrated.records.items()
-            if not is_format(name) and name not in made
-        }
-        write_archive(file, migrated.root, joined_members(kept, facts, made))
     except ArchiveError as problem:
         raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
+    kept = {
+        name: record for name, record in migrated.records.items() if not is_format(name) and name not in made
+    }
+    try:
+        write_archive(file, migrated.root, joined_members(kept, facts, made))
+        with Container.open(file, limits=limits) as original:
+            same = archive_id(original.records) == facts.archive_id
+    except ArchiveError as problem:
+        raise _changed(migrated) from problem
+    if not same:
+        raise _changed(migrated)
 
 
-def check_same(original: Container, migrated: Container, limits: Limits) -> None:
-    """Refuse an original that is not the one that was migrated.
-
-    Raises:
-        ArchiveError: its records are others.
-    """
-    known = parse_companion(migrated.records[MIGRATED].view(), limits).archive_id
-    if archive_id(original.records) != known:
-        raise ArchiveError(
-            f"the archive was changed after it was migrated, and {MIGRATED} in it is of what it was before; "
-            "pass --no-aside (aside=False) to go on without",
-            file=migrated.file,
-        )
+def _changed(migrated: Container) -> ArchiveError:
+    return ArchiveError(
+        f"the archive was changed after it was migrated, and {MIGRATED} in it is of what it was before; pass "
+        "--no-aside (aside=False) to go on without",
+        file=migrated.file,
+    )

@@ -65,7 +65,8 @@ class Rewriting:
         self._columns: Columns = {}
         self.records: Mapping[str, bytes] = {}
         self.formats: dict[str, bytes] = {}
-        if target.number is None or not origin.includes(target.number):
+        keeps_another = MIGRATED in archive.records  # and is not asked for what it was
+        if target.number is None or keeps_another or not origin.includes(target.number):
             self._refuse_legacy(origin)
             self._rewrite()
         self._remark()
@@ -167,7 +168,7 @@ class Rewriting:
         old = [name for name in records if kind_of(name).is_debug or is_format(name)]
         new = [*self.records, *self.formats]
         for what, names in (
-            ("out", [name for name in old if name not in new and name != MIGRATED]),
+            ("out", [name for name in old if name not in new]),
             ("in", [name for name in new if name not in records]),
         ):
             self.plan.changes += [Step(f"record {name} {what}") for name in names]

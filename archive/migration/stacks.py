@@ -50,6 +50,8 @@ def carried_over(columns: Columns, pool: Pool, code: Code | None, plan: Plan, re
         if "handle.handle" in columns:
             what = "source ranges and call stacks of debug handles"
             plan.losses.append(Step(what, len(columns["handle.handle"])))
+        elif "method.name" in columns:
+            plan.losses.append(Step("debug handles of instructions", len(columns["instruction.handle"])))
         if release.instructions is Generation.MODULE_PATHS:
             columns = _pathed(columns, pool, code, plan)
         elif "pathed.name" in columns:

@@ -63,7 +63,8 @@ def _printable(text: str) -> str:
 
 
 def _head(facts: Migration, file: str) -> str:
-    return f"{file}, of {facts.origin}, for {facts.plan.target}"
+    origin = f"which was of {facts.origin} before its migration" if facts.restored else f"of {facts.origin}"
+    return f"{file}, {origin}, for {facts.plan.target}"
 
 
 def _against(facts: Migration) -> list[str]:
@@ -72,7 +73,7 @@ def _against(facts: Migration) -> list[str]:
 
 def _steps(plan: Plan) -> Iterator[str]:
     if not plan.is_needed:
-        yield from ("", "nothing to do: it may be of that release already")
+        yield from ("", "nothing to rewrite: it is as that release may have written it")
     for title, steps in (("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)):
         if steps:
             yield from ("", title, *(f"  {step}" for step in steps))
