@@ -77,19 +77,25 @@ def with_digest(facts: Facts, container: Container) -> Facts:
     return replace(facts, columns={**facts.columns, "file.digest": np.array([original.number])})
 
 
-def joined_to(file: BinaryIO, container: Container, facts: Facts) -> tuple[int, bool]:
-    """Write an archive with its debug information; its length in bytes, and whether it is the one of before.
+def joined_to(
+    file: BinaryIO, root: str, records: Mapping[str, Record], facts: Facts
+) -> tuple[int, bool | None]:
+    """Write an archive with its debug information.
 
     Args:
         file: where to write.
-        container: the archive without debug information.
+        root: the folder that all records are in.
+        records: the archive without debug information.
         facts: its debug information.
+
+    Returns:
+        The length in bytes, and whether it is the archive of before; None where that is not known.
     """
     digested = _Digest(file)
-    members = joined_members(container.records, facts, DebugRecords(facts))
-    size = write_archive(digested, container.root, members)  # type: ignore[arg-type]
+    members = joined_members(records, facts, DebugRecords(facts))
+    size = write_archive(digested, root, members)  # type: ignore[arg-type]
     digest = facts.columns.get("file.digest")
-    return size, digest is not None and int(digest[0]) == digested.number
+    return size, None if digest is None else int(digest[0]) == digested.number
 
 
 def joined_members(
@@ -106,6 +112,8 @@ def joined_members(
         ArchiveError: there are more or fewer records than there were.
     """
     known = DebugRecords(facts)
+    if "member.kind" not in facts.columns:
+        raise ArchiveError(place="member.kind", expected="a column", found="none")
     kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
     names = {
         RANGES: iter([name for name in known.range_names if name not in known.raw]),
@@ -115,6 +123,8 @@ def joined_members(
         RAW_RECORD: iter(known.raw),
         COMPUTED: iter([RECORD_NAME]),
     }
+    if "member.kind" not in facts.columns:
+        raise ArchiveError(expected="what is told of the archive's records", found="nothing")
     kinds = facts.columns["member.kind"].tolist()
     modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
     members = []

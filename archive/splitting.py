@@ -165,8 +165,8 @@ def join(
 
 def rejoin(opened: Rejoined, file: BinaryIO) -> Join:
     """Write an archive and its companion as the one file that they were."""
-    size, exact = joined_to(file, opened.container, opened.facts)
-    return Join(size, len(opened.made), exact, opened.facts.archive_id.hex())
+    size, exact = joined_to(file, opened.root, opened.container.records, opened.facts)
+    return Join(size, len(opened.made), bool(exact), opened.facts.archive_id.hex())
 
 
 def check_archive(opened: Archive) -> None:

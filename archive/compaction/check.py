@@ -108,6 +108,27 @@ def compare_ranges(
     counts = np.diff(before.first)[order]
     _compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], _of("rows"))
     row, at = spread(before.first[order], counts), spread(after.first[other_order], counts)
+    fields = ("offset", "start", "end", "tag") if tags else ("offset", "start", "end")
+    compare_rows(archive, other, (row, at), fields, unnamed=unnamed)
+
+
+def compare_rows(
+    archive: Archive, other: Archive, rows: tuple[Ints, Ints], fields: Sequence[str], *, unnamed: bool
+) -> None:
+    """Refuse rows of source ranges that don't say the same, pair by pair.
+
+    Args:
+        archive: what is expected.
+        other: what is compared.
+        rows: of both, by their numbers in the whole archive.
+        fields: what is compared besides the source.
+        unnamed: whether a filename of None differs from "".
+
+    Raises:
+        ArchiveError: naming the record, row and field of a difference.
+    """
+    before, after = archive.range_table, other.range_table
+    row, at = rows
 
     def where(field: str, rows: Ints) -> Where:
         def place(index: int) -> tuple[str, str]:
@@ -116,7 +137,7 @@ def compare_ranges(
 
         return place
 
-    for field in ("offset", "start", "end", "tag") if tags else ("offset", "start", "end"):
+    for field in fields:
         _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
     source, other_source = before.source[row], after.source[at]
     first = numbered(source, other_source)[1]

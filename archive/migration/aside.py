@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.collecting import collect
-from archive.container import Container, write_archive
+from archive.container import Container
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import DebugRecords, build_companion, parse_companion
 from archive.formats.kinds import MIGRATED, RecordKind, kind_of
-from archive.joining import joined_members, with_digest
+from archive.joining import joined_to, with_digest
 from archive.serialization_id import RECORD_NAME
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
         name: record for name, record in migrated.records.items() if not is_format(name) and name not in made
     }
     try:
-        write_archive(file, migrated.root, joined_members(kept, facts, made))
+        _, exact = joined_to(file, migrated.root, kept, facts)
         with Container.open(file, limits=limits) as original:
             same = archive_id(original.records) == facts.archive_id
     except ArchiveError as problem:
         raise _changed(migrated) from problem
-    if not same:
+    if exact is False or not same:
         raise _changed(migrated)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.compaction.check import compare_handles, compare_ranges
-from archive.errors import ArchiveError, shown
+from archive.compaction.check import compare_handles, compare_ranges, compare_rows
+from archive.errors import ArchiveError
 from archive.formats.archive_id import counts
 from archive.formats.kinds import range_records_of
 from archive.formats.source_ranges import DELEGATED
@@ -15,7 +15,7 @@ from archive.migration.aside import is_format
 from archive.model import NO_TAG, Layout
 
 if TYPE_CHECKING:
-    from archive.model import SourceRange
+    from archive.numbering import Ints
     from archive.reader import Archive
     from archive.tables import RangeTable
 
@@ -76,21 +76,34 @@ def _same_model(before: Archive, after: Archive, cuts: dict[str, tuple[int, int]
 
 def _same_rescued(before: Archive, after: Archive, code: str, cut: tuple[int, int]) -> None:
     begin, end = cut
-    for position in range(after.records[code].size):
-        was = before.locate(code, position if position < begin else position + end - begin)
-        now = after.locate(code, position)
-        if not _same(was, now):
-            raise ArchiveError(record=code, place=f"byte {position}", expected=shown(was), found=shown(now))
+    names = [name for name in range_records_of(code) if name in after.range_table.numbers]
+    if not names:
+        return
+    old, new = (_steps(archive.range_table, names[0]) for archive in (before, after))
+    at = old[0]
+    at = np.concatenate(([0, begin], at[at < begin], at[at >= end] - (end - begin), new[0]))
+    at = np.unique(at[(at >= 0) & (at < after.records[code].size)])  # between these, nothing changes
+    was = _rows_at(old, np.where(at < begin, at, at + end - begin))
+    now = _rows_at(new, at)
+    lost = np.flatnonzero((was < 0) != (now < 0))
+    if len(lost):
+        place = f"byte {int(at[lost[0]])}"
+        raise ArchiveError(record=code, place=place, expected="a source range before and after, or none")
+    known = was >= 0
+    compare_rows(before, after, (was[known], now[known]), ("start", "end"), unnamed=False)
 
 
-def _same(one: SourceRange | None, other: SourceRange | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    places = [
-        (bytes(it.source.text), str(it.source.filename or ""), it.source.starting_line, it.start, it.end)
-        for it in (one, other)
-    ]
-    return places[0] == places[1]
+def _steps(table: RangeTable, name: str) -> tuple[Ints, int]:
+    """The offsets of a record's rows, and the number of the first one."""
+    rows = table.rows(table.numbers[name])
+    return table.offset[rows.start : rows.stop], rows.start
+
+
+def _rows_at(steps: tuple[Ints, int], positions: Ints) -> Ints:
+    """The rows that tell of some places in the code; -1 where none does."""
+    offset, first = steps
+    at = np.searchsorted(offset, positions, "right") - 1
+    return np.where((at >= 0) & (offset[at] >= 0), first + at, -1) if len(offset) else np.full(len(at), -1)
 
 
 def _same_handles(before: Archive, after: Archive) -> None:
