@@ -123,8 +123,6 @@ def joined_members(
         RAW_RECORD: iter(known.raw),
         COMPUTED: iter([RECORD_NAME]),
     }
-    if "member.kind" not in facts.columns:
-        raise ArchiveError(expected="what is told of the archive's records", found="nothing")
     kinds = facts.columns["member.kind"].tolist()
     modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
     members = []

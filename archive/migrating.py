@@ -112,6 +112,7 @@ def migrate(
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
         opened = stack.enter_context(opening.open(source, limits=limits))
         check_archive(opened)
+        stack.enter_context(_named(opened.file))
         original = stack.enter_context(_original(opened, limits)) if aside else opened
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)
@@ -137,6 +138,15 @@ def target_named(name: str) -> Target:
     except ArchiveError as problem:
         problem.expected = f"{problem.expected}; or a layout: {', '.join(LAYOUTS)}"
         raise
+
+
+@contextmanager
+def _named(file: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise error.within(file=file) from error.__cause__
 
 
 @contextmanager

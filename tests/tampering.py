@@ -73,7 +73,7 @@ def without(path: Path, unwanted: Callable[[str], bool]) -> bytes:
     return tampered(path, {name: None for name in names if unwanted(name)})
 
 
-def ranges(path: Path, record: str, **cells: Cells) -> dict[str, Change]:
+def ranges(path: Path | bytes, record: str, **cells: Cells) -> dict[str, Change]:
     """A record of source ranges with other numbers in some rows; a negative one counts from the end."""
     with archive.open(path) as opened:
         table = opened.range_table
@@ -83,7 +83,7 @@ def ranges(path: Path, record: str, **cells: Cells) -> dict[str, Change]:
         return {record: build_source_ranges(edited(table, **moved), number)}
 
 
-def handles(path: Path, change: Callable[[HandleTable], HandleTable]) -> dict[str, Change]:
+def handles(path: Path | bytes, change: Callable[[HandleTable], HandleTable]) -> dict[str, Change]:
     """The call-stack debug map, changed."""
     with archive.open(path) as opened:
         table = opened.handle_table
@@ -91,7 +91,7 @@ def handles(path: Path, change: Callable[[HandleTable], HandleTable]) -> dict[st
         return {CALLSTACKS: build_callstack_map(change(table), generation(table))}
 
 
-def methods(path: Path, change: Callable[[MethodTable], MethodTable]) -> dict[str, Change]:
+def methods(path: Path | bytes, change: Callable[[MethodTable], MethodTable]) -> dict[str, Change]:
     """The methods' handles, or module paths, changed."""
     with archive.open(path) as opened:
         if opened.method_table is not None:

@@ -98,7 +98,7 @@ def number_of(name: str) -> Number:
     """
     if name == "latest":
         return LATEST
-    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:\+\w+)?", name)
+    match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:\+\w+)?", name, re.ASCII)
     number = (int(match[1]), int(match[2])) if match else None
     if number not in NUMBERS:
         known = f"a release from {shown(NUMBERS[0])} to {shown(LATEST)}, or latest"
