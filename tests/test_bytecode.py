@@ -146,7 +146,11 @@ BROKEN: dict[str, tuple[object, str, str]] = {
     "a code that is a number": ((5, method(instructions=((1, 0, 0),))), "a text", "1"),
     "an operator behind the last": ((5, method(instructions=(("OP", 2, 0),))), "one of 2 operators", "2"),
     "a negative operator": ((5, method(instructions=(("OPN", -1, 0),))), "one of 2 operators", "-1"),
-    "an operator by its name": ((5, method(instructions=(("OP", "add", 0),))), "one of 2 operators", "'add'"),
+    "an operator by its name": (
+        (5, method(instructions=(("OP", "add", 0),), called=OPERATORS * 10)),
+        "one of 20 operators",
+        "'add'",
+    ),
     "an operator of none": ((5, method(called=())), "one of 0 operators", "0"),
 }
 

@@ -179,6 +179,19 @@ def test_a_companion_that_does_not_tell_of_the_records_is_refused(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_original_that_would_not_be_the_one_of_before_is_refused(tmp_path: Path) -> None:
+    facts = kept_facts()
+    other = {"file.digest": facts.columns["file.digest"] ^ 1}
+    assert "pass --no-aside" in refused(
+        aside_of(replace(facts, columns=facts.columns | other)), "1.8", tmp_path
+    )
+    columns = {name: values for name, values in facts.columns.items() if name != "file.digest"}
+    unknown = aside_of(replace(facts, columns=columns))
+    assert done(unknown, "1.8", tmp_path) == SCRIPT_1_8.read_bytes()
+    changed = tampered(unknown, {"data/0": lambda data: b"\1" + data[1:]})
+    assert "pass --no-aside" in refused(changed, "1.8", tmp_path)
+
+
 def test_what_is_kept_aside_may_be_mapped_and_may_hold_every_record(tmp_path: Path) -> None:
     names = list(original(SCRIPT_1_8))
     for kept in (build_companion(kept_facts(), Profile.MAPPED), build_companion(kept_facts(names))):

@@ -100,7 +100,7 @@ def frames(text: str) -> str:
 def test_rescued_lowered_modules_fail_as_their_own_release_printed(path: Path, tmp_path: Path) -> None:
     """But for the lines of the method that is gone, and where the backend's own message is another.
 
-    PyTorch 1.6 and 1.7 took a call in generated code to begin elsewhere: there the model's lines are compared.
+    PyTorch 1.6 and 1.7 took a call in generated code to begin elsewhere: there the model's lines count.
     """
     have_backends()
     for method, arguments, said in answers(path):

@@ -217,6 +217,12 @@ def test_one_altered_record_does_not_turn_the_answer_around(what: str) -> None:
     assert found.includes((2, 13)) == (not against)
 
 
+def test_a_version_in_other_digits_says_nothing() -> None:
+    for version, says in ((b"3\n", ["3", "behind the others"]), ("\u0663".encode(), ["behind the others"])):
+        found = of(tampered(NESTED, {"version": version}))
+        assert [one.says for one in found.evidence if one.record == "version"] == says
+
+
 @pytest.mark.parametrize("path", LITE, ids=lambda path: path.parent.name)
 def test_any_record_that_is_gone_or_new_leaves_the_release_among_those_told(path: Path) -> None:
     number = number_of(release_of(path))
