@@ -25,7 +25,7 @@ from archive.limits import DEFAULT_LIMITS, Limits
 from archive.migration.aside import write_original
 from archive.migration.check import check_migrated
 from archive.migration.members import ordered
-from archive.migration.plan import Plan, Target
+from archive.migration.plan import ORIGINAL, Plan, Target
 from archive.migration.rewriting import Rewriting
 from archive.model import Layout
 from archive.provenance import Provenance, provenance
@@ -92,8 +92,8 @@ def migrate(
     Args:
         source: the archive.
         out: where to write; by default nowhere: the result's ``data`` is what would have been written.
-        to: a release (``1.9``, ``latest``), or a layout of source ranges (``pair-rows``, ``inline-rows``,
-            ``string-table``).
+        to: a release (``1.9``, ``latest``), a layout of source ranges (``pair-rows``, ``inline-rows``,
+            ``string-table``), or ``original``: what it was before it was migrated.
         lossy: consent to what the target has no place for.
         dry_run: plan, and write nothing.
         aside: keep what the archive was, for the way back, in a record that PyTorch ignores.
@@ -113,6 +113,8 @@ def migrate(
         opened = stack.enter_context(opening.open(source, limits=limits))
         check_archive(opened)
         stack.enter_context(_named(opened.file))
+        if target.is_original and (MIGRATED not in opened.records or not aside):
+            raise ArchiveError(f"keeps nothing of what it was before: there is no {MIGRATED}")
         original = stack.enter_context(_original(opened, limits)) if aside else opened
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)
@@ -131,12 +133,14 @@ def target_named(name: str) -> Target:
     Raises:
         ArchiveError: there is none of that name.
     """
+    if name == ORIGINAL:
+        return Target(None)
     if name in LAYOUTS:
         return Target(None, LAYOUTS[name])
     try:
         return Target(number_of(name))
     except ArchiveError as problem:
-        problem.expected = f"{problem.expected}; or a layout: {', '.join(LAYOUTS)}"
+        problem.expected = f"{problem.expected}; or a layout: {', '.join(LAYOUTS)}; or {ORIGINAL}"
         raise
 
 

@@ -105,7 +105,8 @@ def _evidence(archive: Archive) -> Iterator[Evidence]:
         count = table.layouts.count(layout)
         if count:
             span = ((1, 2), (1, 2)) if legacy else (first, last)
-            yield Evidence(f"{count} source-range records", str(layout), *span)
+            records = "1 source-range record" if count == 1 else f"{count} source-range records"
+            yield Evidence(records, str(layout), *span)
     if archive.handle_table is not None and len(archive.handle_table):
         generation = callstack_map.generation(archive.handle_table)
         three = generation is Generation.CALLSTACK_3

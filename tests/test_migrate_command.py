@@ -186,7 +186,7 @@ def test_an_unknown_target_is_answered_with_those_that_are_known(to: str, models
         assert isinstance(done.exception, ArchiveError)
         assert str(done.exception) == (
             "expected a release from 1.0 to 2.13, or latest; or a layout: "
-            f"pair-rows, inline-rows, string-table, found {to}"
+            f"pair-rows, inline-rows, string-table; or original, found {to}"
         )
     assert not out.exists()
 

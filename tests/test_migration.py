@@ -141,6 +141,14 @@ def test_without_an_aside_nothing_of_the_original_stays() -> None:
     assert back == original(path)
 
 
+def test_the_original_comes_back_even_where_it_is_of_no_release() -> None:
+    odd = tampered(RELEASES / "torch-1.8.0" / "nested.pt", {"byteorder": b"little"})
+    there = archive.migrate(odd, to="latest").data
+    assert archive.migrate(there, to="original").data == odd
+    with pytest.raises(archive.ArchiveError, match="keeps nothing of what it was before"):
+        archive.migrate(odd, to="original")
+
+
 def test_an_aside_is_left_out_where_it_is_not_asked_for() -> None:
     data = migrated(RELEASES / "torch-2.0.0" / "nested.pt", "2.13").data
     assert MIGRATED in records(data)

@@ -201,7 +201,7 @@ def test_a_rescue_that_tells_of_other_places_is_refused() -> None:
     begin = code.index(b"  def __preprocess(")
     end = code.index(b"  def forward(")
     with archive.open(STALE_1_8) as before, archive.open(data) as after:
-        check_migrated(before, after, {STALE: (begin, end)})
+        check_migrated(before, after, {STALE: [(begin, end)]})
     name = f"{STALE}.debug_pkl"
     with archive.open(data) as opened:
         count = len(opened.range_table.rows(opened.range_table.numbers[name]))
@@ -213,7 +213,7 @@ def test_a_rescue_that_tells_of_other_places_is_refused() -> None:
                 archive.open(other) as after,
                 pytest.raises(ArchiveError, match=r"torch/jit\.py"),
             ):
-                check_migrated(before, after, {STALE: (begin, end)})
+                check_migrated(before, after, {STALE: [(begin, end)]})
 
 
 # --- the records that tell how an archive is to be read

@@ -14,11 +14,11 @@ from archive.errors import ArchiveError
 from archive.formats.companion.pool import Pool
 from archive.formats.companion.ranges import pack_ranges
 from archive.migration.ranges import cut_out, relaid
-from archive.migration.rescue import stale_method
+from archive.migration.rescue import stale_methods, without
 from archive.model import Layout
 from tests import slow_reader
 from tests.corpus import RELEASES
-from tests.migrations import STALE, migrated, original, records
+from tests.migrations import STALE, migrated, original, places, records
 from tests.strategies import patient, range_tables
 from tests.tampering import NESTED_1_8, tampered
 
@@ -142,11 +142,26 @@ def test_other_code_is_not_taken_for_the_stale_method(class_name: str, method: s
     head = (
         f"class {class_name}(Module):\n  def {method}(self: torch.jit.aLoweredModule,\n    x: Any) -> Any:\n"
     )
-    assert stale_method(f"{head}    return {result}\n".encode()) is None
+    assert stale_methods(f"{head}    return {result}\n".encode()) == []
 
 
 def test_the_stale_method_ends_where_the_next_one_begins() -> None:
     head, rest = b"class aLoweredModule(Module):\n", b"  def forward(self) -> None:\n    return None\n"
     stale = b"  def __preprocess(self: torch.jit.aLoweredModule,\n    x: Any) -> None:\n    return None\n"
-    assert stale_method(head + stale + rest) == (len(head), len(head + stale))
-    assert stale_method(head + rest + stale) == (len(head + rest), len(head + rest + stale))
+    assert stale_methods(head + stale + rest) == [(len(head), len(head + stale))]
+    assert stale_methods(head + rest + stale) == [(len(head + rest), len(head + rest + stale))]
+    several = head + stale + rest + head + stale + rest
+    assert without(several, stale_methods(several)) == 2 * (head + rest)
+
+
+def test_each_class_of_a_record_is_rescued() -> None:
+    """As where a model was lowered to two backends."""
+    path = LOWERED[-1]
+    code = original(path)[STALE]
+    twice = code + code.replace(b"backend_with_compiler_demo", b"other")
+    rows = slow_reader.source_ranges(original(path)[f"{STALE}.debug_pkl"])
+    data = archive.migrate(tampered(path, {STALE: twice}), to="latest").data
+    assert records(data)[STALE].count(PREPROCESS) == 0
+    assert len(records(data)[STALE]) < len(twice) - 2 * 200
+    assert len(places(records(data)[f"{STALE}.debug_pkl"])) < len(rows)
+    assert archive.migrate(data, to="latest", aside=False).plan.rescues == []

@@ -34,13 +34,15 @@ MIB = 1 << 20
 
 def test_the_package_offers_these_names() -> None:
     assert sorted(archive.__all__) == [
-        *("Account", "Archive", "ArchiveError", "Conversion", "Join", "LimitError", "Limits", "Shrinkage"),
+        *("Account", "Archive", "ArchiveError", "Conversion", "Join", "LimitError", "Limits", "Migration"),
         *(
+            "Shrinkage",
             "Split",
             "Style",
             "Symbolication",
             "convert",
             "join",
+            "migrate",
             "open",
             "restore",
             "shrink",

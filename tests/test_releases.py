@@ -178,7 +178,7 @@ def test_every_sign_is_told_with_what_it_says() -> None:
         ".data/serialization_id: none (1.0 to 2.0)",
         "version: 3 (1.6 or later)",
         "version: behind the others (1.6 or later)",
-        "1 source-range records: inline rows (1.9 or later)",
+        "1 source-range record: inline rows (1.9 or later)",
         "callstack_debug_map.pkl: call-stack map, 3 elements (1.9)",
         "bytecode.pkl: version 5 (1.9)",
     ]
@@ -189,7 +189,7 @@ OLD_RANGES = original(FOLDER / "torch-1.8.0" / "nested.ptl")[MODELS]
 ALTERED: dict[str, tuple[dict[str, Change], set[str]]] = {
     "no byteorder": ({BYTEORDER: None}, {BYTEORDER, ID}),
     "no serialization id": ({ID: None}, {BYTEORDER, ID}),
-    "source ranges of 1.8": ({MODELS: OLD_RANGES}, {"1 source-range records"}),
+    "source ranges of 1.8": ({MODELS: OLD_RANGES}, {"1 source-range record"}),
     "call stacks of 1.9": (
         {CALLSTACKS: original(FOLDER / "torch-1.9.0" / "nested.ptl")[CALLSTACKS]},
         {CALLSTACKS},
@@ -271,7 +271,7 @@ def test_inspect_tells_where_an_archive_comes_from(tmp_path: Path) -> None:
     assert lines[2].startswith("of PyTorch 2.1 or later, as ")
     count = len(of(odd).evidence)
     assert lines[2].endswith(f"as {count - 1} of {count} signs say")
-    assert lines[3] == "  but 1 source-range records: pair rows (1.3 to 1.8)"
+    assert lines[3] == "  but 1 source-range record: pair rows (1.3 to 1.8)"
     origin = json.loads(well("inspect", odd, "--json"))["origin"]
     assert [one["says"] for one in origin["against"]] == ["pair rows"]
 

@@ -14,7 +14,7 @@ from tests.test_cli import oracle, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["split", "join", "shrink", "restore", "convert"]
+COMMANDS = ["split", "join", "shrink", "restore", "migrate", "convert"]
 STACK = ORACLES / "plain_stack.ptl"
 SCRIPT = ORACLES / "plain_stack.pt"
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"

@@ -40,8 +40,8 @@ WORDS = batch.Words("migrating", migration_text, migration_line, migration_facts
     "--to",
     required=True,
     metavar="RELEASE",
-    help="A PyTorch release (1.9, 2.13, latest), or a layout of source ranges: pair-rows, inline-rows, "
-    "string-table.",
+    help="A PyTorch release (1.9, 2.13, latest), a layout of source ranges (pair-rows, inline-rows, "
+    "string-table), or original: what it was before it was migrated.",
 )
 @click.option("--lossy", is_flag=True, help="Go on without what the target has no place for.")
 @click.option(

@@ -12,15 +12,19 @@ from archive.formats.archive_id import counts
 from archive.formats.kinds import range_records_of
 from archive.formats.source_ranges import DELEGATED
 from archive.migration.aside import is_format
+from archive.migration.rescue import after_cuts, before_cuts, without
 from archive.model import NO_TAG, Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.migration.rescue import Cut
     from archive.numbering import Ints
     from archive.reader import Archive
     from archive.tables import RangeTable
 
 
-def check_migrated(before: Archive, after: Archive, cuts: dict[str, tuple[int, int]]) -> None:
+def check_migrated(before: Archive, after: Archive, cuts: Mapping[str, Sequence[Cut]]) -> None:
     """Refuse a migrated archive that is not the same model, or whose debug records say something else.
 
     Every record that is not rewritten is there, byte for byte. Source ranges are the same, row by row, and so
@@ -31,7 +35,7 @@ def check_migrated(before: Archive, after: Archive, cuts: dict[str, tuple[int, i
     Args:
         before: the original.
         after: what was made of it.
-        cuts: the bytes that were taken out of code records: first, and the one behind the last.
+        cuts: the bytes that were taken out of code records.
 
     Raises:
         ArchiveError: naming the record and place of a difference.
@@ -44,8 +48,7 @@ def check_migrated(before: Archive, after: Archive, cuts: dict[str, tuple[int, i
         names = [name for name in new.names if name in old.numbers and name not in rescued]
         compare_ranges(before, after, names, tags=_has_tags(old) and _has_tags(new), unnamed=False)
         for code, cut in cuts.items():
-            if any(name in new.numbers for name in range_records_of(code)):
-                _same_rescued(before, after, code, cut)
+            _same_rescued(before, after, code, cut)
         _same_handles(before, after)
     except ArchiveError as error:
         raise error.within(file=after.file) from error.__cause__
@@ -62,28 +65,24 @@ def _refuse(old: RangeTable, new: RangeTable) -> None:
             raise ArchiveError(record=name, expected="a record before and after", found="one of them")
 
 
-def _same_model(before: Archive, after: Archive, cuts: dict[str, tuple[int, int]]) -> None:
+def _same_model(before: Archive, after: Archive, cuts: Mapping[str, Sequence[Cut]]) -> None:
     for name, record in before.records.items():
         if not counts(name) or is_format(name):
             continue
-        data = record.view()
-        if name in cuts:
-            begin, end = cuts[name]
-            data = memoryview(bytes(data[:begin]) + bytes(data[end:]))
+        data = without(record.view(), cuts[name]) if name in cuts else record.view()
         if name not in after.records or after.records[name].view() != data:
             raise ArchiveError(record=name, expected="the record as it was", found="another one, or none")
 
 
-def _same_rescued(before: Archive, after: Archive, code: str, cut: tuple[int, int]) -> None:
-    begin, end = cut
+def _same_rescued(before: Archive, after: Archive, code: str, cuts: Sequence[Cut]) -> None:
     names = [name for name in range_records_of(code) if name in after.range_table.numbers]
     if not names:
         return
     old, new = (_steps(archive.range_table, names[0]) for archive in (before, after))
-    at = old[0]
-    at = np.concatenate(([0, begin], at[at < begin], at[at >= end] - (end - begin), new[0]))
+    begins = np.array([begin for begin, _ in cuts], np.int64)
+    at = np.concatenate(([0], after_cuts(begins, cuts), after_cuts(old[0], cuts), new[0]))
     at = np.unique(at[(at >= 0) & (at < after.records[code].size)])  # between these, nothing changes
-    was = _rows_at(old, np.where(at < begin, at, at + end - begin))
+    was = _rows_at(old, before_cuts(at, cuts))
     now = _rows_at(new, at)
     lost = np.flatnonzero((was < 0) != (now < 0))
     if len(lost):

@@ -8,7 +8,7 @@ Columns are those of :mod:`archive.formats.companion`, strings numbers of their 
 - *handles to module paths*: each operator's path is that of its call stack. Source lines go.
 - *module paths to handles*: each path with its operator gets a handle, and the path's modules become its call
   stack. Source ranges are not known: all refer to the null range. Instructions that call no operator share a
-  handle of which nothing is known.
+  handle of which nothing is known, and so do those of methods that have more or fewer paths than operators.
 
 A module path, 1.8: ``top(Stack).gate(Gate).forward.inner(Affine).forward``: instance and class of each
 module, and behind it the method that was called. Of ``top`` it is only said where nothing was called, and
@@ -178,8 +178,9 @@ def with_handles(columns: Columns, pool: Pool, code: Code, null_tag: int) -> Col
     for name, begin, end in zip(names, bounds[:-1], bounds[1:], strict=True):
         operators = code.operators.get(strings[name].decode("utf-8", "backslashreplace"), [])
         rest = iter(paths[begin:end])
+        known_to_fit = sum(map(bool, operators)) == end - begin
         for operator in operators:
-            step = next(rest, None) if operator else None
+            step = next(rest) if operator and known_to_fit else None
             key = (nowhere, b"") if step is None else (step, operator)
             handles.append(known.setdefault(key, len(known)))
         counts.append(len(operators))

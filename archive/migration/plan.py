@@ -12,20 +12,31 @@ if TYPE_CHECKING:
     from archive.model import Layout
 
 
+ORIGINAL = "original"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What to migrate to.
 
     Attributes:
-        number: a release; None where a layout of source ranges is asked for by name.
-        layout: the layout, where one is asked for.
+        number: a release; None where something else is asked for.
+        layout: the layout of source ranges, where one is asked for by name; None for what the archive was
+            before it was migrated.
     """
 
     number: Number | None
     layout: Layout | None = None
 
     def __str__(self) -> str:
-        return f"PyTorch {shown(self.number)}" if self.number is not None else str(self.layout)
+        if self.number is not None:
+            return f"PyTorch {shown(self.number)}"
+        return ORIGINAL if self.layout is None else str(self.layout)
+
+    @property
+    def is_original(self) -> bool:
+        """Whether it is what the archive was before it was migrated."""
+        return self.number is None and self.layout is None
 
     @property
     def is_latest(self) -> bool:

@@ -8,6 +8,17 @@ the method after lowering.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.numbering import Ints
+
+Cut = tuple[int, int]
+"""Bytes that are taken out: the first one, and the one behind the last."""
 
 CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
 """Records that may hold classes of lowered modules, up to PyTorch 1.9."""
@@ -25,7 +36,27 @@ def may_be_stale(name: str) -> bool:
     return CODE.fullmatch(name) is not None
 
 
-def stale_method(code: bytes) -> tuple[int, int] | None:
-    """Where the stale method is in some code: its first byte and the one behind it; None where none is."""
-    found = STALE.search(code) if CLASS.search(code) else None
-    return None if found is None else found.span()
+def stale_methods(code: bytes) -> list[Cut]:
+    """Where the stale methods of all classes in some code are, first one first."""
+    return [found.span() for found in STALE.finditer(code)] if CLASS.search(code) else []
+
+
+def without(code: bytes | memoryview, cuts: Sequence[Cut]) -> bytes:
+    """Code without some of its bytes."""
+    ends = [0, *(end for _, end in cuts)]
+    begins = [*(begin for begin, _ in cuts), len(code)]
+    return b"".join(bytes(code[end:begin]) for end, begin in zip(ends, begins, strict=True))
+
+
+def before_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
+    """Where bytes of the code that is left stood before (n)."""
+    for begin, end in cuts:
+        positions = np.where(positions >= begin, positions + end - begin, positions)
+    return positions
+
+
+def after_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
+    """Where bytes of the code stand when some are gone; of those that are gone: the next one (n)."""
+    for begin, end in reversed(cuts):
+        positions = np.where(positions >= end, positions - end + begin, np.minimum(positions, begin))
+    return positions

@@ -22,7 +22,7 @@ from archive.migration.aside import is_format, kept_aside
 from archive.migration.instructions import Code
 from archive.migration.members import format_records
 from archive.migration.plan import Plan, Step
-from archive.migration.rescue import may_be_stale, stale_method
+from archive.migration.rescue import may_be_stale, stale_methods, without
 from archive.migration.stacks import carried_over
 from archive.model import Layout
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.migration.plan import Target
+    from archive.migration.rescue import Cut
     from archive.numbering import Ints
     from archive.provenance import Provenance
     from archive.reader import Archive
@@ -48,7 +49,7 @@ class Rewriting:
         release: what the target writes; None where a layout alone is asked for.
         records: debug records and rescued code, as they shall be, by name; other debug records go.
         formats: the records that tell how the archive is to be read, as they shall be.
-        cuts: what is taken out of code records: the first byte, and the one behind the last.
+        cuts: what is taken out of code records.
 
     Raises:
         ArchiveError: a debug record is broken, or archive or target are of PyTorch 1.0 to 1.2.
@@ -61,12 +62,14 @@ class Rewriting:
         self.release = None if target.number is None else release(target.number)
         self._pool = Pool()
         self._code: dict[str, bytes] = {}
-        self.cuts: dict[str, tuple[int, int]] = {}
+        self.cuts: dict[str, list[Cut]] = {}
         self._columns: Columns = {}
         self.records: Mapping[str, bytes] = {}
         self.formats: dict[str, bytes] = {}
         keeps_another = MIGRATED in archive.records  # and is not asked for what it was
-        if target.number is None or keeps_another or not origin.includes(target.number):
+        if not target.is_original and (
+            target.number is None or keeps_another or not origin.includes(target.number)
+        ):
             self._refuse_legacy(origin)
             self._rewrite()
         self._remark()
@@ -123,16 +126,17 @@ class Rewriting:
         numbers = self.archive.range_table.numbers
         for name in filter(may_be_stale, self.archive.records):
             data = bytes(self.archive.records[name].view())
-            place = stale_method(data)
-            if place is None:
+            cuts = stale_methods(data)
+            if not cuts:
                 continue
-            begin, end = place
-            self._code[name] = data[:begin] + data[end:]
-            self.cuts[name] = begin, end
+            self._code[name] = without(data, cuts)
+            self.cuts[name] = cuts
             debug = next((number for one, number in numbers.items() if code_of(one) == name), None)
             if debug is not None:
-                self._columns = ranges.cut_out(self._columns, debug, begin, end)
-            self.plan.rescues.append(Step(f"stale method __preprocess out of {name}, bytes", end - begin))
+                for begin, end in reversed(cuts):
+                    self._columns = ranges.cut_out(self._columns, debug, begin, end)
+            size = len(data) - len(self._code[name])
+            self.plan.rescues.append(Step(f"stale method __preprocess out of {name}, bytes", size))
 
     def _lay_ranges(self) -> None:
         """Source ranges in the target's layout."""
