@@ -68,6 +68,7 @@ test: .venv/.ready
 	@.venv/bin/python -m pytest -q -n $(WORKERS)
 
 bench: .venv/.bench-ready
+	@mkdir -p build
 	@.venv/bin/python tools/bench.py
 	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
