@@ -285,3 +285,12 @@ def test_a_dry_run_of_a_folder_is_a_line_a_file(models: Path, out: Path) -> None
 def test_a_dry_run_of_a_good_folder_ends_well(good: Path, out: Path) -> None:
     assert well("migrate", good, "-o", out, "--to", "2.13", "--dry-run").count("\n") == 3
     assert not out.exists()
+
+
+def test_the_original_is_given_back(tmp_path: Path) -> None:
+    source = RELEASES / "torch-1.8.0" / "nested.pt"
+    there, back = tmp_path / "there.pt", tmp_path / "back.pt"
+    well("migrate", source, "-o", there, "--to", "latest")
+    said = well("migrate", there, "-o", back, "--to", "original")
+    assert f"{there}, which was of PyTorch 1.6 to 1.8 before its migration\n\ngiven back as it was\n" in said
+    assert back.read_bytes() == source.read_bytes()

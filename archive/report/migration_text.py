@@ -64,7 +64,7 @@ def _printable(text: str) -> str:
 
 def _head(facts: Migration, file: str) -> str:
     origin = f"which was of {facts.origin} before its migration" if facts.restored else f"of {facts.origin}"
-    return f"{file}, {origin}, for {facts.plan.target}"
+    return f"{file}, {origin}" + ("" if facts.plan.target.is_original else f", for {facts.plan.target}")
 
 
 def _against(facts: Migration) -> list[str]:
@@ -73,7 +73,8 @@ def _against(facts: Migration) -> list[str]:
 
 def _steps(plan: Plan) -> Iterator[str]:
     if not plan.is_needed:
-        yield from ("", "nothing to rewrite: it is as that release may have written it")
+        nothing = "nothing to rewrite: it is as that release may have written it"
+        yield from ("", "given back as it was" if plan.target.is_original else nothing)
     for title, steps in (("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)):
         if steps:
             yield from ("", title, *(f"  {step}" for step in steps))
