@@ -34,10 +34,17 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byte
     return folder / "models", contents(folder / "whole")
 
 
+MAIN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+from archive.cli import main
+main()
+"""
+
+
 def started(models: Path, out: Path) -> subprocess.Popen[bytes]:
-    main = [sys.executable, "-c", "from archive.cli import main; main()", "migrate"]
     return subprocess.Popen(
-        [*main, str(models), "-o", str(out), "--to", "2.13", "-j", "2"],
+        [sys.executable, "-c", MAIN, "migrate", str(models), "-o", str(out), "--to", "2.13", "-j", "2"],
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

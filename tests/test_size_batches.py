@@ -162,6 +162,8 @@ def slow(file, out, *, force):
             time.sleep(0.01)
 
 if __name__ == "__main__":
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     words = batch.Words("waiting", None, None)
     manner = batch.Manner(jobs=2, force=False, as_json=False)
     manner.run(plan(sys.argv[1:-1], sys.argv[-1]), slow, words)
