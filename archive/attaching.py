@@ -1,0 +1,203 @@
+"""Other source for some operations of an archive: what code was made from, instead of the made code.
+
+A handle of the call-stack map that leads to generated source is led to the source that was generated from,
+with the calls on the way; a row of source ranges to that source alone. PyTorch prints what it finds. The
+ranges of handles become rows of ``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags;
+tags are above those in use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.formats.source_ranges import DELEGATED
+from archive.numbering import firsts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from archive.formats.companion.pool import Pool
+    from archive.numbering import Ints
+
+    Columns = dict[str, Ints]
+
+
+LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a source.
+
+    Attributes:
+        text: of the source.
+        filename: its file.
+        line: the line of the text's first one in it, from 1.
+        start: first byte in the text.
+        end: the byte behind the last one.
+    """
+
+    text: bytes
+    filename: bytes
+    line: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call on the way to an operation.
+
+    Attributes:
+        function: what is called.
+        type_name: qualified class of the module whose method it is; None for functions.
+        instance: attribute that holds the module; None for functions.
+        span: the call itself, in the caller; None where that is not known.
+    """
+
+    function: str
+    type_name: str | None
+    instance: str | None
+    span: Span | None
+
+
+@dataclass(slots=True)
+class _New:
+    """Rows to be added to some columns."""
+
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+
+    def added_to(self, columns: Columns, *names: str) -> None:
+        if not self.rows:
+            return
+        values = np.array(self.rows, np.int64)
+        for place, name in enumerate(names):
+            columns[name] = np.append(columns[name], values[:, place])
+
+
+class Attachment:
+    """Source for operations, added to the columns of an archive.
+
+    Args:
+        columns: of :mod:`archive.formats.companion`; a call-stack map among them has four elements.
+        pool: the strings.
+    """
+
+    def __init__(self, columns: Columns, pool: Pool) -> None:
+        self._columns = dict(columns)
+        self._pool = pool
+        self._tag = int(columns["range.tag"].max(initial=-1)) + 1
+        self._tags: dict[Span, int] = {}
+        self._sources: dict[tuple[bytes, bytes, int], int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+        self._modules: dict[tuple[int, int], int] = {}
+        self._ranges, self._source_rows, self._texts, self._lines = _New(), _New(), _New(), _New()
+        self._frames, self._module_rows = _New(), _New()
+
+    def relocate(self, row: int, span: Span) -> None:
+        """Lead a row of source ranges, by its number in the whole archive, to another source."""
+        self._columns["row.range"] = self._columns["row.range"].copy()
+        self._columns["row.range"][row] = len(self._columns["range.source"]) + self.tag_of(span) - self._tag
+
+    def lead(self, row: int, span: Span, steps: Sequence[Step]) -> None:
+        """Lead a debug handle to another source.
+
+        Args:
+            row: of the handle, in the order of their numbers.
+            span: the operation's own source.
+            steps: the calls that lead there from where the handle's call stack ends.
+        """
+        columns = self._columns
+        columns["handle.tag"] = columns["handle.tag"].copy()
+        columns["handle.tag"][row] = self.tag_of(span)
+        calls = [*self._calls(int(columns["handle.stack"][row])), *map(self._call, steps)]
+        if not calls:
+            return
+        first = len(columns["frame.next"]) + len(self._frames.rows)
+        for number, call in enumerate(calls, 1):
+            following = first + number if number < len(calls) else -1
+            self._frames.rows.append((following, *call))
+        columns["handle.stack"] = columns["handle.stack"].copy()
+        columns["handle.stack"][row] = first
+
+    def _calls(self, frame: int) -> Iterable[tuple[int, int, int]]:
+        """Module, tag and function of each call of a stack."""
+        columns = self._columns
+        while frame >= 0:
+            module, tag, function = (
+                int(columns[f"frame.{name}"][frame]) for name in ("module", "tag", "function")
+            )
+            yield module, tag, function
+            frame = int(columns["frame.next"][frame])
+
+    def _call(self, step: Step) -> tuple[int, int, int]:
+        module = -1
+        if step.type_name is not None and step.instance is not None:
+            names = self._pool.number(step.type_name.encode()), self._pool.number(step.instance.encode())
+            if names not in self._modules:
+                self._modules[names] = len(self._columns["module.type"]) + len(self._module_rows.rows)
+                self._module_rows.rows.append(names)
+            module = self._modules[names]
+        tag = -1 if step.span is None else self.tag_of(step.span)
+        return module, tag, self._pool.number(step.function.encode())
+
+    def tag_of(self, span: Span) -> int:
+        """The tag of a range; a new one where the archive has not been given it yet."""
+        if span not in self._tags:
+            source = self._source(span.text, span.filename, span.line)
+            self._tags[span] = self._tag + len(self._tags)
+            self._ranges.rows.append((source, span.start, span.end, self._tags[span]))
+        return self._tags[span]
+
+    def _source(self, text: bytes, filename: bytes, line: int) -> int:
+        key = text, filename, line
+        if key not in self._sources:
+            node = -1
+            for piece in reversed(LINES.findall(text)):
+                node = self._node(node, self._pool.number(piece))
+            number = len(self._columns["text.node"]) + len(self._texts.rows)
+            self._texts.rows.append((node,))
+            self._sources[key] = len(self._columns["source.text"]) + len(self._source_rows.rows)
+            self._source_rows.rows.append((number, self._pool.number(filename), line, 0))
+        return self._sources[key]
+
+    def _node(self, parent: int, line: int) -> int:
+        if (parent, line) not in self._nodes:
+            self._nodes[parent, line] = len(self._columns["node.parent"]) + len(self._lines.rows)
+            self._lines.rows.append((parent, line))
+        return self._nodes[parent, line]
+
+    def columns(self) -> Columns:
+        """All columns, with what was added."""
+        columns = dict(self._columns)
+        self._lines.added_to(columns, "node.parent", "node.line")
+        self._texts.added_to(columns, "text.node")
+        self._source_rows.added_to(columns, "source.text", "source.filename", "source.line", "source.null")
+        first = len(columns["range.source"])
+        self._ranges.added_to(columns, "range.source", "range.start", "range.end", "range.tag")
+        self._frames.added_to(columns, "frame.next", "frame.module", "frame.tag", "frame.function")
+        self._module_rows.added_to(columns, "module.type", "module.instance")
+        added = np.append(self._left_alone(columns), first + np.arange(len(self._ranges.rows)))
+        for record in np.flatnonzero(columns["record.name"] == self._pool.number(DELEGATED.encode())):
+            at = int(firsts(columns["record.rows"])[record + 1])
+            columns["row.offset"] = np.insert(columns["row.offset"], at, np.full(len(added), -1))
+            columns["row.range"] = np.insert(columns["row.range"], at, added)
+            columns["record.rows"] = columns["record.rows"].copy()
+            columns["record.rows"][record] += len(added)
+            columns["record.layout"] = columns["record.layout"].copy()
+            columns["record.layout"][record] = columns["record.layout"].max()
+        return columns
+
+    def _left_alone(self, columns: Columns) -> Ints:
+        """Ranges that handles still refer to, and whose rows lead elsewhere now."""
+        used = np.concatenate(
+            [columns.get(name, np.zeros(0, np.int64)) for name in ("handle.tag", "frame.tag")]
+        )
+        known = columns["range.tag"][: len(self._columns["range.tag"])]
+        shown = np.zeros(len(known), np.bool_)
+        shown[columns["row.range"][columns["row.range"] < len(known)]] = True
+        return np.flatnonzero(np.isin(known, used) & ~np.isin(known, known[shown]))

@@ -1,0 +1,197 @@
+"""What is known of a graph before it runs: constants are folded, branches chosen, what nobody uses dropped.
+
+Kept are values that a backend can hold: numbers, strings, ``None``, lists and tuples of them; tensors are
+never computed here.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.graphs import Block, Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.backend.graphs import Operation
+
+UNKNOWN = object()
+FOLDED: dict[str, Callable[..., Any]] = {
+    "aten::__is__": lambda one, other: one is other,
+    "aten::__isnot__": lambda one, other: one is not other,
+    "aten::__not__": operator.not_,
+    "aten::eq": operator.eq,
+    "aten::ne": operator.ne,
+    "aten::lt": operator.lt,
+    "aten::gt": operator.gt,
+    "aten::le": operator.le,
+    "aten::ge": operator.ge,
+    "aten::add": operator.add,
+    "aten::sub": operator.sub,
+    "aten::mul": operator.mul,
+    "aten::neg": operator.neg,
+    "aten::floordiv": operator.floordiv,
+    "aten::len": len,
+    "aten::__getitem__": operator.getitem,
+    "aten::__and__": operator.and_,
+    "aten::__or__": operator.or_,
+    "aten::Bool": bool,
+    "aten::Int": int,
+    "aten::Float": float,
+    "prim::unchecked_cast": lambda value: value,
+    "prim::ListConstruct": lambda *values: list(values),
+    "prim::TupleConstruct": lambda *values: tuple(values),
+}
+ALIASES = ("prim::unchecked_cast",)
+EFFECTS = ("prim::RaiseException", "prim::Print", "prim::SetAttr", "aten::warn")
+WRITES = "!"
+"""What stands in an operator's schema where it changes an argument."""
+PLAIN = (int, float, str, bool, type(None), list, tuple)
+
+
+def folded(graph: Graph) -> Graph:
+    """A graph in which everything is done that can be done before it runs."""
+    folding = _Folding(graph)
+    body = folding.block(graph.body)
+    graph = Graph(graph.name, body, graph.types)
+    _drop_unused(body, set(body.results))
+    return graph
+
+
+class _Folding:
+    def __init__(self, graph: Graph) -> None:
+        self._types = graph.types
+        self._changed = _changed(graph)
+        self._values: dict[int, Any] = {}
+        self._same: dict[int, int] = {}
+
+    def block(self, block: Block) -> Block:
+        """A block, folded."""
+        made = Block(block.parameters)
+        for operation in block.operations:
+            self._operation(operation, made)
+        made.results = [self._root(value) for value in block.results]
+        return made
+
+    def _root(self, value: int) -> int:
+        while value in self._same:
+            value = self._same[value]
+        return value
+
+    def _operation(self, operation: Operation, out: Block) -> None:
+        inputs = [self._root(value) for value in operation.inputs]
+        known = [self._known(value) for value in inputs]
+        if operation.kind == "prim::Constant":
+            if isinstance(operation.value, PLAIN):
+                self._values[operation.outputs[0]] = operation.value
+            out.operations.append(operation)
+            return
+        if operation.kind == "prim::If" and known[0] is not UNKNOWN:
+            self._splice(operation, operation.blocks[0 if known[0] else 1], out)
+            return
+        if operation.kind in ALIASES and known[0] is UNKNOWN and self._is_same(operation, inputs):
+            self._same[operation.outputs[0]] = inputs[0]
+            return
+        value = self._fold(operation, inputs, known)
+        if value is not UNKNOWN:
+            self._values[operation.outputs[0]] = value
+            constant = replace(operation, kind="prim::Constant", inputs=[], schema="", value=value, blocks=[])
+            out.operations.append(constant)
+            return
+        blocks = [self.block(block) for block in operation.blocks]
+        out.operations.append(replace(operation, inputs=inputs, blocks=blocks))
+
+    def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
+        """Whether a cast changes no type."""
+        return self._types[operation.outputs[0]] == self._types[inputs[0]]
+
+    def _splice(self, operation: Operation, block: Block, out: Block) -> None:
+        """The operations of the chosen branch in the place of both."""
+        for inner in block.operations:
+            self._operation(inner, out)
+        for output, result in zip(operation.outputs, block.results, strict=True):
+            self._same[output] = self._root(result)
+
+    def _known(self, value: int) -> Any:  # noqa: ANN401
+        return self._values.get(value, UNKNOWN)
+
+    def _fold(self, operation: Operation, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
+        if operation.kind in ("aten::__is__", "aten::__isnot__"):
+            return self._against_none(operation.kind, inputs, known)
+        compute = FOLDED.get(operation.kind)
+        if (
+            compute is None
+            or UNKNOWN in known
+            or len(operation.outputs) != 1
+            or operation.outputs[0] in self._changed
+        ):
+            return UNKNOWN
+        try:
+            value = compute(*known)
+        except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
+            return UNKNOWN
+        return value if isinstance(value, PLAIN) else UNKNOWN
+
+    def _against_none(self, kind: str, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
+        """Whether something is None: told by its value, or by a type that has no place for None."""
+        for value, other in ((0, 1), (1, 0)):
+            if known[other] is None:
+                if known[value] is not UNKNOWN:
+                    return (known[value] is None) == (kind == "aten::__is__")
+                kind_of = self._types[inputs[value]]
+                if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
+                    return kind == "aten::__isnot__"
+        return UNKNOWN
+
+
+def _changed(graph: Graph) -> set[int]:
+    """The lists and dicts that are changed after they were made, under all their names."""
+    changed: set[int] = set()
+    for operation in graph.operations():
+        if WRITES in operation.schema:
+            schema = torch._C.parse_schema(operation.schema)
+            for argument, value in zip(schema.arguments, operation.inputs, strict=False):
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    changed.add(value)
+    before = -1
+    while len(changed) > before:
+        before = len(changed)
+        for operation in graph.operations():
+            if operation.kind in (*ALIASES, "aten::__getitem__") and operation.outputs[0] in changed:
+                changed.add(operation.inputs[0])
+            for block in operation.blocks:
+                results = zip(operation.outputs, block.results, strict=False)
+                changed |= {result for output, result in results if output in changed}
+    return changed
+
+
+def _drop_unused(block: Block, used: set[int]) -> None:
+    """Take out operations whose results nobody takes, and that do nothing else."""
+    kept = []
+    for operation in reversed(block.operations):
+        for inner in operation.blocks:
+            _drop_unused(inner, used | set(inner.results))
+        if _acts(operation) or used & set(operation.outputs):
+            kept.append(operation)
+            used |= set(operation.inputs) | _inputs(operation)
+    block.operations[:] = reversed(kept)
+
+
+def _inputs(operation: Operation) -> set[int]:
+    """What the blocks of an operation take."""
+    found: set[int] = set()
+    for block in operation.blocks:
+        found |= set(block.results)
+        for inner in block.operations:
+            found |= set(inner.inputs) | _inputs(inner)
+    return found
+
+
+def _acts(operation: Operation) -> bool:
+    """Whether an operation does more than making its results."""
+    inside = (inner for block in operation.blocks for inner in block.operations)
+    return WRITES in operation.schema or operation.kind in EFFECTS or any(map(_acts, inside))

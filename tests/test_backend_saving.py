@@ -1,0 +1,182 @@
+"""Lowered modules in stock PyTorch, without this library: they run, and fail at the model's own lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import archive
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import LoweringError, lower, save_lowered
+from archive.errors import ArchiveError
+from archive.verify import verify
+from tests.backend_models import Host, cases
+from tests.corpus import CALLSTACKS, DELEGATED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+STOCK = """
+import sys
+import torch
+import torch.jit.mobile
+for name in ("archive", "numpy.nonsense"):
+    try:
+        __import__(name)
+    except ImportError:
+        continue
+    sys.exit("can import " + name)
+path, good, bad = sys.argv[1:]
+load = torch.jit.mobile._load_for_lite_interpreter if path.endswith(".ptl") else torch.jit.load
+model = load(path)
+good, expected = torch.load(good)
+with torch.no_grad():
+    print("same" if torch.allclose(model(good), expected, atol=1e-5) else "another result")
+    try:
+        model(torch.load(bad))
+    except Exception as error:
+        print(error)
+"""
+NAMES = list(cases())
+OUTER = "top(Host)::<unknown>.inner(Sequential)::forward.__loweredModule__(Sequential)::forward"
+
+
+class Said(NamedTuple):
+    """What a stock process said, line by line."""
+
+    result: str
+    failure: str
+
+
+@cache
+def saved(name: str, ending: str, folder: Path) -> Path:
+    path = folder / f"{name}{ending}"
+    save_lowered(torch.jit.script(Host(lower(cases()[name].model))), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lowered")
+
+
+def stock(path: Path, name: str) -> Said:
+    """Load an archive in a fresh process, and call it."""
+    model, good, bad = cases()[name]
+    with torch.no_grad():
+        torch.save((good, model(good) + 1), path.with_suffix(".good"))
+    torch.save(bad, path.with_suffix(".bad"))
+    files = [path, path.with_suffix(".good"), path.with_suffix(".bad")]
+    command = [
+        sys.executable,
+        "-I",
+        "-W",
+        "ignore",
+        "-c",
+        f"import sys; sys.modules['archive'] = None\n{STOCK}",
+        *map(str, files),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
+    result, _, failure = done.stdout.partition("\n")
+    return Said(result, failure)
+
+
+@pytest.mark.parametrize("ending", [".ptl", ".pt"])
+@pytest.mark.parametrize("name", NAMES)
+def test_they_run_without_this_library(name: str, ending: str, folder: Path) -> None:
+    assert stock(saved(name, ending, folder), name).result == "same"
+
+
+@pytest.mark.parametrize(
+    ("name", "hierarchy", "lines"),
+    [
+        (
+            "mlp",
+            f"{OUTER}.0(Linear)::forward.aten::linear",
+            [
+                "return self.inner(x) + 1",
+                "input = module(input)",
+                "return F.linear(input, self.weight, self.bias)",
+            ],
+        ),
+        (
+            "resnet",
+            f"{OUTER}.0(Block)::forward.first(Conv2d)::forward.SELF(Conv2d)::_conv_forward.aten::conv2d",
+            [
+                "y = torch.relu(self.norm(self.first(x)))",
+                "return self._conv_forward(input",
+                "return F.conv2d(",
+            ],
+        ),
+    ],
+)
+def test_the_lite_interpreter_prints_the_model_s_lines(
+    name: str, hierarchy: str, lines: list[str], folder: Path
+) -> None:
+    said = stock(saved(name, ".ptl", folder), name).failure
+    assert f"Module hierarchy:{hierarchy}\n" in said
+    places = [said.index(line) for line in lines]
+    assert places == sorted(places)
+    assert "torch.ops.aten" not in said, "no generated statement is shown"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_torchscript_prints_the_model_s_line(name: str, folder: Path) -> None:
+    said = stock(saved(name, ".pt", folder), name).failure
+    original = said.partition("Traceback of TorchScript, original code")[2]
+    assert "nn/" in original.splitlines()[-4] or "nn/" in original
+    assert "torch.ops.aten" not in original
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stock_prints_is_what_symbolication_gives(name: str, folder: Path) -> None:
+    said = stock(saved(name, ".ptl", folder), name).failure
+    if "Module hierarchy" not in said:
+        assert said.startswith("AssertionError"), "raised by the model: PyTorch gives no handle"
+        return
+    with archive.open(saved(name, ".ptl", folder)) as opened:
+        assert any(str(opened.symbolicate(handle)).strip() in said for handle in opened.handles)
+
+
+@pytest.mark.parametrize("ending", [".ptl", ".pt"])
+def test_what_is_saved_is_well_formed(ending: str, folder: Path) -> None:
+    with archive.open(saved("resnet", ending, folder)) as opened:
+        findings = [one for one in verify(opened) if one.severity != "note"]
+        assert findings == []
+        (state,) = opened.lowered.values()
+        assert (state.backend, state.wrapped, state.create_backend) == ("aten", True, True)
+        assert (CALLSTACKS in opened.records) == (DELEGATED in opened.records) == (ending == ".ptl")
+
+
+def test_the_same_model_lowered_twice_gives_the_same_operations(folder: Path) -> None:
+    first, second = folder / "first.ptl", folder / "second.ptl"
+    said = [save_lowered(lower(cases()["mlp"].model), path) for path in (first, second)]
+    assert said[0].operations == said[1].operations > 5
+
+
+def test_a_module_that_was_not_lowered_here_is_refused(tmp_path: Path) -> None:
+    plain = torch.jit.script(cases()["mlp"].model)
+    with pytest.raises(LoweringError, match="no module in it was lowered in this process"):
+        save_lowered(plain, tmp_path / "plain.ptl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_not_replaced_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "there.ptl"
+    path.write_bytes(b"mine")
+    lowered = lower(cases()["mlp"].model)
+    with pytest.raises(ArchiveError, match="the file exists"):
+        save_lowered(lowered, path)
+    assert path.read_bytes() == b"mine"
+    save_lowered(lowered, path, force=True)
+    assert path.stat().st_size > 4
