@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Module = Any
     """A ``torch._C.ScriptModule``."""
 
-SELF, UNKNOWN_INSTANCE = "SELF", "INSTANCE_NAME_UNKNOWN"
+SELF = "SELF"
 DEEPEST = 200
 """Calls within calls; TorchScript has no recursion, but modules may call in circles."""
 
@@ -136,7 +136,7 @@ def inlined(module: Module, method: str, places: Places) -> Graph:
     parameters = [walk.new(value, scope) for value in inputs]
     body = Block(parameters)
     walk.nodes(graph, scope, body)
-    body.results = [walk.number(value, scope, body) for value in graph.outputs()]
+    body.results = [walk.number(value, scope) for value in graph.outputs()]
     return Graph(method, body, walk.types)
 
 
@@ -173,13 +173,12 @@ class _Walk:
         scope.numbers[value.debugName()] = number
         return number
 
-    def number(self, value: Any, scope: _Scope, block: Block) -> int:  # noqa: ANN401
+    def number(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401
         """The number of a value that has been made.
 
         Raises:
             LoweringError: it stands for a module, which is no value for a backend.
         """
-        del block
         name = value.debugName()
         if name not in scope.numbers:
             raise LoweringError(f"a module is used as a value: {value.type().annotation_str}")
@@ -223,7 +222,7 @@ class _Walk:
         return operation
 
     def _operation(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
-        inputs = [self.number(value, scope, out) for value in node.inputs()]
+        inputs = [self.number(value, scope) for value in node.inputs()]
         schema = "" if node.schema() == "(no schema)" else node.schema()
         operation = Operation(node.kind(), inputs, [], schema)
         if operation.kind == "prim::Constant":
@@ -231,7 +230,7 @@ class _Walk:
         for block in node.blocks():
             inner = Block([self.new(value, scope) for value in block.inputs()])
             self.nodes(block, scope, inner)
-            inner.results = [self.number(value, scope, inner) for value in block.outputs()]
+            inner.results = [self.number(value, scope) for value in block.outputs()]
             operation.blocks.append(inner)
         operation.outputs = [self.new(value, scope) for value in node.outputs()]
         out.operations.append(self._placed(operation, node, scope))
@@ -267,10 +266,10 @@ class _Walk:
             if argument.debugName() in scope.modules:
                 inner.modules[parameter.debugName()] = scope.modules[argument.debugName()]
             else:
-                inner.numbers[parameter.debugName()] = self.number(argument, scope, out)
+                inner.numbers[parameter.debugName()] = self.number(argument, scope)
         self.nodes(graph, inner, out)
         for value, result in zip(node.outputs(), graph.outputs(), strict=True):
             if result.debugName() in inner.modules:
                 scope.modules[value.debugName()] = inner.modules[result.debugName()]
             else:
-                scope.numbers[value.debugName()] = self.number(result, inner, out)
+                scope.numbers[value.debugName()] = self.number(result, inner)
