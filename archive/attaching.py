@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.formats.companion.ranges import LAYOUTS
 from archive.formats.source_ranges import DELEGATED
+from archive.model import Layout
 from archive.numbering import firsts
 
 if TYPE_CHECKING:
@@ -189,8 +191,13 @@ class Attachment:
             columns["record.rows"] = columns["record.rows"].copy()
             columns["record.rows"][record] += len(added)
             columns["record.layout"] = columns["record.layout"].copy()
-            columns["record.layout"][record] = columns["record.layout"].max()
+            columns["record.layout"][record] = LAYOUTS.index(self._layout())
         return columns
+
+    def _layout(self) -> Layout:
+        """That of the archive's records with rows: PyTorch writes an empty one as if it had none."""
+        pieced = LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
+        return Layout.STRING_TABLE if pieced else Layout.INLINE
 
     def _left_alone(self, columns: Columns) -> Ints:
         """Ranges that handles still refer to, and whose rows lead elsewhere now."""

@@ -180,3 +180,32 @@ def test_an_existing_file_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert path.read_bytes() == b"mine"
     save_lowered(lowered, path, force=True)
     assert path.stat().st_size > 4
+
+
+class First(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.left(x)
+
+
+class Second(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.right = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.right(x)
+
+
+def test_modules_whose_generated_source_is_the_same_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "two.ptl"
+    save_lowered(torch.jit.script(torch.nn.Sequential(lower(First()), lower(Second()))), path)
+    with archive.open(path) as opened:
+        said = {opened.symbolicate(one).module_hierarchy for one in opened.handles}
+    for outer, inner in (("0(First)", "left"), ("1(Second)", "right")):
+        name = outer[2:-1]
+        way = f"{outer}::forward.__loweredModule__({name})::forward.{inner}(Linear)::forward.aten::linear"
+        assert f"top(Sequential)::<unknown>.{way}" in said
