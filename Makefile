@@ -1,10 +1,11 @@
 # Works with make and Python 3.11 or newer alone; everything else is installed into .venv and .venv-core.
 #
-#   make demo     debug info split off, a field log explained from it, both joined again (without PyTorch)
-#   make test     every check: lint, format, types, layers, tests
-#   make bench    the numbers behind the claims
-#   make fmt      format, and repair what can be repaired
-#   make clean    remove everything that make made
+#   make demo          debug info split off, a field log explained from it, both joined again (without PyTorch)
+#   make demo-backend  a part of a model lowered, run by stock PyTorch, profiled, its failures explained
+#   make test          every check: lint, format, types, layers, tests
+#   make bench         the numbers behind the claims
+#   make fmt           format, and repair what can be repaired
+#   make clean         remove everything that make made
 #
 # Another interpreter: make PYTHON=python3.12 test
 
@@ -12,7 +13,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fmt clean python
+.PHONY: help demo demo-backend test bench fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -20,8 +21,9 @@ install = PIP_CONSTRAINT=constraints.txt $(1)/bin/python -m pip install -qq --di
 	--no-input -c constraints.txt
 core_sources := $(shell find archive -name "*.py" 2>/dev/null) LICENSE
 
-# Print a command, then run it with the core environment first on the PATH.
-show = @printf "\n\$$ %s\n" "$(1)"; PATH="$(CURDIR)/.venv-core/bin:$$PATH" $(1)
+# Print a command, then run it with an environment first on the PATH: the core one, unless a target sets another.
+venv = .venv-core
+show = @printf "\n\$$ %s\n" "$(1)"; PATH="$(CURDIR)/$(venv)/bin:$$PATH" $(1)
 
 help:
 	@sed -n "s/^#   //p" Makefile
@@ -59,6 +61,11 @@ demo: .venv-core/.ready
 	$(call show,debug-archive join build/device.ptl -c build/model.ptdbg -o build/joined.ptl --force)
 	$(call show,debug-archive shrink fixtures/oracles/traced_stack.ptl -o build/compact.ptl --force)
 	$(call show,debug-archive migrate fixtures/releases/torch-1.9.0/unicode.ptl -o build/latest.ptl --to latest --force)
+
+demo-backend: venv = .venv
+demo-backend: .venv/.ready
+	@mkdir -p build
+	$(call show,debug-archive demo --backend -o build/backend --force)
 
 test: .venv/.ready
 	@.venv/bin/ruff check --quiet

@@ -3,7 +3,7 @@
 A handle of the call-stack map that leads to generated source is led to the source that was generated from,
 with the calls on the way; a row of source ranges to that source alone. PyTorch prints what it finds. The
 ranges of handles become rows of ``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags;
-tags are above those in use.
+tags are above those in use. A backend's own handles are added to the call-stack map.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.formats.companion.ranges import LAYOUTS
+from archive.formats.companion.records import GENERATIONS
 from archive.formats.source_ranges import DELEGATED
-from archive.model import Layout
+from archive.model import Generation, Layout
 from archive.numbering import firsts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
 
     from archive.formats.companion.pool import Pool
     from archive.numbering import Ints
 
-    Columns = dict[str, Ints]
+    Columns: TypeAlias = dict[str, Ints]
 
 
 LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+NO_HANDLES: Columns = {
+    name: np.zeros(0, np.int64)
+    for name in (
+        *("handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"),
+        *("frame.next", "frame.module", "frame.tag", "frame.function", "module.type", "module.instance"),
+    )
+} | {"file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +94,26 @@ class Attachment:
     """Source for operations, added to the columns of an archive.
 
     Args:
-        columns: of :mod:`archive.formats.companion`; a call-stack map among them has four elements.
+        columns: of :mod:`archive.formats.companion`; a call-stack map among them has four elements. An
+            empty one is added where there is none, and so is ``delegated_backends.debug_pkl``.
         pool: the strings.
     """
 
     def __init__(self, columns: Columns, pool: Pool) -> None:
-        self._columns = dict(columns)
+        self._columns = NO_HANDLES | columns
         self._pool = pool
         self._tag = int(columns["range.tag"].max(initial=-1)) + 1
         self._tags: dict[Span, int] = {}
         self._sources: dict[tuple[bytes, bytes, int], int] = {}
         self._nodes: dict[tuple[int, int], int] = {}
         self._modules: dict[tuple[int, int], int] = {}
+        self._known_frames: dict[tuple[int, int, int, int], int] = {}
         self._ranges, self._source_rows, self._texts, self._lines = _New(), _New(), _New(), _New()
-        self._frames, self._module_rows = _New(), _New()
+        self._frames, self._module_rows, self._handles = _New(), _New(), _New()
+        delegated = pool.number(DELEGATED.encode())
+        if delegated not in self._columns["record.name"]:
+            new = {"record.name": delegated, "record.layout": LAYOUTS.index(Layout.EMPTY), "record.rows": 0}
+            self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
 
     def relocate(self, row: int, span: Span) -> None:
         """Lead a row of source ranges, by its number in the whole archive, to another source."""
@@ -116,15 +131,35 @@ class Attachment:
         columns = self._columns
         columns["handle.tag"] = columns["handle.tag"].copy()
         columns["handle.tag"][row] = self.tag_of(span)
-        calls = [*self._calls(int(columns["handle.stack"][row])), *map(self._call, steps)]
-        if not calls:
-            return
-        first = len(columns["frame.next"]) + len(self._frames.rows)
-        for number, call in enumerate(calls, 1):
-            following = first + number if number < len(calls) else -1
-            self._frames.rows.append((following, *call))
         columns["handle.stack"] = columns["handle.stack"].copy()
-        columns["handle.stack"][row] = first
+        columns["handle.stack"][row] = self._stack(
+            [*self._calls(int(columns["handle.stack"][row])), *map(self._call, steps)]
+        )
+
+    def add(self, handle: int, op: str, span: Span | None, steps: Sequence[Step]) -> None:
+        """Add a debug handle, which the map does not have yet.
+
+        Args:
+            handle: it.
+            op: the operator's name.
+            span: its source; None where that is not known.
+            steps: the calls that lead there.
+        """
+        tag = -1 if span is None else self.tag_of(span)
+        stack = self._stack(list(map(self._call, steps)))
+        place = len(self._columns["handle.place"]) + len(self._handles.rows)
+        self._handles.rows.append((handle, tag, self._pool.number(op.encode()), stack, place))
+
+    def _stack(self, calls: list[tuple[int, int, int]]) -> int:
+        """The first frame of a call stack; equal ones that were added are one, from their ends on."""
+        frame = -1
+        for call in reversed(calls):
+            key = frame, *call
+            if key not in self._known_frames:
+                self._known_frames[key] = len(self._columns["frame.next"]) + len(self._frames.rows)
+                self._frames.rows.append(key)
+            frame = self._known_frames[key]
+        return frame
 
     def _calls(self, frame: int) -> Iterable[tuple[int, int, int]]:
         """Module, tag and function of each call of a stack."""
@@ -183,6 +218,9 @@ class Attachment:
         self._ranges.added_to(columns, "range.source", "range.start", "range.end", "range.tag")
         self._frames.added_to(columns, "frame.next", "frame.module", "frame.tag", "frame.function")
         self._module_rows.added_to(columns, "module.type", "module.instance")
+        self._handles.added_to(
+            columns, "handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"
+        )
         added = np.append(self._left_alone(columns), first + np.arange(len(self._ranges.rows)))
         for record in np.flatnonzero(columns["record.name"] == self._pool.number(DELEGATED.encode())):
             at = int(firsts(columns["record.rows"])[record + 1])

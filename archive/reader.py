@@ -250,12 +250,16 @@ class Archive:
 
     # Verbs
 
-    def symbolicate(self, handles: int | Sequence[int], style: Style = Style.CURRENT) -> Symbolication:
+    def symbolicate(
+        self, handles: int | Sequence[int], style: Style = Style.CURRENT, *, top: str | None = None
+    ) -> Symbolication:
         """Model source behind debug handles.
 
         Args:
             handles: one handle, or those of one failure: inner ones first, the outermost last.
             style: whose words to use.
+            top: class of the module in which the outermost call stack starts; that of the top module, if
+                not given.
 
         Raises:
             ArchiveError: no handles are given, or a record that is needed is broken.
@@ -267,7 +271,7 @@ class Archive:
             lambda: symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
                 known=self._known,
-                top=self.top,
+                top=self.top if top is None else top,
                 style=style,
                 limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,

@@ -1,12 +1,49 @@
 """Modules lowered to a backend, and whatever goes wrong in them led back to the model. Needs PyTorch.
 
 The way of a module: ``graphs`` follows all calls of its TorchScript graphs, ``places`` finds where each node
-stands, ``folding`` does what can be done beforehand, ``emitting`` writes the rest as TorchScript, one
-statement an operation, ``lowering`` makes a module of it, and ``saving`` writes that with the model's source.
+stands, ``handles`` numbers them, a backend of the ``registry`` makes of them what it wants to keep, ``links``
+writes what executes that as TorchScript, ``lowering`` makes a module of it, and ``saving`` writes that with
+the model's source. ``delegate`` runs it here, with errors and profiles at that source.
 """
 
-from archive.backend.errors import LoweringError
+from archive.backend.ahead import Ahead
+from archive.backend.delegate import Delegate
+from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.handles import DebugHandles, generate_debug_handles
 from archive.backend.lowering import lower
-from archive.backend.saving import Saved, save_lowered
+from archive.backend.profiling import Profile, Recording
+from archive.backend.registry import (
+    Backend,
+    Link,
+    Original,
+    Runtime,
+    backend_names,
+    find_backend,
+    register_backend,
+    unregister_backend,
+)
+from archive.backend.saving import Saved, lowered_archive, save_lowered
 
-__all__ = ["LoweringError", "Saved", "lower", "save_lowered"]
+__all__ = [
+    "Ahead",
+    "Backend",
+    "BackendError",
+    "DebugHandles",
+    "Delegate",
+    "Link",
+    "LoweringError",
+    "OperationError",
+    "Original",
+    "Profile",
+    "Recording",
+    "Runtime",
+    "Saved",
+    "backend_names",
+    "find_backend",
+    "generate_debug_handles",
+    "lower",
+    "lowered_archive",
+    "register_backend",
+    "save_lowered",
+    "unregister_backend",
+]

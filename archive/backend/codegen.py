@@ -14,11 +14,16 @@ from archive.backend.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.backend.graphs import Operation
+
 Schema: TypeAlias = Any
 """A ``torch._C.FunctionSchema``."""
 
 MARGIN = " " * 12
 UNAVAILABLE = "Backend is not available."
+OBJECT, METHODS = "self.__backend.", "self.__"
+"""What stands before the names of a backend's methods: it is an object, or they are the module's own."""
+STATE = "state: Tuple[Dict[str, Any], Any, bool]"
 
 
 def block(lines: Sequence[str]) -> str:
@@ -41,18 +46,24 @@ def forwarding(method: str, schema: Schema) -> str:
     )
 
 
-def executing(method: str, schema: Schema) -> str:
-    """A method of the lowered module: it hands its arguments to the backend, and checks what comes back."""
+def executing(method: str, schema: Schema, backend: str = OBJECT) -> str:
+    """A method of the lowered module: it hands its arguments to the backend, and checks what comes back.
+
+    Args:
+        method: its name.
+        schema: of the original method.
+        backend: what stands before the names of the backend's methods.
+    """
     inputs = " ".join(f"{one.name}," for one in arguments(schema))
     types, is_tuple = results(schema)
     names = [f"_{number}" for number in range(len(types))]
-    got = f'self.__backend.execute(self.__handles["{method}"], typed_inputs)'
+    got = f'{backend}execute(self.__handles["{method}"], typed_inputs)'
     given = ", ".join(names) + ("," if is_tuple and len(names) == 1 else "")
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
             f"    typed_inputs: List[Any] = [{inputs and inputs + ' '}]".replace(", ]", ", ]"),
-            "    if self.__backend.is_available() :",
+            f"    if {backend}is_available() :",
             f"      {' '.join(f'{name},' for name in names)} = {got}" if names else f"      {got}",
             *(f"      assert isinstance({name}, {kind})" for name, kind in zip(names, types, strict=True)),
             f"      return {given or '()'}",
@@ -107,7 +118,6 @@ def literal(value: object) -> str:
     raise LoweringError(f"no literal for a constant of type {type(value).__name__}")
 
 
-COMPILE = "self.__backend.compile(self.__processed_module, self.__method_compile_spec)"
 CREATE_DEBUG_INFO = block(
     [
         "def __create_backend_debug_info(self):",
@@ -126,21 +136,30 @@ GET_STATE = block(
         "    return self.__method_compile_spec, self.__processed_module, True",
     ]
 )
-SET_STATE = block(
-    [
-        "def __setstate__(self, state):",
-        "    self.__method_compile_spec = state[0]",
-        "    self.__processed_module = state[1]",
-        "    # state[2] indicates whether to create the backend instance.",
-        "    if state[2]:",
-        "        self.__create_backend()",
-        "        self.__create_backend_debug_info()",
-        "    if self.__backend.is_available() :",
-        f"        self.__handles = {COMPILE}",
-        "    else:",
-        f'        raise Exception("{UNAVAILABLE}")',
-    ]
-)
+
+
+def set_state(backend: str = OBJECT, state: str = "state") -> str:
+    """The method that takes a state, and has it compiled.
+
+    Args:
+        backend: what stands before the names of the backend's methods.
+        state: the parameter; PyTorch writes no type, as its C++ knows it.
+    """
+    return block(
+        [
+            f"def __setstate__(self, {state}):",
+            "    self.__method_compile_spec = state[0]",
+            "    self.__processed_module = state[1]",
+            "    # state[2] indicates whether to create the backend instance.",
+            "    if state[2]:",
+            "        self.__create_backend()",
+            "        self.__create_backend_debug_info()",
+            f"    if {backend}is_available() :",
+            f"        self.__handles = {backend}compile(self.__processed_module, self.__method_compile_spec)",
+            "    else:",
+            f'        raise Exception("{UNAVAILABLE}")',
+        ]
+    )
 
 
 def create_backend(backend: str) -> str:
@@ -151,3 +170,9 @@ def create_backend(backend: str) -> str:
             f"    self.__backend = __torch__.torch.classes.__backends__.{backend}()",
         ]
     )
+
+
+def compile_error(operation: Operation) -> str:
+    """PyTorch's words for an operation that a backend does not support."""
+    kind = operation.kind if operation.path is None else "prim::GetAttr"
+    return f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"

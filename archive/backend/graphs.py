@@ -9,6 +9,7 @@ anything runs are constants: literals, and the parameters, buffers and attribute
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     """A ``torch._C.ScriptModule``."""
 
 SELF = "SELF"
+MANGLED = re.compile(r"___torch_mangle_\d+\.")
 DEEPEST = 200
 """Calls within calls; TorchScript has no recursion, but modules may call in circles."""
 
@@ -60,7 +62,7 @@ class Operation:
         path: of a constant that is an attribute of a module: its path from the top module.
         blocks: what it may run.
         range: its place in the model's source; None where that is not known.
-        shown: the same as PyTorch shows it.
+        shown: the same as PyTorch shows it; "" where that is not known.
         stack: the calls that lead to it, outermost first.
     """
 
@@ -118,6 +120,11 @@ class Graph:
                 blocks.extend(operation.blocks)
 
 
+def unmangled(type_name: str) -> str:
+    """A qualified class without the number by which PyTorch tells equal names apart in its process."""
+    return MANGLED.sub("", type_name)
+
+
 def inlined(module: Module, method: str, places: Places) -> Graph:
     """The graph of a module's method, with all calls followed.
 
@@ -137,7 +144,29 @@ def inlined(module: Module, method: str, places: Places) -> Graph:
     body = Block(parameters)
     walk.nodes(graph, scope, body)
     body.results = [walk.number(value, scope) for value in graph.outputs()]
+    _settle(body, {})
     return Graph(method, body, walk.types)
+
+
+def _settle(block: Block, before: dict[int, Operation]) -> None:
+    """Give operations without a place that of their neighbour in the same call: the next one, or the last.
+
+    PyTorch records none for nodes that it adds: dict literals, casts, some attributes of tensors. What they
+    make is for the next operation.
+    """
+    for operations in (reversed(block.operations), block.operations):
+        neighbours = {} if operations is not block.operations else dict(before)
+        for one in operations:
+            if one.shown:
+                neighbours[id(one.stack)] = one
+            elif id(one.stack) in neighbours:
+                neighbour = neighbours[id(one.stack)]
+                one.shown, one.range = neighbour.shown, neighbour.range
+    for one in block.operations:
+        if one.shown:
+            before[id(one.stack)] = one
+        for inner in one.blocks:
+            _settle(inner, dict(before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +246,7 @@ class _Walk:
 
     def _placed(self, operation: Operation, node: Any, scope: _Scope) -> Operation:  # noqa: ANN401
         operation.shown = node.sourceRange()
-        operation.range = self._places.find(operation.shown)
+        operation.range = self._places.find(operation.shown) if operation.shown else None
         operation.stack = scope.stack
         return operation
 
@@ -255,7 +284,7 @@ class _Walk:
             graph = known.module._get_method(name).graph
             itself, *parameters = graph.inputs()
             modules[itself.debugName()] = _Known(known.module, known.path, SELF)
-            class_name = known.module._type().annotation_str
+            class_name = unmangled(known.module._type().annotation_str)
             called = Call(name, class_name, known.instance, self._places.find(shown))
         else:
             raise LoweringError(f"cannot follow the call of an interface. Source code: {shown}")

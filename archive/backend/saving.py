@@ -1,17 +1,21 @@
 """Lowered modules saved so that stock PyTorch shows the model's own lines when an operation fails.
 
-PyTorch records where the statements of a lowered module stand: in generated source. Each operation's row is
-led to the model's source instead, from where it was lowered: in archives of the lite interpreter by the
+The debug handles that a backend was given are added to the call-stack map, where PyTorch has no way to add
+them from Python. Where each operation is a statement of its own, PyTorch records where that stands: in
+generated source. Its row is led to the model's source instead: in archives of the lite interpreter by the
 call-stack map, with the calls on the way; in those of TorchScript by the source ranges of generated code,
-which have no place for calls.
+which have no place for calls: there it is the innermost line that is not PyTorch's own.
+
+PyTorch numbers the handles of instructions by a counter of its process. They are numbered anew, by the order
+in which instructions have them, so that the same model gives the same bytes.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,38 +24,37 @@ import torch
 
 from archive.attaching import Attachment
 from archive.backend.errors import LoweringError
-from archive.backend.lowering import DEBUG, LOWERED
-from archive.backend.tables import read_table
+from archive.backend.links import DEBUG, HANDLE
+from archive.backend.lowering import LOWERED
+from archive.backend.profile_places import PYTORCHS
+from archive.backend.tables import Site, read_table
 from archive.container import member_from, new_member, write_archive
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import DebugRecords, Facts
-from archive.formats.companion.handles import pack_handles
+from archive.formats.companion.handles import pack_handles, pack_methods
 from archive.formats.companion.pool import Pool, table_of
 from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
-from archive.formats.kinds import code_of
+from archive.formats.kinds import VERSIONS
 from archive.model import Generation
 from archive.opening import open as open_archive
 from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.strings import decoded
 from archive.writer import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from archive.attaching import Span, Step
+    from archive.attaching import Span
     from archive.numbering import Ints
     from archive.reader import Archive
+    from archive.tables import RangeTable
     from archive.writer import Target
 
-    Operations = dict[int, tuple[Span, list[Step]]]
-    Tables = dict[tuple[str, str], Operations]
-    Sources = dict[bytes, dict[str, Operations]]
-
 GENERATED = "<string>"
-CLASS = re.compile(rb"^class (\w+)\(Module\):", re.MULTILINE)
-METHOD = re.compile(rb"\s*def (\w+)\(")
+STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,11 @@ class Saved:
 
     Attributes:
         size: of the archive, in bytes.
-        operations: how many operations lead to the model's source.
+        handles: how many debug handles of backends lead to the model's source.
     """
 
     size: int
-    operations: int
+    handles: int
 
 
 def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = False) -> Saved:
@@ -80,125 +83,147 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
         ArchiveError: the target exists, or PyTorch wrote what is not understood.
         OSError: it cannot be written.
     """
-    tables = _tables(module)
-    if not tables:
-        raise LoweringError("no module in it was lowered in this process; lower it again before saving")
-    if Path(path).suffix == ".ptl":
+    lite = Path(path).suffix == ".ptl"
+    with replacing(path, force=force) as file:
+        return _save(module, file, str(path), lite=lite)
+
+
+def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> bytes:
+    """The archive of a module that holds lowered ones: see :func:`save_lowered`."""
+    buffer = io.BytesIO()
+    _save(module, buffer, "the lowered module", lite=lite)
+    return buffer.getvalue()
+
+
+def _save(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
+    sites = _sites(module)
+    if lite:
         data = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
     else:
         buffer = io.BytesIO()
         torch.jit.save(module, buffer)
         data = buffer.getvalue()
-    with replacing(path, force=force) as file, open_archive(data, name=str(path)) as opened:
-        records, count = _attached(opened, tables)
-        size = _write(file, opened, records)
-        with open_archive(file, name=str(path)) as again:
-            _check(opened, again)
-        return Saved(size, count)
+    with open_archive(data, name=name) as opened:
+        size = _write(file, opened, _attached(opened, sites))
+        with open_archive(file, name=name) as again:
+            _check(opened, again, sites)
+    return Saved(size, len(sites))
 
 
-def _tables(module: torch.jit.ScriptModule) -> Tables:
-    """The operations of all lowered modules, by class and method."""
-    tables: Tables = {}
-    left = [module._c]
+def _sites(module: torch.jit.ScriptModule) -> dict[int, Site]:
+    """Where the operations of all lowered modules come from, by handle.
+
+    An operation without a place is at that of the last call; without any, it is left out.
+
+    Raises:
+        LoweringError: there are none, or two modules use a handle for different operations.
+    """
+    sites: dict[int, Site] = {}
+    left, count = [module._c], 0
     while left:
         one = left.pop()
-        kind = one._type().annotation_str
         left += [child for _, child in torch._C.ModuleDict(one).items()]
-        if LOWERED.match(kind) and one.hasattr(DEBUG) and one.getattr(DEBUG):
-            for method, operations in read_table(one.getattr(DEBUG)).items():
-                tables[kind, method] = operations
-    return tables
+        if LOWERED.match(one._type().annotation_str) and one.hasattr(DEBUG) and one.getattr(DEBUG):
+            count += 1
+            for handle, read in read_table(one.getattr(DEBUG)).items():
+                site = read
+                while site.span is None and site.steps:
+                    *steps, last = site.steps
+                    site = Site(site.op, last.span, tuple(steps))
+                if site.span is None:
+                    continue
+                if sites.setdefault(handle, site) != site:
+                    raise LoweringError(
+                        f"debug handle {handle} is that of operations in several lowered modules: lower them "
+                        "with one DebugHandles, as `recorder`"
+                    )
+    if not count:
+        raise LoweringError("no module in it was lowered in this process; lower it again before saving")
+    return sites
 
 
-def _attached(opened: Archive, tables: Tables) -> tuple[dict[str, bytes], int]:
-    """The debug records as they shall be, and how many rows lead to the model's source."""
+def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
+    """The debug records as they shall be."""
     pool = Pool()
     columns = pack_ranges(opened.range_table, pool)
     if opened.handle_table is not None:
         columns |= pack_handles(opened.handle_table, pool)
         columns["file.callstacks"] = np.array([GENERATIONS.index(Generation.CALLSTACK_4)])
+    if opened.method_table is not None:
+        columns |= pack_methods(opened.method_table, pool)
+        _renumber(columns, set(sites))
     attachment = Attachment(columns, pool)
-    sources: Sources = {}
-    count = _relocate(opened, attachment, tables, sources)
-    count += _lead(opened, attachment, columns.get("handle.handle"), sources)
+    statements = _statements(opened.range_table, sites)
+    for row, site in statements.items():
+        if (span := _own(site)) is not None:
+            attachment.relocate(row, span)
+    for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
+        place = opened.range_table.with_tag(tag)
+        if place in statements and (site := statements[place]).span is not None:
+            attachment.lead(row, site.span, site.steps)
+    for handle, site in sites.items():
+        attachment.add(handle, site.op, site.span, site.steps)
     made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
-    return {name: made[name] for name in made}, count
+    return {name: made[name] for name in made}
 
 
-def _lead(opened: Archive, attachment: Attachment, handles: Ints | None, sources: Sources) -> int:
-    """Lead the handles of lowered operations to the model's source.
-
-    They are told by the generated source, for PyTorch records no call stack of what is in branches; by their
-    class only where several have the same source.
-    """
-    count = 0
-    for row, handle in enumerate([] if handles is None else handles.tolist()):
-        entry = opened.handles[handle]
-        place = opened.range_table.with_tag(entry.tag)
-        if place is None:
-            continue
-        span = opened.range_table.source_range(place)
-        classes = sources.get(bytes(span.source.text), {})
-        last = entry.stack[-1].module if entry.stack else None
-        known = classes.get("" if last is None else str(last.type_name), {})
-        if len(classes) == 1:
-            (known,) = classes.values()
-        if str(span.source.filename or "") == GENERATED and span.line in known:
-            attachment.lead(row, *known[span.line])
-            count += 1
-    return count
+def _own(site: Site) -> Span | None:
+    """The innermost place on the way to an operation that is not PyTorch's own; its own, if there is none."""
+    spans = [span for span in (*(step.span for step in site.steps), site.span) if span is not None]
+    models = (span for span in reversed(spans) if not PYTORCHS.search(decoded(span.filename)))
+    return next(models, site.span)
 
 
-def _relocate(opened: Archive, attachment: Attachment, tables: Tables, sources: Sources) -> int:
-    """Lead the rows of lowered modules' generated code to the model's source.
+def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]:
+    """The rows of statements in generated source, and where their operations come from."""
+    found: dict[int, Site] = {}
+    texts: dict[int, bytes] = {}
+    for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
+        if source not in texts:
+            whole = table.sources[source]
+            texts[source] = bytes(whole.text) if str(whole.filename or "") == GENERATED else b""
+        text = texts[source]
+        end = text.find(b"\n", start)
+        statement = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
+        if statement and int(statement[1]) in sites:
+            found[row] = sites[int(statement[1])]
+    return found
 
-    Args:
-        opened: the archive.
-        attachment: takes the changes.
-        tables: what is known.
-        sources: takes what is known by the text of the generated source, and by class.
-    """
-    table, count = opened.range_table, 0
-    for number, name in enumerate(table.names):
-        code = opened.records.get(code_of(name))
-        module = code_of(name).removeprefix("code/").removesuffix(".py").replace("/", ".")
-        if code is None or not any(kind.startswith(f"{module}.") for kind, _ in tables):
-            continue
-        classes = [(found.start(), found[1].decode()) for found in CLASS.finditer(bytes(code.view()))]
-        starts = [start for start, _ in classes]
-        for row in table.rows(number):
-            span = table.source_range(row)
-            within = bisect_right(starts, int(table.offset[row])) - 1
-            head = METHOD.match(bytes(span.source.text))
-            if within < 0 or head is None or str(span.source.filename or "") != GENERATED:
-                continue
-            kind = f"{module}.{classes[within][1]}"
-            known = tables.get((kind, head[1].decode()), {})
-            sources.setdefault(bytes(span.source.text), {})[kind] = known
-            if span.line in known:
-                attachment.relocate(row, known[span.line][0])
-                count += 1
-    return count
+
+def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
+    """Number the handles of instructions by their order, and the rows of the call-stack map by that."""
+    of_map = columns["handle.handle"]
+    used = columns["instruction.handle"]
+    order = dict.fromkeys([*used[np.isin(used, of_map)].tolist(), *of_map.tolist()])
+    free = (number for number in count() if number not in taken)
+    new = dict(zip(order, free, strict=False))
+    columns["instruction.handle"] = np.array([new.get(one, one) for one in used.tolist()], np.int64)
+    numbers = np.array([new[one] for one in of_map.tolist()], np.int64)
+    by_number = np.argsort(numbers)
+    for name in ("handle.tag", "handle.op", "handle.stack"):
+        columns[name] = columns[name][by_number]
+    columns["handle.handle"] = numbers[by_number]
+    columns["handle.place"] = np.arange(len(numbers))
 
 
 def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
-    """The archive with other debug records; its length in bytes."""
+    """The archive with other debug records, added ones before its version; its length in bytes."""
     members = [
         new_member(name, records[name]) if name in records else member_from(record)
         for name, record in opened.records.items()
         if name != RECORD_NAME
     ]
+    added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
+    place = next((n for n, name in enumerate(opened.records) if name in VERSIONS), len(members))
+    members[place:place] = added
     members.append(new_member(RECORD_NAME, serialization_id(members).encode()))
     return write_archive(file, opened.root, members)
 
 
-def _check(before: Archive, after: Archive) -> None:
-    """Refuse what is not the same model, or has other handles."""
-    same = archive_id(before.records) == archive_id(after.records) and list(before.handles) == list(
-        after.handles
-    )
-    if not same:
+def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
+    """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
+    same = archive_id(before.records) == archive_id(after.records)
+    if not same or not set(sites) <= set(after.handles):
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
     for handle in after.handles.values():
         for tag in (handle.tag, *(call.tag for call in handle.stack)):

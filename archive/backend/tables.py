@@ -4,21 +4,21 @@ The table is JSON, held by the lowered module in an attribute that is not part o
 
     {"sources": [[text, filename, line], ...],
      "ranges": [[source, start, end], ...],
-     "methods": {"forward": [[line, range, [[function, type, instance, range], ...]], ...]}}
+     "handles": [[handle, operator, range, [[function, type, instance, range], ...]], ...]}
 
-``line`` is that of the operation's statement in the method's generated source, from 1; type, instance and
-range of a call may be null. Texts that are not UTF-8 are kept by their escapes.
+A range may be null, type and instance of a call, too. Texts that are not UTF-8 are kept by their escapes.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.attaching import Span, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from archive.backend.graphs import Call, Operation
     from archive.model import SourceRange
@@ -26,19 +26,30 @@ if TYPE_CHECKING:
 ERRORS = "surrogateescape"
 
 
-def table(methods: Mapping[str, Iterable[tuple[int, Operation]]]) -> str:
-    """The table of some methods: of each, the lines of statements and the operations that they run."""
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an operation comes from.
+
+    Attributes:
+        op: the operator's name.
+        span: its place; None where that is not known.
+        steps: the calls on the way, outermost first.
+    """
+
+    op: str
+    span: Span | None
+    steps: tuple[Step, ...]
+
+
+def write_table(operations: Mapping[int, Operation]) -> str:
+    """The table of some operations by handle."""
     packing = _Packing()
-    listed = {
-        name: [
-            [line, packing.span(operation.range), [packing.call(call) for call in operation.stack]]
-            for line, operation in operations
-            if operation.range is not None
-        ]
-        for name, operations in methods.items()
-    }
+    handles = [
+        [handle, one.kind, packing.span(one.range), [packing.call(call) for call in one.stack]]
+        for handle, one in operations.items()
+    ]
     return json.dumps(
-        {"sources": packing.sources, "ranges": packing.ranges, "methods": listed}, separators=(",", ":")
+        {"sources": packing.sources, "ranges": packing.ranges, "handles": handles}, separators=(",", ":")
     )
 
 
@@ -51,8 +62,8 @@ class _Packing:
         self._numbers: dict[object, int] = {}
 
     def span(self, span: SourceRange | None) -> int | None:
-        """The number of a range."""
-        if span is None:
+        """The number of a range; None for one without text."""
+        if span is None or not len(span.source.text):
             return None
         text = bytes(span.source.text).decode("utf-8", ERRORS)
         filename = bytes(span.source.filename or b"").decode("utf-8", ERRORS)
@@ -71,25 +82,22 @@ class _Packing:
         return [call.function, call.type_name, call.instance, self.span(call.range)]
 
 
-def read_table(text: str) -> dict[str, dict[int, tuple[Span, list[Step]]]]:
-    """For each method its operations by the line of their statement."""
+def read_table(text: str) -> dict[int, Site]:
+    """Where the operations of a table come from, by handle."""
     read = json.loads(text)
     sources = [
         (body.encode("utf-8", ERRORS), name.encode("utf-8", ERRORS), line)
         for body, name, line in read["sources"]
     ]
-    spans = []
+    spans: list[Span] = []
     for source, start, end in read["ranges"]:
         body, name, line = sources[source]
         spans.append(Span(body, name, line, start, end))
 
-    def steps(calls: list[tuple[str, str | None, str | None, int | None]]) -> list[Step]:
-        return [
-            Step(function, kind, instance, None if span is None else spans[span])
-            for function, kind, instance, span in calls
-        ]
+    def at(number: int | None) -> Span | None:
+        return None if number is None else spans[number]
 
     return {
-        name: {line: (spans[span], steps(calls)) for line, span, calls in rows}
-        for name, rows in read["methods"].items()
+        handle: Site(op, at(span), tuple(Step(name, kind, own, at(call)) for name, kind, own, call in calls))
+        for handle, op, span, calls in read["handles"]
     }

@@ -21,6 +21,7 @@ COMMANDS = {
     "restore": "Archives as they were before `shrink --level embed`.",
     "migrate": "Archives as another PyTorch release writes and reads them.",
     "convert": "Companions that are small, or opened in no time.",
+    "demo": "What lowering to a backend gives, step by step; needs PyTorch.",
 }
 FAILED = 2
 

@@ -25,6 +25,7 @@ HANDLES = re.compile(
 MAX_NOTES = 1_000
 MAX_NOTE = 500  # characters
 LISTED = 3  # readings
+MAX_DIGITS = 20  # of a debug handle
 
 
 def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
@@ -116,7 +117,7 @@ class Explainer:
     def _handles(self, digits: str, number: int, *, joined: bool) -> tuple[int, ...]:
         """The handles in a line; none where they are not the archive's."""
         shown = f"handles {{{digits:.40}}}"
-        readings = [one for one in self._splits.fitting(digits) if joined or len(one) == 1]
+        readings = self._splits.fitting(digits) if joined else list(self._alone(digits))
         if not readings:
             self._note(number, f"{shown}: {self._why(digits)}")
             return ()
@@ -125,6 +126,12 @@ class Explainer:
             more = f"; {len(readings) - LISTED - 1} more" if len(readings) > LISTED + 1 else ""
             self._note(number, f"{shown}: taken as {taken}, may also be {'; '.join(others)}{more}")
         return readings[0]
+
+    def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
+        """The one handle of a line that has no braces; a backend's own may stand there without its caller."""
+        is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_DIGITS])) == digits
+        if is_number and int(digits) in self.archive.handles:
+            yield (int(digits),)
 
     def _why(self, digits: str) -> str:
         if "-" in digits:

@@ -1,0 +1,223 @@
+"""Lowered modules run by their backend in this process, with errors and profiles at the model's source.
+
+Stock PyTorch runs a lowered module by what it was linked to. A :class:`Delegate` runs the backend's runtime
+itself, in Python: each failure is one :class:`BackendError` that shows the model's own lines, and each
+operation can be timed. The debug information is that of the module, of its archive, or of a companion.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend import codegen
+from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.lowering import LOWERED
+from archive.backend.profiling import Profile, Recording
+from archive.backend.registry import find_backend
+from archive.backend.saving import lowered_archive
+from archive.errors import ArchiveError
+from archive.mapping import Mapped
+from archive.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from archive.mapping import Source
+    from archive.reader import Archive
+    from archive.symbolicate import Symbolication
+
+HANDLE_TEXT = re.compile(r"\s*Debug info for handle\(s\): .*", re.DOTALL)
+"""What runtimes add to their messages for stock PyTorch, where nothing else tells the handle."""
+
+
+class Delegate:
+    """A lowered module and the backend that runs it here.
+
+    Made by :meth:`of` and :meth:`load`; called like the module.
+
+    Attributes:
+        backend: what runs it.
+        path: attributes that lead to it from the top module, joined by dots; "" for the top module itself.
+    """
+
+    def __init__(self, lowered: Any, path: str, debug: Callable[[], Archive]) -> None:  # noqa: ANN401
+        found = LOWERED.match(lowered._type().annotation_str)
+        assert found is not None  # noqa: S101 (callers choose by this)
+        self.backend = find_backend(found["backend"])
+        self.path = path
+        self._module = lowered
+        self._top = lowered._type().annotation_str.rpartition(".")[2]
+        self._debug = debug
+        self._runtime = self.backend.runtime()
+        if not self._runtime.is_available():
+            raise BackendError(codegen.UNAVAILABLE, self.backend.name)
+        processed, spec = (lowered.getattr(name) for name in ("__processed_module", "__method_compile_spec"))
+        try:
+            self._compiled = self._runtime.compile(processed, spec)
+        except (ArchiveError, AssertionError, RuntimeError) as error:
+            raise ArchiveError(f"backend {self.backend.name} does not compile the state: {error}") from error
+
+    @classmethod
+    def of(cls, module: torch.jit.ScriptModule, *, part: str | None = None) -> Delegate:
+        """The backend of a module that was lowered in this process, or that holds such a one.
+
+        Args:
+            module: it.
+            part: path of the lowered module in it; needed where there are several.
+
+        Raises:
+            LoweringError: there is none, there are several, or its backend is missing.
+            BackendError: the backend is not available.
+            ArchiveError: the backend does not compile its state.
+        """
+        path, lowered = _part(module, part)
+        return cls(lowered, path, lambda: open_archive(lowered_archive(module), name="the module"))
+
+    @classmethod
+    def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
+        """The backend of a lowered module in an archive.
+
+        PyTorch loads the archive, which must be trusted as far as PyTorch trusts it.
+
+        Args:
+            source: the archive: a path, a bytes-like object, or a binary file.
+            companion: its debug information, where that was split off.
+            part: path of the lowered module in it; needed where there are several.
+
+        Raises:
+            ArchiveError: it cannot be read, or the backend does not compile its state.
+            LoweringError: there is no lowered module in it, there are several, or its backend is missing.
+            BackendError: the backend is not available.
+        """
+        debug = open_archive(source, companion=companion)
+        path, lowered = _part(_loaded(source, debug.file), part)
+        return cls(lowered, path, lambda: debug)
+
+    def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
+        """Run ``forward``: see :meth:`run`."""
+        return self.run("forward", *inputs, **named)
+
+    def run(self, method: str, *inputs: object, **named: object) -> Any:  # noqa: ANN401
+        """Run a method.
+
+        Raises:
+            BackendError: an operation failed, or the backend is no longer available.
+            TypeError: these are not the method's arguments.
+            AttributeError: the method was not lowered.
+        """
+        if method not in self._compiled:
+            raise AttributeError(f"expected a lowered method ({', '.join(self._compiled)}), found {method}")
+        schema = self._module._get_method(method).schema
+        bound = _signature(schema).bind(*inputs, **named)
+        bound.apply_defaults()
+        if not self._runtime.is_available():
+            raise BackendError(codegen.UNAVAILABLE, self.backend.name)
+        self._runtime.last_handle = -1
+        try:
+            results = self._runtime.execute(self._compiled[method], list(bound.arguments.values()))
+        except Exception as error:
+            handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
+            message = HANDLE_TEXT.sub("", str(error))
+            raise BackendError(message, self.backend.name, self.symbolicate([handle])) from error
+        types, is_tuple = codegen.results(schema)
+        if len(results) != len(types):
+            raise BackendError(
+                f"method {method}: expected {len(types)} results of the backend, found {len(results)}",
+                self.backend.name,
+            )
+        return tuple(results) if is_tuple else results[0]
+
+    def symbolicate(self, handles: Sequence[int]) -> Symbolication:
+        """The model's source behind debug handles: inner ones first. Paths start at the lowered module."""
+        return self._archive.symbolicate(handles, top=self._top)
+
+    @cached_property
+    def _archive(self) -> Archive:
+        return self._debug()
+
+    @contextmanager
+    def recording(self) -> Iterator[Recording]:
+        """Record what runs inside of the block; see :meth:`profile`.
+
+        With gradients enabled, memory that is kept for them counts as in use.
+
+        Raises:
+            LoweringError: the backend records nothing.
+        """
+        runtime: Any = self._runtime
+        if not hasattr(runtime, "profiling"):
+            raise LoweringError(f"backend {self.backend.name} records no operations")
+        recording = Recording(self.backend.name)
+        runtime.operations, runtime.memory = recording.operations, recording.memory
+        runtime.profiling = True
+        try:
+            yield recording
+        finally:
+            runtime.profiling = False
+            runtime.operations, runtime.memory = [], []
+
+    def profile(self, recording: Recording) -> Profile:
+        """What was recorded, at the model's source."""
+        return Profile(recording, self.symbolicate)
+
+
+def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
+    """An archive, loaded by PyTorch.
+
+    Raises:
+        ArchiveError: PyTorch refuses it.
+        BackendError: a backend that it needs is not available.
+    """
+    mapped = Mapped(source)
+    try:
+        return torch.jit.load(io.BytesIO(mapped.data))
+    except (RuntimeError, torch.jit.Error) as error:
+        *_, last = str(error).strip().splitlines()
+        if last.endswith(codegen.UNAVAILABLE):
+            raise BackendError(codegen.UNAVAILABLE, name) from error
+        raise ArchiveError(f"PyTorch does not load it: {last}", file=name) from error
+    finally:
+        mapped.close()
+
+
+def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
+    """A lowered module in a module, by its path or because it is the only one.
+
+    Raises:
+        LoweringError: there is none, or there are several.
+    """
+    found = {}
+    left = [("", module._c)]
+    while left:
+        path, one = left.pop()
+        if LOWERED.match(one._type().annotation_str):
+            found[path.removesuffix("__loweredModule__").removesuffix(".")] = one
+        children = torch._C.ModuleDict(one).items()
+        left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
+    if part is None and len(found) == 1:
+        (part,) = found
+    if part not in found:
+        known = ", ".join(sorted(map(repr, found))) or "none"
+        raise LoweringError(f"expected a lowered module's path ({known}), found {part!r}")
+    return part, found[part]
+
+
+def _signature(schema: codegen.Schema) -> inspect.Signature:
+    """The arguments of a method behind ``self``, as Python has them."""
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY if one.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=one.default_value if one.has_default_value() else inspect.Parameter.empty,
+            )
+            for one in codegen.arguments(schema)
+        ]
+    )

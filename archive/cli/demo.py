@@ -1,0 +1,106 @@
+"""``debug-archive demo``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.cli import common
+from archive.errors import one_line
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@click.command("demo")
+@click.option("--backend", is_flag=True, help="A part of a model lowered to a backend. Needs PyTorch.")
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default="a temporary one, removed at the end",
+    help="Folder for the files that are made.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@common.as_json
+def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> None:
+    """Show what this project does, on a small real model, step by step.
+
+    --backend lowers a part of an image classifier, saves the model (host.ptl, host.pt), and runs it in stock
+    PyTorch, in a process that cannot import this library. It fails with a bad image there, and here, at the
+    model's own lines; a run is profiled (trace.json); and the debug info is split off (device.ptl,
+    model.ptdbg), which then explains the numbers that are left. Each result and text is compared.
+
+    Exit status: 0 all is as it is told, 1 something is not, 2 error.
+
+    \b
+    Examples:
+      debug-archive demo --backend
+      debug-archive demo --backend -o build/backend
+      debug-archive demo --backend --json
+    """  # noqa: D301 (click reads the backspace)
+    if not backend:
+        raise click.UsageError("choose what to show: --backend (a part of a model lowered to a backend)")
+    shown = _demo_backend()
+    with ExitStack() as stack:
+        if out is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
+        else:
+            folder = out
+            shown.check_targets(folder, force=force)
+            folder.mkdir(parents=True, exist_ok=True)
+        status = _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
+    sys.exit(status)
+
+
+def _demo_backend() -> ModuleType:
+    try:
+        from archive.cli import demo_backend  # noqa: PLC0415 (imports PyTorch)
+    except ImportError as error:
+        raise click.UsageError(
+            f"--backend needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
+        ) from error
+    return demo_backend
+
+
+def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> int:
+    """Do all steps, and print each as it is done, or the facts of all of them.
+
+    Returns:
+        The exit status.
+    """
+    facts: dict[str, object] = {"folder": str(folder), "kept": kept}
+    seconds: dict[str, float] = {}
+    problem = ""
+    started = time.perf_counter()
+    try:
+        for number, step in enumerate(shown.steps(folder, force=force), 1):
+            now = time.perf_counter()
+            seconds[step.name], started = round(now - started, 3), now
+            facts[step.name] = step.facts
+            if not as_json:
+                _print(f"{number}. {step.title}", step.text)
+    except shown.FAILURES as error:
+        problem = one_line(str(error))
+    if as_json:
+        common.write_json({**facts, "seconds": seconds, "problem": problem or None})
+    elif not problem:
+        where = f"The files are in {folder}." if kept else "The files are removed; -o FOLDER keeps them."
+        common.write(f"All of it compared and true, in {sum(seconds.values()):.1f} s. {where}\n".encode())
+    if problem:
+        common.note(problem)
+    return common.FINDINGS if problem else 0
+
+
+def _print(title: str, text: str) -> None:
+    """A step, at once."""
+    common.write(f"{title}\n{'─' * len(title)}\n{text.rstrip()}\n\n".encode())
+    sys.stdout.flush()
