@@ -78,6 +78,7 @@ bench: .venv/.bench-ready
 	@mkdir -p build
 	@.venv/bin/python tools/bench.py
 	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench_backend >> build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
 
 fmt: .venv/.ready

@@ -72,8 +72,8 @@ def transformers() -> Any:  # noqa: ANN401 (an optional package, whose absence m
     return package
 
 
-def bert() -> bytes:
-    """An encoder, traced."""
+def bert_model() -> nn.Module:
+    """An encoder of 12 layers."""
     package = transformers()
     config = package.BertConfig(
         vocab_size=WORDS,
@@ -84,7 +84,13 @@ def bert() -> bytes:
         attn_implementation="eager",
         return_dict=False,
     )
-    return saved(traced(package.BertModel(config), TOKENS, torch.ones_like(TOKENS)))
+    made: nn.Module = package.BertModel(config)
+    return made.eval()
+
+
+def bert() -> bytes:
+    """An encoder, traced."""
+    return saved(traced(bert_model(), TOKENS, torch.ones_like(TOKENS)))
 
 
 def bert_inline() -> bytes:

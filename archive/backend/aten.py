@@ -66,14 +66,14 @@ class Aten:
         last_handle: -1; failures carry their handles.
         profiling: whether operations are to be recorded.
         operations: those recorded.
-        memory: changes of memory that were recorded.
+        memory: changes of memory that were recorded; None where they are not wanted.
     """
 
     def __init__(self) -> None:
         self.last_handle = -1
         self.profiling = False
         self.operations: list[tuple[int, int, int, str]] = []
-        self.memory: list[tuple[int, int, int, int, int]] = []
+        self.memory: list[tuple[int, int, int, int, int]] | None = None
 
     def is_available(self) -> bool:
         """PyTorch's operators are wherever PyTorch is."""

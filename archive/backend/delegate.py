@@ -143,10 +143,12 @@ class Delegate:
         return self._debug()
 
     @contextmanager
-    def recording(self) -> Iterator[Recording]:
+    def recording(self, *, memory: bool = False) -> Iterator[Recording]:
         """Record what runs inside of the block; see :meth:`profile`.
 
-        With gradients enabled, memory that is kept for them counts as in use.
+        Args:
+            memory: record what operations allocate, too, if the backend can; it takes longer. With gradients
+                enabled, what is kept for them counts as in use.
 
         Raises:
             LoweringError: the backend records nothing.
@@ -155,13 +157,13 @@ class Delegate:
         if not hasattr(runtime, "profiling"):
             raise LoweringError(f"backend {self.backend.name} records no operations")
         recording = Recording(self.backend.name)
-        runtime.operations, runtime.memory = recording.operations, recording.memory
+        runtime.operations, runtime.memory = recording.operations, recording.memory if memory else None
         runtime.profiling = True
         try:
             yield recording
         finally:
             runtime.profiling = False
-            runtime.operations, runtime.memory = [], []
+            runtime.operations, runtime.memory = [], None
 
     def profile(self, recording: Recording) -> Profile:
         """What was recorded, at the model's source."""

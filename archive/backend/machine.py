@@ -103,8 +103,8 @@ class Machine:
     def run_observed(self, inputs: Sequence[Any], recording: Recording) -> Any:  # noqa: ANN401
         """Run the program, and record what its operations take. As :meth:`run` otherwise."""
         registers = self._start(inputs)
-        memory = Memory(self._storages() | storages_of(tensors_in(list(inputs))))
-        record, clock, freed = recording.operations.append, time.perf_counter_ns, memory.freed
+        memory = None if recording.memory is None else Memory(self._storages(inputs))
+        record, clock = recording.operations.append, time.perf_counter_ns
         block: _Block | None = self._first
         handle = UNKNOWN
         try:
@@ -117,7 +117,7 @@ class Machine:
                     del given
                     if kind is not None:
                         record((start, end, handle, kind))
-                        if kind not in HOLDING:
+                        if memory is not None and kind not in HOLDING:
                             memory.made(value, end, handle)
                     if outs is None:
                         registers[out] = value
@@ -126,22 +126,23 @@ class Machine:
                     del value
                     for number in dead:
                         registers[number] = None
-                    if freed:
+                    if memory is not None and memory.freed:
                         memory.gone(clock(), handle)
                 handle = block.handle
                 block = block.following(registers)
         except Exception as error:
             raise OperationError(_message(error), handle) from error
         finally:
-            recording.memory.extend(memory.events())
+            if memory is not None and recording.memory is not None:
+                recording.memory.extend(memory.events())
         return registers[self._program.result]
 
-    def _storages(self) -> dict[int, Any]:
-        """The storages of the constants, by address; looked up again if tensors were given new values."""
+    def _storages(self, inputs: Sequence[Any]) -> dict[int, Any]:
+        """The storages of constants and inputs; constants have others if they were given new values."""
         places = [tensor.data_ptr() for tensor in self._strided]
         if places != self._places:
             self._places, self._known = places, storages_of(self._strided)
-        return self._known
+        return self._known | storages_of(tensors_in(list(inputs)))
 
     def _start(self, inputs: Sequence[Any]) -> list[Any]:
         """The registers as they are before the first instruction."""

@@ -20,11 +20,15 @@ class Recording(Protocol):
     Attributes:
         operations: takes (start in ns, end in ns, debug handle, kind of the operation) for each that has run.
         memory: takes (time in ns, debug handle, bytes, bytes in use by then, address) for each storage that
-            an operation makes, and again, with bytes below zero, when nothing holds it any longer.
+            an operation makes, and again, with bytes below zero, when nothing holds it any longer; None
+            where that is not wanted.
     """
 
-    operations: list[tuple[int, int, int, str]]
-    memory: list[tuple[int, int, int, int, int]]
+    @property
+    def operations(self) -> list[tuple[int, int, int, str]]: ...
+
+    @property
+    def memory(self) -> list[tuple[int, int, int, int, int]] | None: ...
 
 
 class Memory:

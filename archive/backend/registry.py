@@ -65,7 +65,7 @@ class Runtime(Protocol):
 
     A runtime that can be profiled has besides ``profiling: bool``, set by whoever wants that, and
     ``operations``, a list to which it then appends ``(start ns, end ns, debug handle, operator's name)``; it
-    may have ``memory``, for ``(time ns, debug handle, bytes, bytes in all, address)``.
+    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)``, or None.
 
     Attributes:
         last_handle: handle of the operation that runs, or has failed; -1 when none does.

@@ -177,7 +177,7 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Line])
 
 
 def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> Step:
-    with delegate.recording() as recording:
+    with delegate.recording(memory=True) as recording:
         delegate(model.image)
     profile = delegate.profile(recording)
     files = {
