@@ -36,6 +36,8 @@ class Limits:
         companion_inflation: bytes that a companion's columns, strings and texts may each have, by byte of the
             file, beyond ``companion_from``. (Seen: 9,000, of a million rows that differ by little.)
         companion_from: bytes that those of even the smallest companion may have.
+        effect_depth: sources, values and constants of effects inside one another.
+        effect_bytes: the effects of all methods as text, about, shared parts counted each time.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
             than the file.
     """
@@ -55,6 +57,8 @@ class Limits:
     dimensions: int = 256
     path_length: int = 4096
     blob_values: int = 1 << 22
+    effect_depth: int = 100
+    effect_bytes: int = 1 << 24
     compared_bytes: int = 1 << 30
     companion_inflation: int = 20_000
     companion_from: int = 1 << 25

@@ -9,6 +9,8 @@ from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.bytecode import Bytecode, parse_bytecode
+from archive.formats.effects.record import NAME as EFFECTS
+from archive.formats.effects.record import parse_effects
 from archive.formats.kinds import holds_ranges, range_records_of
 from archive.formats.lowered import find_lowered
 from archive.formats.source_ranges import parse_source_ranges
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.container import Container, Record
+    from archive.formats.effects.model import EffectTable
     from archive.tables import HandleTable, MethodTable, RangeTable
     from archive.writer import Target
 
@@ -201,6 +204,13 @@ class Archive:
         if BYTECODE not in self.records:
             return None
         return self._located(lambda: parse_bytecode(self.tree([BYTECODE]), 0))
+
+    @cached_property
+    def effects(self) -> EffectTable | None:
+        """What its methods change besides giving results; None where the archive keeps no such table."""
+        if EFFECTS not in self.records:
+            return None
+        return self._located(lambda: parse_effects(self.tree([EFFECTS]), 0, self.limits))
 
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:

@@ -167,15 +167,10 @@ def test_an_unknown_method_is_refused_in_pytorch_s_words() -> None:
 
 
 class Unsupported(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept = [1]
-
-    def forward(self, x: torch.Tensor | int) -> int:
-        self.kept.append(2)
+    def forward(self, x: torch.Tensor | int, y: torch.Tensor | int) -> int:
         if isinstance(x, int):
             return x
-        return len(self.kept)
+        return y if isinstance(y, int) else 0
 
 
 class Appending(torch.nn.Module):
@@ -210,8 +205,7 @@ def test_everything_that_is_not_supported_is_told_at_once_with_its_place() -> No
         lower(Unsupported(), "aten")
     said = str(caught.value)
     assert said.count(" is not supported in this compiler. Source code: ") == 2
-    assert "The node of aten::append is" in said
-    assert "The node of prim::isinstance is" in said
+    assert said.count("The node of prim::isinstance is") == 2
     assert said.count("test_backend_lowering.py") == 2
 
 

@@ -1,54 +1,31 @@
 """A graph as TorchScript: one statement a line, so that each operation has a handle of its own.
 
 Values are named ``r0``, ``r1`` …: no name may begin with ``in`` or ``is``, which TorchScript's lexer would
-take for operators. Operators are called through ``torch.ops``, with their keyword-only arguments by name.
-Tensors that are known beforehand are the items of a list.
+take for operators. What a loop carries on has one name, which is assigned before it and at the end of its
+body. Tensors that are known beforehand are the items of a list.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-
-from archive.backend.codegen import literal
+from archive.backend.aliasing import Sharing, changes
 from archive.backend.errors import LoweringError
+from archive.backend.literals import annotated, anything, constant
+from archive.backend.statements import statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import torch
+
     from archive.backend.graphs import Block, Graph, Operation
 
 CONSTANTS = "self.__constants"
-NAME = re.compile(r"[A-Za-z_]\w*")
-SPECIAL = {
-    "prim::dtype": "{0}.dtype",
-    "prim::device": "{0}.device",
-    "prim::shape": "{0}.shape",
-    "prim::type": "{0}.type",
-    "prim::is_nested": "{0}.is_nested",
-    "prim::is_cuda": "{0}.is_cuda",
-    "prim::requires_grad": "{0}.requires_grad",
-    "prim::TupleIndex": "{0}[{1}]",
-    "prim::unchecked_cast": "torch.jit._unwrap_optional({0})",
-    "aten::__getitem__": "{0}[{1}]",
-    "aten::__is__": "{0} is {1}",
-    "aten::__isnot__": "{0} is not {1}",
-    "aten::__not__": "not {0}",
-    "aten::__contains__": "{1} in {0}",
-    "aten::len": "len({0})",
-    "aten::Bool": "bool({0})",
-    "aten::Int": "int({0})",
-    "aten::Float": "float({0})",
-    "aten::dim": "{0}.dim()",
-    "prim::NumToTensor": "torch.tensor({0})",
-    "prim::min": "min({0}, {1})",
-    "prim::max": "max({0}, {1})",
-    "prim::unchecked_unwrap_optional": "torch.jit._unwrap_optional({0})",
-}
-ANYTHING = {"Tensor": "torch.empty([0])", "bool": "False", "int": "0", "float": "0.", "str": '""'}
+ENDLESS = 2**63 - 1
+"""How often TorchScript's ``while`` runs at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,20 +53,33 @@ def emitted(graph: Graph, parameters: list[str], constants: list[torch.Tensor]) 
         parameters: names of the method's parameters.
         constants: those of the methods before; this one's are added.
     """
-    emitter = _Emitter(graph, constants)
-    for value, name in zip(graph.body.parameters, parameters, strict=True):
-        emitter.words[value] = name
+    emitter = _Emitter(graph, parameters, constants)
     emitter.block(graph.body, 0)
     (result,) = [emitter.word(value) for value in graph.body.results]
     emitter.line(f"return {result}", None, 0)
     return emitter.out
 
 
+class _Move(NamedTuple):
+    """A value that gets another name, and the type that the name has."""
+
+    name: str
+    kind: str
+    value: int
+
+
 class _Emitter:
-    def __init__(self, graph: Graph, constants: list[torch.Tensor]) -> None:
+    def __init__(self, graph: Graph, parameters: list[str], constants: list[torch.Tensor]) -> None:
         self.out = Emitted(constants)
-        self.words: dict[int, str] = {}
         self._types = graph.types
+        self._words = dict(zip(graph.body.parameters, parameters, strict=True))
+        self._letter = "r"
+        while any(re.match(rf"{self._letter}\d", name) for name in parameters):
+            self._letter += "r"
+        self._fixed = Sharing(graph).fixed
+        operations = list(graph.operations())
+        self._known = {one.outputs[0]: one.value for one in operations if one.kind == "prim::Constant"}
+        self._taken = {value for one in operations for value in one.inputs}
 
     def line(self, text: str, operation: Operation | None, depth: int) -> None:
         self.out.lines.append("    " * depth + text)
@@ -97,157 +87,122 @@ class _Emitter:
 
     def word(self, value: int) -> str:
         """What stands for a value."""
-        return self.words.get(value, f"r{value}")
+        return self._words.get(value, self._name(value))
+
+    def _name(self, value: int) -> str:
+        return f"{self._letter}{value}"
 
     def block(self, block: Block, depth: int) -> None:
         for operation in block.operations:
             try:
-                self.operation(operation, depth)
+                STATEMENTS.get(operation.kind, _Emitter._statement)(self, operation, depth)
             except LoweringError:
                 self.out.unsupported.append(operation)
 
-    def operation(self, operation: Operation, depth: int) -> None:
-        """Write an operation.
-
-        Raises:
-            LoweringError: there is no statement for it.
-        """
-        kind = operation.kind
-        if kind in STATEMENTS:
-            STATEMENTS[kind](self, operation, depth)
-            return
-        names = [self.word(value) for value in operation.inputs]
-        outputs = [f"r{value}" for value in operation.outputs]
-        if kind in SPECIAL:
-            self.line(f"{outputs[0]} = {SPECIAL[kind].format(*names)}", operation, depth)
-        elif kind.startswith("aten::") and operation.schema and NAME.fullmatch(kind[6:]):
-            self._operator(operation, names, outputs, depth)
-        else:
-            raise LoweringError(kind)
-
-    def _made(self, operation: Operation, depth: int) -> None:
-        """A list, a tuple, a text, an error: made of all values that are given."""
+    def _statement(self, operation: Operation, depth: int) -> None:
+        if self._fixed.intersection(changes(operation)):
+            raise LoweringError("changes a constant")
         words = [self.word(value) for value in operation.inputs]
-        names = ", ".join(words)
-        if operation.kind == "prim::RaiseException":
-            self.line(f"raise Exception({words[0]})", operation, depth)
-            return
-        (output,) = operation.outputs
-        if operation.kind == "prim::ListConstruct":
-            made = f"torch.jit.annotate({self._types[output]}, [{names}])"
-        elif operation.kind == "prim::TupleConstruct":
-            made = f"({names}{',' * (len(words) == 1)})"
-        else:
-            made = f"{words[0]}.format({', '.join(words[1:])})"
-        self.line(f"r{output} = {made}", operation, depth)
-
-    def _appended(self, operation: Operation, depth: int) -> None:
-        name, value = map(self.word, operation.inputs)
-        self.line(f"{name}.append({value})", operation, depth)
-        self.words[operation.outputs[0]] = name
-
-    def _empty(self, operation: Operation, depth: int) -> None:
-        """A dict; TorchScript has none that are known beforehand but empty ones."""
-        if operation.inputs:
-            raise LoweringError(operation.kind)
-        (output,) = operation.outputs
-        self.line(f"r{output} = torch.jit.annotate({self._types[output]}, {{}})", operation, depth)
-
-    def _unpacked(self, operation: Operation, depth: int) -> None:
-        outputs = " ".join(f"r{value}," for value in operation.outputs)
-        self.line(f"{outputs} = {self.word(operation.inputs[0])}", operation, depth)
+        outputs = [self._name(value) for value in operation.outputs]
+        kind = self._types[operation.outputs[0]] if outputs else ""
+        self.line(statement(operation, words, outputs, kind), operation, depth)
 
     def _uninitialized(self, operation: Operation, _: int) -> None:
         (output,) = operation.outputs
-        self.words[output] = self._anything(self._types[output])
-
-    def _anything(self, kind: str) -> str:
-        """Any value of a type: where early returns meet, one is passed on that nobody reads."""
-        if kind.startswith(("List[", "Dict[")):
-            return f"torch.jit.annotate({kind}, {'[]' if kind[0] == 'L' else '{}'})"
-        if kind.startswith(("Optional", "NoneType")):
-            return "None"
-        if kind.startswith("Tuple["):
-            items = [self._anything(item) for item in elements(kind)]
-            return f"({', '.join(items)}{',' * (len(items) == 1)})"
-        if kind not in ANYTHING:
-            raise LoweringError(kind)
-        return ANYTHING[kind]
+        self._words[output] = anything(self._types[output])
 
     def _constant(self, operation: Operation, depth: int) -> None:
-        (number,) = operation.outputs
-        value = operation.value
-        if isinstance(value, torch.Tensor):
-            place = next(
-                (i for i, one in enumerate(self.out.constants) if one is value), len(self.out.constants)
-            )
-            if place == len(self.out.constants):
-                self.out.constants.append(value)
-            self.line(f"r{number} = {CONSTANTS}[{place}]", None, depth)
-        elif isinstance(value, torch.device):
-            self.words[number] = f'torch.device("{value}")'
-        elif isinstance(value, list) and not value:
-            self.words[number] = f"torch.jit.annotate({self._types[number]}, [])"
-        elif value is None:
-            self.words[number] = "None"
+        """A tensor has a name; whatever else is known is written where it is used."""
+        (output,) = operation.outputs
+        text = constant(operation.value, self._types[output], self._tensor)
+        if CONSTANTS in text:
+            self.line(f"{self._name(output)} = {text}", None, depth)
         else:
-            self.words[number] = literal(value)
+            self._words[output] = text
 
-    def _operator(self, operation: Operation, names: list[str], outputs: list[str], depth: int) -> None:
-        schema = torch._C.parse_schema(operation.schema)
-        for one in schema.arguments:
-            if one.alias_info is not None and one.alias_info.is_write and one.type.kind() != "TensorType":
-                raise LoweringError(operation.kind)
-        given = [
-            f"{argument.name}={name}" if argument.kwarg_only else name
-            for argument, name in zip(schema.arguments, names, strict=True)
-        ]
-        call = f"torch.ops.{operation.kind.replace('::', '.')}({', '.join(given)})"
-        if not outputs:
-            self.line(call, operation, depth)
-        else:
-            self.line(f"{', '.join(outputs)} = {call}", operation, depth)
+    def _tensor(self, value: torch.Tensor) -> str:
+        constants = self.out.constants
+        place = next((place for place, one in enumerate(constants) if one is value), len(constants))
+        if place == len(constants):
+            constants.append(value)
+        return f"{CONSTANTS}[{place}]"
 
     def _if(self, operation: Operation, depth: int) -> None:
         condition = self.word(operation.inputs[0])
-        for block, word in zip(operation.blocks, (f"if {condition}:", "else:"), strict=True):
-            self.line(word, operation, depth)
-            before = len(self.out.lines)
-            self.block(block, depth + 1)
-            ends = any(inner.kind == "prim::RaiseException" for inner in block.operations)
-            for output, result in zip(operation.outputs, block.results, strict=True):
-                if not ends:
-                    kind_of = self._types[output]
-                    self.line(
-                        f"r{output} = torch.jit.annotate({kind_of}, {self.word(result)})", None, depth + 1
-                    )
-            if len(self.out.lines) == before:
-                self.line("pass", None, depth + 1)
+        for block, head in zip(operation.blocks, (f"if {condition}:", "else:"), strict=True):
+            self.line(head, operation, depth)
+            self._body(block, self._moves(operation.outputs, block.results), operation, depth + 1)
+
+    def _loop(self, operation: Operation, depth: int) -> None:
+        (body,) = operation.blocks
+        count, *carried = body.parameters
+        times, going, *given = operation.inputs
+        for move in self._moves(carried, given):
+            self._assign(move, operation, depth)
+        moves = self._moves(carried, body.results[1:])
+        if self._always(going) and self._always(body.results[0]):
+            self.line(f"for {self._name(count)} in range({self.word(times)}):", operation, depth)
+            self._body(body, moves, operation, depth + 1)
+        else:
+            self._while(operation, moves, depth)
+        self._words |= {
+            output: self._name(value) for output, value in zip(operation.outputs, carried, strict=True)
+        }
+
+    def _while(self, operation: Operation, moves: list[_Move], depth: int) -> None:
+        """A loop that may end early; it counts where the count is used."""
+        (body,) = operation.blocks
+        name, (times, going, *_) = self._name(body.parameters[0]), operation.inputs
+        bounded = self._known.get(times) != ENDLESS
+        counted = bounded or body.parameters[0] in self._taken
+        self.line(f"{name}_go = {self.word(going)}", None, depth)
+        if counted:
+            self.line(f"{name} = 0", None, depth)
+        end = f" and {name} < {self.word(times)}" if bounded else ""
+        self.line(f"while {name}_go{end}:", operation, depth)
+        self._body(body, [_Move(f"{name}_go", "bool", body.results[0]), *moves], operation, depth + 1)
+        if counted:
+            self.line(f"{name} = {name} + 1", None, depth + 1)
+
+    def _always(self, value: int) -> bool:
+        return self._known.get(value) is True
+
+    def _body(self, block: Block, moves: list[_Move], operation: Operation, depth: int) -> None:
+        """A block, then all its results assigned as if at once: a loop may swap what it carries."""
+        before = len(self.out.lines)
+        self.block(block, depth)
+        moves = [move for move in moves if move.name != self.word(move.value)]
+        overwritten = {move.name for move in moves}
+        for value in dict.fromkeys(move.value for move in moves):
+            word = self.word(value)
+            if word in overwritten:
+                self.line(f"{word}_was = {word}", None, depth)
+                self._words[value] = f"{word}_was"
+        for move in moves:
+            self._assign(move, operation, depth)
+        if len(self.out.lines) == before:
+            self.line("pass", None, depth)
+
+    def _moves(self, targets: list[int], values: list[int]) -> list[_Move]:
+        return [
+            _Move(self._name(target), self._types[target], value)
+            for target, value in zip(targets, values, strict=True)
+        ]
+
+    def _assign(self, move: _Move, operation: Operation, depth: int) -> None:
+        word = self.word(move.value)
+        if move.kind != self._types[move.value]:
+            try:
+                word = annotated(move.kind, word)
+            except LoweringError:
+                self.out.unsupported.append(operation)
+        self.line(f"{move.name} = {word}", None, depth)
 
 
 STATEMENTS: dict[str, Callable[[_Emitter, Operation, int], None]] = {
     "prim::Constant": _Emitter._constant,
     "prim::If": _Emitter._if,
-    "prim::ListConstruct": _Emitter._made,
-    "prim::TupleConstruct": _Emitter._made,
-    "aten::format": _Emitter._made,
-    "prim::RaiseException": _Emitter._made,
-    "prim::DictConstruct": _Emitter._empty,
-    "aten::append": _Emitter._appended,
-    "prim::TupleUnpack": _Emitter._unpacked,
-    "prim::ListUnpack": _Emitter._unpacked,
+    "prim::Loop": _Emitter._loop,
     "prim::Uninitialized": _Emitter._uninitialized,
 }
-"""Operations that are not calls."""
-
-
-def elements(kind: str) -> list[str]:
-    """The types of a tuple's elements: ``Tensor`` and ``List[int]`` of ``Tuple[Tensor, List[int]]``."""
-    found, depth = [""], 0
-    for letter in kind[kind.index("[") + 1 : -1]:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return [one.strip() for one in found if one.strip()]
+"""Operations that are more than a statement, or less."""

@@ -10,8 +10,7 @@ import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from archive.backend.aliasing import WRITES, Sharing
 from archive.backend.graphs import Block, Graph
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from archive.backend.graphs import Operation
 
 UNKNOWN = object()
+OVERFLOW = 2**63
 FOLDED: dict[str, Callable[..., Any]] = {
     "aten::__is__": lambda one, other: one is other,
     "aten::__isnot__": lambda one, other: one is not other,
@@ -47,9 +47,7 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "prim::TupleConstruct": lambda *values: tuple(values),
 }
 ALIASES = ("prim::unchecked_cast",)
-EFFECTS = ("prim::RaiseException", "prim::Print", "prim::SetAttr", "aten::warn")
-WRITES = "!"
-"""What stands in an operator's schema where it changes an argument."""
+EFFECTS = ("prim::RaiseException", "prim::Print", "prim::SetAttr", "aten::manual_seed", "aten::warn")
 PLAIN = (int, float, str, bool, type(None), list, tuple)
 
 
@@ -65,7 +63,7 @@ def folded(graph: Graph) -> Graph:
 class _Folding:
     def __init__(self, graph: Graph) -> None:
         self._types = graph.types
-        self._changed = _changed(graph)
+        self._changed = Sharing(graph).changed
         self._values: dict[int, Any] = {}
         self._same: dict[int, int] = {}
 
@@ -86,7 +84,7 @@ class _Folding:
         inputs = [self._root(value) for value in operation.inputs]
         known = [self._known(value) for value in inputs]
         if operation.kind == "prim::Constant":
-            if isinstance(operation.value, PLAIN):
+            if isinstance(operation.value, PLAIN) and self._types[operation.outputs[0]] != "Tensor":
                 self._values[operation.outputs[0]] = operation.value
             out.operations.append(operation)
             return
@@ -134,7 +132,8 @@ class _Folding:
             value = compute(*known)
         except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
             return UNKNOWN
-        return value if isinstance(value, PLAIN) else UNKNOWN
+        overflows = isinstance(value, int) and abs(value) >= OVERFLOW
+        return value if isinstance(value, PLAIN) and not overflows else UNKNOWN
 
     def _against_none(self, kind: str, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
         """Whether something is None: told by its value, or by a type that has no place for None."""
@@ -146,27 +145,6 @@ class _Folding:
                 if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
                     return kind == "aten::__isnot__"
         return UNKNOWN
-
-
-def _changed(graph: Graph) -> set[int]:
-    """The lists and dicts that are changed after they were made, under all their names."""
-    changed: set[int] = set()
-    for operation in graph.operations():
-        if WRITES in operation.schema:
-            schema = torch._C.parse_schema(operation.schema)
-            for argument, value in zip(schema.arguments, operation.inputs, strict=False):
-                if argument.alias_info is not None and argument.alias_info.is_write:
-                    changed.add(value)
-    before = -1
-    while len(changed) > before:
-        before = len(changed)
-        for operation in graph.operations():
-            if operation.kind in (*ALIASES, "aten::__getitem__") and operation.outputs[0] in changed:
-                changed.add(operation.inputs[0])
-            for block in operation.blocks:
-                results = zip(operation.outputs, block.results, strict=False)
-                changed |= {result for output, result in results if output in changed}
-    return changed
 
 
 def _drop_unused(block: Block, used: set[int]) -> None:

@@ -15,20 +15,19 @@ CONTAINERS = (list, tuple, dict)
 
 
 class Recording(Protocol):
-    """What an observed run is recorded in.
-
-    Attributes:
-        operations: takes (start in ns, end in ns, debug handle, kind of the operation) for each that has run.
-        memory: takes (time in ns, debug handle, bytes, bytes in use by then, address) for each storage that
-            an operation makes, and again, with bytes below zero, when nothing holds it any longer; None
-            where that is not wanted.
-    """
+    """What an observed run is recorded in."""
 
     @property
-    def operations(self) -> list[tuple[int, int, int, str]]: ...
+    def operations(self) -> list[tuple[int, int, int, str]]:
+        """Takes (start in ns, end in ns, debug handle, kind of the operation) for each that has run."""
 
     @property
-    def memory(self) -> list[tuple[int, int, int, int, int]] | None: ...
+    def memory(self) -> list[tuple[int, int, int, int, int]] | None:
+        """None where it is not wanted.
+
+        Takes (time in ns, debug handle, bytes, bytes in use by then, address) for each storage that an
+        operation makes, and again, with bytes below zero, when nothing holds it any longer.
+        """
 
 
 class Memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from archive.formats import bytecode, callstack_map, methods, source_ranges, values
+from archive.formats.effects import record as effects
 
 VERSIONS = (".data/version", "version")
 """Where the archive format's version may stand, in the order in which PyTorch looks for it."""
@@ -28,6 +29,7 @@ class RecordKind(StrEnum):
     COMPANION = "embedded companion"
     ASIDE = "original, kept aside"
     BYTECODE = "bytecode"
+    EFFECTS = "effects"
     EXTRA = "extra file"
     FORMAT = "archive format"
     OTHER = "other"
@@ -61,6 +63,7 @@ EXACT = {
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
     bytecode.NAME: RecordKind.BYTECODE,
+    effects.NAME: RecordKind.EFFECTS,
     callstack_map.NAME: RecordKind.CALLSTACKS,
     methods.HANDLES: RecordKind.HANDLES,
     methods.PATHS: RecordKind.PATHS,
