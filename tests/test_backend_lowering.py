@@ -84,7 +84,17 @@ class Listed(torch.nn.Module):
         return x
 
 
-SIGNATURES = [Two, Numbers, One, Nothing, Maybe, Bare, Nested, Named, Several, Listed]
+class Words(torch.nn.Module):
+    def forward(self, a: str, b: bool, c: float) -> tuple[str, bool, float]:  # noqa: FBT001
+        return a, b, c
+
+
+class Tables(torch.nn.Module):
+    def forward(self, t: dict[str, list[tuple[int, torch.Tensor]]]) -> dict[int, bool]:
+        return {len(t): True}
+
+
+SIGNATURES = [Two, Numbers, One, Nothing, Maybe, Bare, Nested, Named, Several, Listed, Words, Tables]
 
 
 def generated(module: torch.jit.ScriptModule) -> set[str]:

@@ -150,12 +150,15 @@ def test_what_stock_prints_is_what_symbolication_gives(name: str, folder: Path) 
 
 
 @pytest.mark.parametrize("ending", [".ptl", ".pt"])
-def test_what_is_saved_is_well_formed(ending: str, folder: Path) -> None:
-    with archive.open(saved("resnet", ending, folder)) as opened:
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_saved_is_well_formed(name: str, ending: str, folder: Path) -> None:
+    with archive.open(saved(name, ending, folder)) as opened:
         findings = [one for one in verify(opened) if one.severity != "note"]
         assert findings == []
         (state,) = opened.lowered.values()
         assert (state.backend, state.wrapped, state.create_backend) == ("aten", True, True)
+        assert set(state.handles) <= set(opened.handles)
+        assert len(state.handles) > 5
         assert CALLSTACKS in opened.records
         assert DELEGATED in opened.records
 

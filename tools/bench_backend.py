@@ -81,9 +81,13 @@ def recorded(delegate: Delegate, inputs: tuple[torch.Tensor, ...], *, memory: bo
 
 def running() -> None:
     """Each way of running the same model."""
-    print("\n| model | eager | TorchScript | ahead of time, TorchScript | machine | machine, recording |")
-    print("|---|---|---|---|---|---|")
-    models = {f"ResNet-50-like, {side} px": (resnet50(8), (torch.randn(1, 3, side, side),)) for side in SIDES}
+    print(
+        "\n| model | eager | TorchScript | ahead of time, TorchScript | machine | recording | with memory |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    models: dict[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]] = {
+        f"ResNet-50-like, {side} px": (resnet50(8), (torch.randn(1, 3, side, side),)) for side in SIDES
+    }
     models["BERT-like, 8 tokens"] = bert_model(), (TOKENS, torch.ones_like(TOKENS))
     for name, (model, inputs) in models.items():
         module = traced(model, *inputs) if "BERT" in name else torch.jit.script(model)

@@ -7,11 +7,13 @@ Their state is the argument of ``__setstate__``:
   ``torch.jit.LoweredModule.<backend>.<original class>``; from 1.11 on held by a wrapper of class
   ``torch.jit.LoweredWrapper.<backend>.<original class>`` in its attribute ``__loweredModule__``.
 
-They may hang anywhere in the module tree, and inside tuples, lists and dicts.
+They may hang anywhere in the module tree, and inside tuples, lists and dicts. Debug handles stand in the
+texts of a state: behind ``<debug_handle>``, or in the instructions of a program of :mod:`archive.backend.blob`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,9 @@ NEW = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.
 OLD = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 IN_BLOB = re.compile(r"<debug_handle>(\d{1,18})")
+PROGRAM = '{"version":1,"operators":'
+LONGEST_PROGRAM = 1 << 23
+"""Characters."""
 GENERATIONS = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
@@ -109,6 +114,16 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
             yield index, False, child
 
 
+def _of_program(text: str) -> Iterator[int]:
+    """The handles in a program of :mod:`archive.backend.blob`; none where it is broken."""
+    try:
+        methods = json.loads(text)["methods"] if len(text) <= LONGEST_PROGRAM else []
+        found = [step[3] for method in methods for step in method["instructions"]]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return
+    yield from dict.fromkeys(one for one in found if type(one) is int and 0 <= one < 1 << 63)
+
+
 class _Blobs:
     """The debug handles in blobs. A text that several modules hold is searched once."""
 
@@ -122,7 +137,8 @@ class _Blobs:
         handles: list[Handle] = []
         for text in self._texts(processed):
             if id(text) not in self.found:
-                self.found[id(text)] = tuple(Handle(int(match[1])) for match in IN_BLOB.finditer(text))
+                found = _of_program(text) if text.startswith(PROGRAM) else map(int, IN_BLOB.findall(text))
+                self.found[id(text)] = tuple(map(Handle, found))
             self._count(len(self.found[id(text)]))
             handles += self.found[id(text)]
         return tuple(handles)
