@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,8 @@ from archive import backend
 from archive.backend import LoweringError, save_lowered
 from archive.backend.emitting import Emitted, emitted
 from archive.backend.folding import folded
-from archive.backend.graphs import inlined
+from archive.backend.inlining import inlined
+from archive.backend.links import NAMES, resolved
 from archive.backend.literals import constant
 from archive.backend.places import Places
 from tests import control_flow
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
-NAMES = {"torch": torch, "Exception": Exception}
 LINE = re.compile(r'File "<string>", line (\d+)')
 
 
@@ -80,7 +81,9 @@ def test_each_statement_is_the_operation_that_it_stands_for(name: str) -> None:
     written = statements(torch.jit.script(Calls(control_flow.FUNCTIONS[name])))
     module = torch._C.ScriptModule("Written", torch._C.CompilationUnit(), True)  # noqa: FBT003
     source = "def forward(self, x: Tensor, n: int):\n" + "".join(f"    {line}\n" for line in written.lines)
-    module._define(torch._C.ConcreteModuleType.from_jit_type(module._type()), source, NAMES.get)
+    module._define(
+        torch._C.ConcreteModuleType.from_jit_type(module._type()), source, partial(resolved, names=NAMES)
+    )
     graph = module._get_method("forward").graph
     chosen: dict[int, list[str]] = {}
     blocks = [graph]

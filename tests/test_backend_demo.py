@@ -215,7 +215,7 @@ def test_blobs_of_pytorch_s_own_demo_run_where_they_say_enough(path: Path) -> No
             handles = runtime.compile(state.processed, dict.fromkeys(state.processed))
             for method, text in state.processed.items():
                 if text.count("aten::") > 1:
-                    with pytest.raises(AssertionError, match="^no operand is named$"):
+                    with pytest.raises(AssertionError, match=r"^no operand is named$"):
                         runtime.execute(handles[method], [x, y])
                     continue
                 expected = x - y if "aten::sub" in text else x + y

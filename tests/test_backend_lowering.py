@@ -15,7 +15,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import LoweringError, codegen, lower
-from archive.backend.graphs import inlined
+from archive.backend.inlining import inlined
 from archive.backend.places import Places
 from tests.backend_models import Block, Branching, Host, cases
 from tests.torch_oracles import have_backends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -17,11 +17,14 @@ from torch import nn
 from archive.backend.blob import decoded, encoded
 from archive.backend.errors import OperationError
 from archive.backend.folding import folded
-from archive.backend.graphs import Graph, inlined
+from archive.backend.inlining import inlined
 from archive.backend.machine import Machine
 from archive.backend.places import Places
 from archive.backend.program import EACH, JUMP, JUMP_UNLESS, MOVE, Program, program_of
 from tests.backend_models import Branching, cases
+
+if TYPE_CHECKING:
+    from archive.backend.graphs import Graph
 
 pytestmark = pytest.mark.torch
 

@@ -19,7 +19,7 @@ from archive.backend.blob import decoded, encoded
 from archive.backend.calls import OWN as RUN_BY_PYTHON
 from archive.backend.constants import TensorAt
 from archive.backend.errors import LoweringError
-from archive.backend.graphs import inlined
+from archive.backend.inlining import inlined
 from archive.backend.machine import Machine
 from archive.backend.operators import supported
 from archive.backend.places import Places

@@ -1,9 +1,9 @@
 """Modules lowered to a backend, and whatever goes wrong in them led back to the model. Needs PyTorch.
 
-The way of a module: ``graphs`` follows all calls of its TorchScript graphs, ``places`` finds where each node
-stands, ``handles`` numbers them, a backend of the ``registry`` makes of them what it wants to keep, ``links``
-writes what executes that as TorchScript, ``lowering`` makes a module of it, and ``saving`` writes that with
-the model's source. ``delegate`` runs it here, with errors and profiles at that source.
+The way of a module: ``inlining`` follows all calls of its TorchScript graphs, ``places`` finds where each
+node stands, ``handles`` numbers them, a backend of the ``registry`` makes of them what it wants to keep,
+``links`` writes what executes that as TorchScript, ``lowering`` makes a module of it, and ``saving`` writes
+that with the model's source. ``delegate`` runs it here, with errors and profiles at that source.
 """
 
 from archive.backend.ahead import Ahead

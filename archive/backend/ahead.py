@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,9 +24,12 @@ class Ahead:
         handles: the debug handles of the graphs' operations.
         blob: for the runtime.
         tensors: for the runtime and for the statements, which may add some.
+        unsupported: operations that the runtime cannot execute; lowering refuses them, together with those
+            for which there is no statement.
     """
 
     graphs: Mapping[str, Graph]
     handles: Mapping[Operation, int]
     blob: str
     tensors: list[torch.Tensor]
+    unsupported: list[Operation] = field(default_factory=list)

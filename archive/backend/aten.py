@@ -13,12 +13,11 @@ import torch
 
 from archive.backend.ahead import Ahead
 from archive.backend.blob import decoded, encoded
-from archive.backend.codegen import compile_error, results
-from archive.backend.errors import LoweringError
+from archive.backend.codegen import results
 from archive.backend.folding import folded
 from archive.backend.graphs import Block, Graph, Operation
 from archive.backend.machine import Machine
-from archive.backend.program import program_of
+from archive.backend.program import Program, program_of
 from archive.backend.registry import Backend, Link
 from archive.errors import ArchiveError
 
@@ -31,23 +30,18 @@ def preprocess(
     method_compile_spec: dict[str, Any],
     generate_debug_handles: GenerateDebugHandles,
 ) -> Ahead:
-    """The folded graphs, their programs and tensors.
-
-    Raises:
-        LoweringError: operations are not supported; all of them are named.
-    """
+    """The folded graphs, their programs and tensors."""
     graphs = {method: folded(original.graphs[method]) for method in method_compile_spec}
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []
-    programs, unsupported = {}, []
+    programs: dict[str, Program] = {}
+    unsupported: list[Operation] = []
     for method, graph in graphs.items():
         handles |= generate_debug_handles(graph)
         _, is_tuple = results(original.schemas[method])
         programs[method], refused = program_of(graph if is_tuple else _as_tuple(graph), handles, tensors)
         unsupported += refused
-    if unsupported:
-        raise LoweringError("\n".join(map(compile_error, unsupported)))
-    return Ahead(graphs, handles, encoded(programs), tensors)
+    return Ahead(graphs, handles, "" if unsupported else encoded(programs), tensors, unsupported)
 
 
 def _as_tuple(graph: Graph) -> Graph:

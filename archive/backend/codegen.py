@@ -20,6 +20,7 @@ Schema: TypeAlias = Any
 """A ``torch._C.FunctionSchema``."""
 
 MARGIN = " " * 12
+ESCAPED = "\\'"
 UNAVAILABLE = "Backend is not available."
 OBJECT, METHODS = "self.__backend.", "self.__"
 """What stands before the names of a backend's methods: it is an object, or they are the module's own."""
@@ -110,12 +111,21 @@ def literal(value: object) -> str:
     """
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else f'float("{value}")'
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, str):
+        return "'" + "".join(map(_letter, value)) + "'"
+    if value is None or isinstance(value, bool | int):
         return repr(value)
     if isinstance(value, list | tuple):
         inner = ", ".join(map(literal, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     raise LoweringError(f"no literal for a constant of type {type(value).__name__}")
+
+
+def _letter(letter: str) -> str:
+    """A letter of a string; of all escapes by number TorchScript knows the octal ones alone."""
+    if letter.isprintable() and letter not in ESCAPED:
+        return letter
+    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 CREATE_DEBUG_INFO = block(

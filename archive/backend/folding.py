@@ -172,4 +172,5 @@ def _inputs(operation: Operation) -> set[int]:
 def _acts(operation: Operation) -> bool:
     """Whether an operation does more than making its results."""
     inside = (inner for block in operation.blocks for inner in block.operations)
-    return WRITES in operation.schema or operation.kind in EFFECTS or any(map(_acts, inside))
+    makes_nothing = not operation.outputs and not operation.blocks
+    return makes_nothing or WRITES in operation.schema or operation.kind in EFFECTS or any(map(_acts, inside))

@@ -58,7 +58,7 @@ class Linked:
 def resolved(name: str, names: Mapping[str, Any]) -> object:
     """What a name stands for in a source; a qualified class (``__torch__.package.Class``) is Python's own."""
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
-    return names.get(name) or getattr(sys.modules.get(module), attribute, None)
+    return names.get(name) or getattr(sys.modules.get(module or "builtins"), attribute, None)
 
 
 def linked(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
@@ -130,11 +130,12 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
     if not isinstance(processed, Ahead):
         raise LoweringError(f"expected {backend.name} to be preprocessed to an Ahead, found {processed!r}")
     made = Linked(None, names=NAMES)
-    tensors, unsupported, methods = list(processed.tensors), [], []
+    tensors, methods = list(processed.tensors), []
+    unsupported = dict.fromkeys(processed.unsupported)
     for method, schema in schemas.items():
         names = [one.name for one in codegen.arguments(schema)]
         body = emitted(processed.graphs[method], names, tensors)
-        unsupported += body.unsupported
+        unsupported |= dict.fromkeys(body.unsupported)
         check = ["if not self.__is_available():", f'    raise Exception("{codegen.UNAVAILABLE}")']
         handles = [one and processed.handles.get(one) for one in body.operations]
         rows = zip(body.lines, handles, strict=True)

@@ -23,7 +23,6 @@ ANYTHING = {
     "NoneType": "None",
     "Device": 'torch.device("cpu")',
 }
-ESCAPED = "\\'"
 
 
 def annotated(kind: str, text: str) -> str:
@@ -57,8 +56,6 @@ def constant(value: object, kind: str, tensor: Callable[[torch.Tensor], str]) ->
         return tensor(value)
     if isinstance(value, torch.device):
         return f'torch.device("{value}")'
-    if isinstance(value, str):
-        return "'" + "".join(map(_letter, value)) + "'"
     return repr(value) if isinstance(value, complex) else literal(value)
 
 
@@ -82,13 +79,6 @@ def _items(
 def made_tuple(items: list[str]) -> str:
     """A tuple of some items."""
     return f"({', '.join(items)}{',' * (len(items) == 1)})"
-
-
-def _letter(letter: str) -> str:
-    """A letter of a string; of all escapes by number TorchScript knows the octal ones alone."""
-    if letter.isprintable() and letter not in ESCAPED:
-        return letter
-    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 def anything(kind: str) -> str:

@@ -35,8 +35,8 @@ import torch
 
 from archive.backend import codegen
 from archive.backend.errors import LoweringError
-from archive.backend.graphs import inlined, unmangled
 from archive.backend.handles import DebugHandles, generate_debug_handles
+from archive.backend.inlining import inlined, unmangled
 from archive.backend.links import DEBUG, NAMES, TEXT, linked, resolved
 from archive.backend.places import Places
 from archive.backend.registry import Original, find_backend

@@ -7,6 +7,7 @@ written as in Python.
 
 from __future__ import annotations
 
+import builtins
 import re
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
         LoweringError: there is none.
     """
     if operation.kind == "prim::RaiseException":
-        return f"raise Exception({words[0]})"
+        return f"raise {_exception(words[1:])}({words[0]})"
     if operation.kind == "prim::Print":
         return f"print({', '.join(words)})"
     if operation.kind in UNPACKED:
@@ -65,6 +66,13 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
     else:
         made = _call(operation, words)
     return f"{', '.join(outputs)} = {made}" if outputs else made
+
+
+def _exception(words: list[str]) -> str:
+    """The class of an exception, if it is Python's own: PyTorch shows it."""
+    name = words[0].strip("'").removeprefix("builtins.") if words else ""
+    kind = getattr(builtins, name, None)
+    return name if isinstance(kind, type) and issubclass(kind, Exception) else "Exception"
 
 
 def _collected(kind: str, text: str) -> str:
