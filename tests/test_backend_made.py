@@ -30,6 +30,7 @@ def lower(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
 WAYS: dict[str, Way] = {
     "lowered": lambda module, inputs: lower(module)(*inputs),
     "saved": lambda module, inputs: saved(lower(module))(*inputs),
+    "machine": lambda module, inputs: backend.Delegate.of(lower(module))(*inputs),
 }
 
 
