@@ -60,9 +60,15 @@ class _Packing:
         self.sources: list[list[object]] = []
         self.ranges: list[list[int]] = []
         self._numbers: dict[object, int] = {}
+        self._spans: dict[int, int | None] = {}
 
     def span(self, span: SourceRange | None) -> int | None:
         """The number of a range; None for one without text."""
+        if id(span) not in self._spans:
+            self._spans[id(span)] = self._packed(span)
+        return self._spans[id(span)]
+
+    def _packed(self, span: SourceRange | None) -> int | None:
         if span is None or not len(span.source.text):
             return None
         text = bytes(span.source.text).decode("utf-8", ERRORS)
