@@ -77,7 +77,7 @@ def linked(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Link
 
 
 def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
-    kind, instance = _class(backend), backend.runtime()
+    kind, instance = backend.runtime, backend.runtime()
     try:
         torch.jit.script(kind)
     except RuntimeError as error:
@@ -98,7 +98,7 @@ def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> L
 
 
 def _inline(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
-    kind, instance = _class(backend), backend.runtime()
+    kind, instance = backend.runtime, backend.runtime()
     names = NAMES | vars(sys.modules[kind.__module__])
     fields = list(_fields(kind))
     own = [method for method in _methods(kind) if method.name != "__init__"]
@@ -186,37 +186,26 @@ SET_STATE_AHEAD = codegen.block(
 
 
 def _availability(backend: Backend) -> str:
-    """The runtime's own method, if it is a class."""
-    methods = _methods(backend.runtime) if inspect.isclass(backend.runtime) else []
-    for method in methods:
-        if method.name == "is_available":
-            return _own([method])
-    return codegen.block(["def __is_available(self) -> bool:", "    return True"])
-
-
-def _class(backend: Backend) -> Any:  # noqa: ANN401 (a class in TorchScript's language)
-    """The runtime, which the link needs to be a class with source.
-
-    Raises:
-        LoweringError: it is none.
-    """
-    if not inspect.isclass(backend.runtime):
-        raise LoweringError(f"link {backend.link}: expected the runtime of {backend.name} to be a class")
-    return backend.runtime
+    """The runtime's own method."""
+    return _own([method for method in _methods(backend.runtime) if method.name == "is_available"])
 
 
 def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
-    """The methods of a class, in their order.
+    """The methods of a class, those that it inherits first.
 
     Raises:
         LoweringError: its source is not to be had.
     """
-    try:
-        source = textwrap.dedent(inspect.getsource(kind))
-    except (OSError, TypeError) as error:
-        raise LoweringError(f"the source of {kind.__name__} is not to be had: {error}") from error
-    (found,) = ast.parse(source).body
-    return [one for one in ast.iter_child_nodes(found) if isinstance(one, ast.FunctionDef)]
+    methods: dict[str, ast.FunctionDef] = {}
+    for one in reversed(kind.__mro__[:-1]):
+        try:
+            source = textwrap.dedent(inspect.getsource(one))
+        except (OSError, TypeError) as error:
+            raise LoweringError(f"the source of {one.__name__} is not to be had: {error}") from error
+        (found,) = ast.parse(source).body
+        own = [method for method in ast.iter_child_nodes(found) if isinstance(method, ast.FunctionDef)]
+        methods |= {method.name: method for method in own}
+    return list(methods.values())
 
 
 def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401

@@ -61,14 +61,18 @@ class Original:
 class Runtime(Protocol):
     """What compiles and executes in the process that runs a lowered module: one instance a module.
 
-    For the links ``class`` and ``inline`` it is a class in TorchScript's language, made without arguments.
+    It is a class, made without arguments, whose ``is_available`` is in TorchScript's language; for the links
+    ``class`` and ``inline`` all of it is. (An operator of C++ that ``is_available`` asks must be declared to
+    have side effects, or TorchScript takes its first answer for a constant.)
 
     A runtime that can be profiled has besides ``profiling: bool``, set by whoever wants that, and
     ``operations``, a list to which it then appends ``(start ns, end ns, debug handle, operator's name)``; it
-    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)``, or None.
+    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)``, or None. The
+    clock is that of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
 
     Attributes:
-        last_handle: handle of the operation that runs, or has failed; -1 when none does.
+        last_handle: handle of the operation that runs, or has failed; -1 when none does: ``execute`` puts it
+            back when it ends well.
     """
 
     last_handle: int
@@ -80,7 +84,8 @@ class Runtime(Protocol):
         """Something to execute for each method, of what preprocessing made.
 
         Raises:
-            ArchiveError: it is not what this backend's preprocessing makes.
+            ArchiveError: it is not what this backend's preprocessing makes. In TorchScript's language, which
+                has none, an ``AssertionError`` or ``RuntimeError`` says so.
         """
 
     def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
@@ -101,14 +106,23 @@ class Backend:
             archive: a value of TorchScript; for the link ``ahead of time`` an
             :class:`~archive.backend.ahead.Ahead`. It raises :class:`LoweringError` for what it cannot
             compile.
-        runtime: the class, or whatever else makes a :class:`Runtime`.
+        runtime: the class of its :class:`Runtime`.
         link: how it is attached.
+
+    Raises:
+        LoweringError: the name is no identifier, or the runtime no class.
     """
 
     name: str
     preprocess: Preprocess
-    runtime: Callable[[], Runtime]
+    runtime: type[Runtime]
     link: Link = Link.INLINE
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise LoweringError(f"expected a backend's name to be an identifier, found {self.name!r}")
+        if not isinstance(self.runtime, type):
+            raise LoweringError(f"expected the runtime of {self.name} to be a class, found {self.runtime!r}")
 
 
 _registered: dict[str, Backend] = {}
@@ -118,24 +132,23 @@ def register_backend(
     name: str,
     *,
     preprocess: Preprocess,
-    runtime: Callable[[], Runtime],
+    runtime: type[Runtime],
     link: Link | str = Link.INLINE,
 ) -> Backend:
     """Register a backend for this process; see :class:`Backend`.
 
     Raises:
-        LoweringError: the name is taken, or is none.
+        LoweringError: the name is taken, or what is given makes no :class:`Backend`.
         ValueError: there is no such link.
     """
-    if not name.isidentifier():
-        raise LoweringError(f"expected a backend's name to be an identifier, found {name!r}")
+    made = Backend(name, preprocess, runtime, Link(link))
     if name in _registered or name in BUILT_IN:
         raise LoweringError(
             f"Preprocessing function for backend {name} is already registered. "
             "Ensure that registration is only called once."
         )
-    _registered[name] = Backend(name, preprocess, runtime, Link(link))
-    return _registered[name]
+    _registered[name] = made
+    return made
 
 
 def unregister_backend(name: str) -> None:

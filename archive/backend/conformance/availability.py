@@ -1,0 +1,103 @@
+"""The rule about backends that are not available."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.jit.mobile
+
+from archive.backend.codegen import UNAVAILABLE
+from archive.backend.conformance.failing import raised
+from archive.backend.conformance.findings import Differs, Unseen, of_error
+from archive.backend.conformance.variant import NoVariantError, unavailable_variant
+from archive.backend.delegate import Delegate
+from archive.backend.errors import BackendError
+from archive.backend.lowering import lower
+from archive.backend.saving import lowered_archive
+
+if TYPE_CHECKING:
+    from archive.backend.conformance.findings import Said
+    from archive.backend.conformance.subject import Subject
+
+WARNING = (
+    "Backend [{}] is not available. Execution of this Module is still possible by saving and loading on a "
+    "device where the backend is available."
+)
+
+
+def availability(subject: Subject) -> Said:
+    """A backend that is not available can be lowered to, but not run."""
+    said = subject.backend.runtime().is_available()
+    if not isinstance(said, bool):
+        yield Differs("is_available to give a bool", repr(said))
+    try:
+        with unavailable_variant(subject.backend) as variant:
+            yield from _refused(subject, variant.name, "a copy that is not available")
+    except NoVariantError as error:
+        yield Unseen(f"no copy that is not available: {error}")
+    if said is True:
+        yield from _withdrawn(subject)
+    if subject.unavailable is None:
+        yield Unseen("the test does not tell how to make the backend unavailable")
+        return
+    before = Delegate.of(subject.lowered.module) if said else None
+    with subject.unavailable():
+        what = "made unavailable"
+        if subject.backend.runtime().is_available() is not False:
+            yield Differs(f"{what}: is_available to give False", "True")
+        if before is not None:
+            yield from _says(f"{what}: a run", raised(partial(subject.delegated, before)), here=True)
+        run = getattr(subject.lowered.module, subject.method)
+        yield from _says(f"{what}: a run in TorchScript", raised(partial(subject.called, run)))
+        yield from _refused(subject, subject.backend.name, what)
+
+
+def _refused(subject: Subject, backend: str, what: str) -> Said:
+    """Whether a backend that is not available is lowered to with a warning, and refuses the rest."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            module = lower(subject.model, backend, subject.full_spec)
+        except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
+            yield Differs(f"{what}: to be lowered to", of_error(error))
+            return
+    if WARNING.format(backend) not in (str(one.message) for one in caught):
+        yield Differs(f"{what}: a warning when lowered to", "none")
+    run = getattr(module, subject.method)
+    yield from _says(f"{what}: running in TorchScript", raised(partial(subject.called, run)))
+    yield from _says(f"{what}: a delegate", raised(partial(Delegate.of, module)), here=True)
+    for ending, lite in subject.endings.items():
+        data = lowered_archive(module, lite=lite)
+        yield from _says(f"{what}: loading {ending}", raised(partial(_loaded, data, lite=lite)))
+        if not lite:
+            yield from _says(f"{what}: loading a delegate", raised(partial(Delegate.load, data)), here=True)
+
+
+def _loaded(data: bytes, *, lite: bool) -> Any:  # noqa: ANN401 (a module)
+    """What stock PyTorch loads."""
+    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+    return load(io.BytesIO(data))
+
+
+def _withdrawn(subject: Subject) -> Said:
+    """Whether a runtime that is no longer available is not run."""
+    delegate = Delegate.of(subject.lowered.module)
+    runtime: Any = delegate._runtime
+    try:
+        runtime.is_available = lambda: False
+    except AttributeError:
+        yield Unseen("is_available cannot be replaced in the runtime")
+        return
+    error = raised(partial(subject.delegated, delegate))
+    yield from _says("no longer available: a run", error, here=True)
+
+
+def _says(what: str, error: Exception | None, *, here: bool = False) -> Said:
+    """Whether an error is the one about backends that are not available; here it is a BackendError."""
+    told = getattr(error, "message", None) == UNAVAILABLE and isinstance(error, BackendError)
+    if not (told if here else UNAVAILABLE in str(error)):
+        yield Differs(f"{what} to raise {UNAVAILABLE!r}", of_error(error))

@@ -1,0 +1,140 @@
+"""All rules, tried on a backend one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.conformance.availability import availability
+from archive.backend.conformance.failing import errors, failures, unsupported
+from archive.backend.conformance.findings import Differs, Finding, Note, Report, of_error
+from archive.backend.conformance.keeping import refusal, reproducible, state
+from archive.backend.conformance.running import events, handles, interface, results
+from archive.backend.conformance.subject import Subject
+from archive.backend.registry import find_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import torch
+
+    from archive.backend.conformance.findings import Said
+
+RULES: Mapping[str, Callable[[Subject], Said]] = {
+    rule.__name__: rule
+    for rule in (
+        interface,
+        results,
+        handles,
+        events,
+        errors,
+        failures,
+        state,
+        availability,
+        reproducible,
+        refusal,
+        unsupported,
+    )
+}
+"""The rules by their names; what they ask for is said in :mod:`archive.backend.conformance`."""
+UNAVAILABLE_TOO = ("handles", "availability", "reproducible", "unsupported")
+"""Those that need not run anything."""
+MOST = 8
+"""Findings that are listed for a rule."""
+DEPRECATED = r"`torch\.jit\.\w+` is deprecated|Lite Interpreter is deprecated"
+
+
+def check(
+    backend: str,
+    model: torch.nn.Module,
+    **named: Any,  # noqa: ANN401 (those of examine)
+) -> list[Finding]:
+    """The rules that a backend does not keep; none if it conforms. See :func:`examine`."""
+    return [*examine(backend, model, **named).findings]
+
+
+def examine(
+    backend: str,
+    model: torch.nn.Module,
+    *,
+    good: Sequence[Any],
+    bad: Mapping[str, Sequence[Any]] | None = None,
+    method: str = "forward",
+    method_compile_spec: Mapping[str, Any] | None = None,
+    unsupported: Mapping[str, torch.nn.Module] | None = None,
+    unavailable: Callable[[], AbstractContextManager[object]] | None = None,
+    tolerance: float | None = None,
+    elsewhere: bool = True,
+) -> Report:
+    """Try all rules on a backend.
+
+    Args:
+        backend: its name.
+        model: a module that it can compile, in eval mode if that makes a difference.
+        good: arguments that the model takes; they are copied for each run.
+        bad: arguments that the backend fails with, each by a text of the source line that its error shall
+            lead to.
+        method: the method to run with these.
+        method_compile_spec: that of :func:`~archive.backend.lower`; by default the method without options.
+        unsupported: models that the backend cannot compile, each by a text of the line that the error shall
+            show.
+        unavailable: gives a context in which the backend is not available.
+        tolerance: of results, relative and absolute; by default that of ``torch.testing.assert_close``.
+        elsewhere: whether to load the archive in a new process, too, which takes some seconds.
+
+    Returns:
+        What the rules say.
+
+    Raises:
+        LoweringError: there is no such backend.
+    """
+    subject = Subject(
+        find_backend(backend),
+        model,
+        tuple(good),
+        dict(bad or {}),
+        method,
+        method_compile_spec,
+        dict(unsupported or {}),
+        unavailable,
+        tolerance,
+        elsewhere,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", DEPRECATED, DeprecationWarning)
+        said = [*_all(subject)]
+    findings = tuple(one for one in said if isinstance(one, Finding))
+    return Report(backend, findings, tuple(one for one in said if isinstance(one, Note)))
+
+
+def _all(subject: Subject) -> Iterator[Finding | Note]:
+    """What each rule says; only that lowering fails, if it does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Backend \[.*\] is not available", UserWarning)
+        try:
+            available = bool(subject.backend.runtime().is_available())
+            _ = subject.lowered, subject.expected
+        except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
+            yield Finding("interface", "the model to run and to be lowered", of_error(error))
+            return
+        for name, rule in RULES.items():
+            if available or name in UNAVAILABLE_TOO:
+                yield from _tried(name, rule, subject)
+            else:
+                yield Note(name, "the backend is not available here")
+
+
+def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iterator[Finding | Note]:
+    """What a rule says; an error that it does not expect is a finding."""
+    said: list[Finding | Note] = []
+    try:
+        for one in rule(subject):
+            said.append(Finding(name, *one) if isinstance(one, Differs) else Note(name, one.text))  # noqa: PERF401 (those before an error are kept)
+    except Exception as error:  # noqa: BLE001
+        said.append(Finding(name, "no error", of_error(error)))
+    findings = [one for one in said if isinstance(one, Finding)]
+    yield from findings[:MOST]
+    if len(findings) > MOST:
+        yield Finding(name, "no more findings", f"{len(findings) - MOST} more")
+    yield from (one for one in said if isinstance(one, Note))

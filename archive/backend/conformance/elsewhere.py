@@ -1,0 +1,142 @@
+"""Archives that are loaded and run in a new process, which knows nothing but the backend."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.jit.mobile
+
+from archive.backend.conformance.findings import of_error
+from archive.backend.conformance.subject import fresh
+from archive.backend.delegate import Delegate
+from archive.backend.errors import LoweringError
+from archive.backend.registry import Backend, find_backend, register_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ASKED, ANSWERED = "asked.pickle", "answered.pickle"
+WAYS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """What another process found.
+
+    Attributes:
+        results: of each way to run the model.
+        errors: of the ways that failed.
+        reasons: why something could not be tried.
+    """
+
+    results: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    def run(self, way: str, run: Callable[[], Any]) -> None:
+        """Try a way."""
+        try:
+            self.results[way] = _plain(run())
+        except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
+            self.errors[way] = of_error(error)
+
+
+def run_elsewhere(
+    backend: Backend, archives: Mapping[str, bytes], method: str, inputs: Sequence[Any]
+) -> Elsewhere:
+    """Run archives in a new process.
+
+    Args:
+        backend: what they were lowered to; it must be importable there.
+        archives: by their endings.
+        method: what to run.
+        inputs: of the method.
+    """
+    try:
+        kept = pickle.dumps(backend)
+    except Exception as error:  # noqa: BLE001 (pickle raises what objects raise)
+        kept = b""
+        reason = [f"the backend cannot be imported there: {of_error(error)}"]
+    else:
+        reason = []
+    try:
+        asked = pickle.dumps((kept, dict(archives), method, fresh(tuple(inputs))))
+    except Exception as error:  # noqa: BLE001
+        return Elsewhere(reasons=[f"the inputs cannot be handed over: {of_error(error)}"])
+    with TemporaryDirectory() as folder:
+        Path(folder, ASKED).write_bytes(asked)
+        paths = os.pathsep.join(path or os.curdir for path in sys.path)
+        done = subprocess.run(  # noqa: S603 (this library's own module)
+            [sys.executable, "-m", __spec__.name, folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": paths},
+        )
+        if done.returncode:
+            *_, last = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()]
+            return Elsewhere(errors={"the archive": last}, reasons=reason)
+        found = Elsewhere(*pickle.loads(Path(folder, ANSWERED).read_bytes()))  # noqa: S301 (our own file)
+    found.reasons += reason
+    return found
+
+
+def answer(folder: Path) -> None:
+    """Run what is asked for by the file in a folder, and write the answer there."""
+    warnings.simplefilter("ignore", DeprecationWarning)
+    kept, archives, method, inputs = pickle.loads((folder / ASKED).read_bytes())  # noqa: S301 (our own file)
+    found = Elsewhere()
+    known = bool(kept)
+    if known:
+        try:
+            _known(pickle.loads(kept))  # noqa: S301
+        except Exception as error:  # noqa: BLE001 (importing foreign modules)
+            known = False
+            found.reasons.append(f"the backend cannot be imported there: {of_error(error)}")
+    with torch.no_grad():
+        for ending, data in archives.items():
+            found.run(WAYS[ending], partial(_stock, ending, data, method, fresh(inputs)))
+        if known:
+            found.run("the runtime", lambda: Delegate.load(archives[".pt"]).run(method, *fresh(inputs)))
+    (folder / ANSWERED).write_bytes(pickle.dumps((found.results, found.errors, found.reasons)))
+
+
+def _known(backend: Backend) -> None:
+    """Register a backend, unless importing it has done so."""
+    try:
+        find_backend(backend.name)
+    except LoweringError:
+        register_backend(
+            backend.name, preprocess=backend.preprocess, runtime=backend.runtime, link=backend.link
+        )
+
+
+def _stock(ending: str, data: bytes, method: str, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
+    """What stock PyTorch gives."""
+    torch.default_generator.manual_seed(0)
+    if ending == ".ptl":
+        return torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data)).run_method(method, *inputs)
+    return getattr(torch.jit.load(io.BytesIO(data)), method)(*inputs)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """A result whose named tuples are plain ones, as their classes are nowhere to be imported."""
+    if isinstance(value, tuple | list):
+        kind = list if isinstance(value, list) else tuple
+        return kind(map(_plain, value))
+    return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+if __name__ == "__main__":
+    answer(Path(sys.argv[1]))

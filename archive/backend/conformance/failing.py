@@ -1,0 +1,173 @@
+"""Rules about what fails: errors, failures, unsupported."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.conformance.dispatching import Dispatches, observed, of_model
+from archive.backend.conformance.findings import Differs, Unseen, of_error
+from archive.backend.delegate import Delegate
+from archive.backend.errors import BackendError, LoweringError
+from archive.backend.lowering import lower
+from archive.backend.registry import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.backend.conformance.dispatching import Event, Observed
+    from archive.backend.conformance.findings import Said
+    from archive.backend.conformance.subject import Subject
+
+MOST = 128
+"""Operators that are made to fail, if there are more."""
+TOLD = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
+IDLE = -1
+PLACE = re.compile(r'File ".+", line \d+')
+
+
+def raised(run: Callable[[], object]) -> Exception | None:
+    """What something raises; None if it does not."""
+    try:
+        run()
+    except Exception as error:  # noqa: BLE001 (which one is what rules ask)
+        return error
+    return None
+
+
+def errors(subject: Subject) -> Said:
+    """Bad inputs fail with the line that they fail at."""
+    if not subject.bad:
+        yield Unseen("no bad inputs were given")
+    data = subject.archives[".pt"]
+    ways = {"lowered": Delegate.of(subject.lowered.module), "loaded": Delegate.load(data)}
+    loaded = torch.jit.load(io.BytesIO(data))
+    for text, inputs in subject.bad.items():
+        lines: list[str] = []
+        for way, delegate in ways.items():
+            error = raised(partial(subject.delegated, delegate, inputs))
+            yield from _led_back(subject, f"{way}, bad inputs at {text!r}", text, error)
+            lines += _lines(error)
+            after = subject.delegated(delegate)
+            yield from subject.compared(f"{way}, the result after bad inputs at {text!r}", after)
+        stock = raised(partial(subject.called, getattr(loaded, subject.method), inputs))
+        yield from _told(subject, f"TorchScript, bad inputs at {text!r}", lines, stock)
+
+
+def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | None) -> Said:
+    """Whether an error of TorchScript tells what it can: a line if operations are statements, or a handle."""
+    if error is None:
+        yield Differs(f"{what}: an error", "none")
+    elif subject.backend.link is Link.AHEAD_OF_TIME and not any(line in str(error) for line in lines):
+        yield Differs(f"{what}: a line on the way there", of_error(error))
+    for handle in map(int, TOLD.findall(str(error))):
+        if handle not in subject.lowered.operations:
+            yield Differs(f"{what}: a handle that was given out", str(handle))
+
+
+def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:
+    """Whether an error is a backend's, and leads to a line."""
+    if not isinstance(error, BackendError) or error.symbolication is None:
+        yield Differs(f"{what}: a BackendError of an operation", of_error(error))
+        return
+    unknown = [handle for handle in error.handles if handle not in subject.lowered.operations]
+    for handle in unknown:
+        yield Differs(f"{what}: a handle that was given out", str(handle))
+    if unknown:
+        return
+    lines = _lines(error)
+    if not any(text in line for line in lines):
+        yield Differs(f"{what}: to lead there", lines[-1] if lines else "nowhere")
+
+
+def _lines(error: Exception | None) -> list[str]:
+    """The lines that an error leads to, outermost first."""
+    lines: list[str] = []
+    for frame in error.frames if isinstance(error, BackendError) else ():
+        if frame.range is not None:
+            source = bytes(frame.range.source.text)
+            start = source.rfind(b"\n", 0, frame.range.start) + 1
+            end = source.find(b"\n", max(frame.range.start, frame.range.end - 1))
+            text = source[start : end if end >= 0 else None].decode("utf-8", "backslashreplace")
+            lines += [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def failures(subject: Subject) -> Said:
+    """Each operator of PyTorch that fails does so with the handle of what runs it."""
+    run = observed(subject)
+    delegate = Delegate.of(subject.lowered.module)
+    mode = Dispatches()
+    subject.delegated(delegate, within=mode)
+    names = mode.names
+    if not names:
+        yield Unseen("PyTorch's dispatcher runs nothing; failures cannot be made")
+        return
+    if run is not None and ([name for _, name in run.seen] != names or not run.same_clock):
+        yield Unseen("profiled runs are not like others; handles are not compared with those of events")
+        run = None
+    step = -(-len(names) // MOST)
+    if step > 1:
+        yield Unseen(f"one of {step} operators was made to fail; {len(names)} run")
+    own = set(of_model(subject))
+    for number in range(1, len(names) + 1, step):
+        name = names[number - 1]
+        event = None if run is None else run.around(run.seen[number - 1][0])
+        outside = event is None and (name not in own or bool(run and run.events))
+        ways = {"": _failing} if run is None else {"": _failing, " while profiling": _failing_profiled}
+        for way, fail in ways.items():
+            error = raised(partial(fail, subject, delegate, number))
+            what = f"operator {number}, {name}, made to fail{way}"
+            yield from _failed(subject, what, event, error, outside=outside)
+    yield from _unreached(run)
+
+
+def _failing(subject: Subject, delegate: Delegate, number: int) -> Any:  # noqa: ANN401
+    return subject.delegated(delegate, within=Dispatches(number))
+
+
+def _failing_profiled(subject: Subject, delegate: Delegate, number: int) -> Any:  # noqa: ANN401
+    with delegate.recording():
+        return _failing(subject, delegate, number)
+
+
+def _failed(
+    subject: Subject, what: str, event: Event | None, error: Exception | None, *, outside: bool
+) -> Said:
+    """Whether a failure that was made is told by the right handle; by none, if it may be no operation's."""
+    if not isinstance(error, BackendError) or error.symbolication is None:
+        yield Differs(f"{what}: a BackendError of an operation", of_error(error))
+        return
+    handle, *_ = error.handles
+    if event is not None and handle != event.handle:
+        yield Differs(f"{what}: handle {event.handle} ({event.name}), as its event has", str(handle))
+    elif handle == IDLE and outside:
+        yield Unseen(f"{what}: no operation of the model, as it seems")
+    elif handle not in subject.lowered.operations:
+        yield Differs(f"{what}: a handle that was given out", str(handle))
+
+
+def _unreached(run: Observed | None) -> Said:
+    """Events in which nothing could be made to fail."""
+    if run is None:
+        return
+    reached = {run.around(time) for time, _ in run.seen}
+    names = sorted({one.name for one in run.events if one not in reached})
+    if names:
+        yield Unseen(f"PyTorch's dispatcher runs nothing in events of {', '.join(names)}")
+
+
+def unsupported(subject: Subject) -> Said:
+    """What cannot be compiled is refused, with its line."""
+    if not subject.unsupported:
+        yield Unseen("no unsupported models were given")
+    for text, model in subject.unsupported.items():
+        error = raised(partial(lower, model, subject.backend.name))
+        if not isinstance(error, LoweringError):
+            yield Differs(f"a LoweringError at {text!r}", of_error(error))
+        elif text not in str(error) or not PLACE.search(str(error)):
+            yield Differs(f"a LoweringError that shows file, line and {text!r}", of_error(error))

@@ -1,0 +1,182 @@
+"""Rules about what is kept: state, reproducible, refusal."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.jit.mobile
+
+from archive.backend.conformance.elsewhere import run_elsewhere
+from archive.backend.conformance.failing import raised
+from archive.backend.conformance.findings import Differs, Unseen, of_error
+from archive.backend.conformance.subject import START, differences, fresh
+from archive.backend.delegate import Delegate
+from archive.backend.handles import DebugHandles
+from archive.backend.saving import lowered_archive
+from archive.errors import ArchiveError
+from archive.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.backend.conformance.findings import Said
+    from archive.backend.conformance.subject import Subject
+
+REFUSALS = (ArchiveError, AssertionError, RuntimeError)
+"""What a delegate takes for a refusal; TorchScript raises the last two."""
+GARBAGE = "\0 no state"
+
+
+def state(subject: Subject) -> Said:
+    """State, compile spec and later attributes survive, and what is loaded runs."""
+    spec, processed = kept_of(subject.lowered.module._c)
+    kept = fresh(processed)
+    yield from differences("the compile spec", subject.full_spec, spec, 0)
+    loaded = torch.jit.load(io.BytesIO(subject.archives[".pt"]))
+    yield from _kept("loaded", subject, kept, loaded)
+    found = subject.called(getattr(loaded, subject.method))
+    yield from subject.compared("the result of TorchScript, loaded,", found)
+    again = torch.jit.load(io.BytesIO(_saved(loaded)))
+    yield from _kept("loaded, run and saved again", subject, kept, again)
+    delegate = Delegate.load(subject.archives[".pt"])
+    yield from subject.compared("the result of the runtime, loaded,", subject.delegated(delegate))
+    after = delegate._module.getattr("__processed_module")
+    yield from differences("the state of the runtime, loaded and run,", kept, after, 0)
+    if ".ptl" in subject.archives:
+        lite = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(subject.archives[".ptl"]))
+        found = subject.called(partial(lite.run_method, subject.method))
+        yield from subject.compared("the result of the lite interpreter", found)
+    yield from _later(subject)
+    if subject.elsewhere:
+        yield from _elsewhere(subject)
+
+
+def _kept(when: str, subject: Subject, kept: object, module: Any) -> Said:  # noqa: ANN401 (a ScriptModule)
+    """Whether a module has the compile spec and the state that it had."""
+    spec, processed = kept_of(module._c)
+    yield from differences(f"the compile spec, {when},", subject.full_spec, spec, 0)
+    yield from differences(f"the state, {when},", kept, processed, 0)
+
+
+def kept_of(wrapper: Any) -> tuple[Any, Any]:  # noqa: ANN401 (a torch._C.ScriptModule)
+    """The compile spec and state of a lowered module."""
+    lowered = wrapper.getattr("__loweredModule__")
+    return lowered.getattr("__method_compile_spec"), lowered.getattr("__processed_module")
+
+
+def _saved(module: Any) -> bytes:  # noqa: ANN401 (a ScriptModule)
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+    return buffer.getvalue()
+
+
+def _later(subject: Subject) -> Said:
+    """Whether attributes that are put on the wrapper are saved with it."""
+    module = subject.lower(DebugHandles(START))
+    module._c._register_attribute("put_on_later", torch._C.StringType.get(), "kept")
+    found = getattr(torch.jit.load(io.BytesIO(_saved(module))), "put_on_later", None)
+    yield from differences("an attribute that is put on the lowered module", "kept", found)
+
+
+def _elsewhere(subject: Subject) -> Said:
+    """Whether a new process gives the same results."""
+    found = run_elsewhere(subject.backend, subject.archives, subject.method, subject.good)
+    for reason in found.reasons:
+        yield Unseen(f"in a new process: {reason}")
+    for way, result in found.results.items():
+        yield from subject.compared(f"the result of {way} in a new process", result)
+    for way, error in found.errors.items():
+        yield Differs(f"{way} to run in a new process", error)
+
+
+class _Both(torch.nn.Module):  # type: ignore[misc]
+    """A module that holds two."""
+
+    def __init__(self, first: torch.nn.Module, second: torch.nn.Module) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    def forward(self) -> None:
+        """Nothing: what it holds is saved."""
+
+
+def reproducible(subject: Subject) -> Said:
+    """The same model gives the same bytes, and one recorder serves several."""
+    again = subject.lower(DebugHandles(START))
+    for ending, lite in subject.endings.items():
+        first, second = subject.archives[ending], lowered_archive(again, lite=lite)
+        if first != second:
+            yield Differs(f"{ending}: the same bytes when lowered again", _first_difference(first, second))
+    recorder, given = subject.lowered.recorder, subject.lowered.operations
+    both = torch.jit.script(_Both(subject.lowered.module, subject.lower(recorder)))
+    if len(recorder.operations) != 2 * len(given):
+        count = len(recorder.operations) - len(given)
+        yield Differs(f"{len(given)} handles more when lowered again", str(count))
+    for ending, lite in subject.endings.items():
+        with open_archive(subject.archives[ending], name=ending) as opened:
+            asked = len([handle for handle in given if handle in opened.handles])
+        with open_archive(lowered_archive(both, lite=lite), name=f"both{ending}") as opened:
+            found = len([handle for handle in recorder.operations if handle in opened.handles])
+            states = [set(one.handles) for one in opened.lowered.values()]
+        if found != 2 * asked:
+            yield Differs(f"{ending}: {2 * asked} handles of two modules", str(found))
+        if shared := set.intersection(*states):
+            yield Differs(f"{ending}: no handle in the states of two modules", str(min(shared)))
+
+
+def _first_difference(first: bytes, second: bytes) -> str:
+    """The record in which two archives differ."""
+    with open_archive(first, name="first") as one, open_archive(second, name="second") as other:
+        for name, record in one.records.items():
+            if name not in other.records or bytes(record.view()) != bytes(other.records[name].view()):
+                return f"another {name}"
+    return f"{len(second)} bytes for {len(first)}"
+
+
+def refusal(subject: Subject) -> Said:
+    """What is no state is refused, in words."""
+    spec, processed = kept_of(subject.lowered.module._c)
+    texts = [*_texts(processed)]
+    states: dict[str, Any] = {"None": None, "the number 3": 3}
+    if texts:
+        states["a state of garbage texts"] = _with_texts(processed, lambda _: GARBAGE)
+    for what, one in states.items():
+        error = raised(partial(subject.backend.runtime().compile, one, spec))
+        if not isinstance(error, REFUSALS):
+            yield Differs(f"{what} to be refused with an ArchiveError", of_error(error))
+    if any(texts):
+        cut = _with_texts(processed, lambda text: text[: len(text) // 2])
+        error = raised(partial(subject.backend.runtime().compile, cut, spec))
+        if error is not None and not isinstance(error, REFUSALS):
+            yield Differs("texts that are cut in half to be refused with an ArchiveError", of_error(error))
+        if error is None:
+            yield Unseen("texts that are cut in half are a state, too")
+    for what in ("None", "the number 3"):
+        lowered = subject.lower(DebugHandles(START))._c.getattr("__loweredModule__")
+        given = spec, states[what], True
+        if raised(partial(lowered._get_method("__setstate__"), given)) is None:
+            yield Differs(f"{what} to be refused in TorchScript", "no error")
+
+
+def _texts(value: object) -> list[str]:
+    """All texts in a state but keys."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return [text for one in value for text in _texts(one)] if isinstance(value, list | tuple) else []
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
+    """A state with other texts."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _with_texts(one, change) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_with_texts(one, change) for one in value)
+    return value

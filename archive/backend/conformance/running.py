@@ -1,0 +1,158 @@
+"""Rules about what runs: interface, results, handles, events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.backend.conformance.dispatching import observed, of_model
+from archive.backend.conformance.findings import Differs, Unseen
+from archive.backend.delegate import Delegate
+from archive.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from archive.backend.conformance.dispatching import Observed
+    from archive.backend.conformance.findings import Said
+    from archive.backend.conformance.subject import Subject
+    from archive.backend.graphs import Operation
+    from archive.model import SourceRange
+    from archive.reader import Archive
+
+IDLE = -1
+CONSTANT = "prim::Constant"
+
+
+def interface(subject: Subject) -> Said:
+    """The runtime has what the registry's protocol asks for."""
+    runtime: Any = subject.backend.runtime()
+    missing = [
+        name for name in ("is_available", "compile", "execute") if not callable(getattr(runtime, name, None))
+    ]
+    for name in missing:
+        yield Differs(f"a runtime with the method {name}", "none")
+    if not isinstance(getattr(runtime, "last_handle", None), int):
+        yield Differs("a runtime with an int as last_handle", repr(getattr(runtime, "last_handle", None)))
+        return
+    if missing:
+        return
+    delegate = Delegate.of(subject.lowered.module)
+    uncompiled = subject.full_spec.keys() - delegate._compiled.keys()
+    for method in sorted(uncompiled):
+        yield Differs(f"compile to give something for method {method}", "nothing")
+    if delegate._runtime.last_handle != IDLE:
+        yield Differs("last_handle -1 before a run", repr(delegate._runtime.last_handle))
+    if subject.method not in uncompiled:
+        subject.delegated(delegate)
+        if delegate._runtime.last_handle != IDLE:
+            yield Differs("last_handle -1 after a run", repr(delegate._runtime.last_handle))
+
+
+def results(subject: Subject) -> Said:
+    """TorchScript and the runtime give what the model gives."""
+    module = subject.lowered.module
+    delegate = Delegate.of(module)
+    for time in ("first", "second"):
+        yield from subject.compared(
+            f"the result of TorchScript's {time} run", subject.called(getattr(module, subject.method))
+        )
+        yield from subject.compared(f"the result of the runtime's {time} run", subject.delegated(delegate))
+
+
+def handles(subject: Subject) -> Said:
+    """Each handle leads from the saved archive to the model's source."""
+    given = subject.lowered.operations
+    own = _own(subject)
+    kept: set[int] = set()
+    if not given:
+        yield Differs("debug handles to be given out", "none")
+    for ending, data in subject.archives.items():
+        with open_archive(data, name=f"{subject.backend.name}{ending}") as opened:
+            kept |= {int(handle) for one in opened.lowered.values() for handle in one.handles}
+            for handle in sorted(kept - given.keys()):
+                yield Differs(f"{ending}: handles in the state that were given out", str(handle))
+            for handle in sorted(kept | given.keys()):
+                yield from _resolved(ending, opened, handle, given.get(handle), own)
+    if not kept:
+        yield Unseen("the state has no <debug_handle>N; its handles are seen in events and errors alone")
+
+
+class _Own(NamedTuple):
+    """What the model's own operations are: their kinds, those without a place, and all places."""
+
+    kinds: set[str]
+    lost: set[str]
+    places: set[object]
+
+
+def _own(subject: Subject) -> _Own:
+    operations = [one for graph in subject.graphs.values() for one in graph.operations()]
+    kinds = {CONSTANT, *(one.kind for one in operations)}
+    lost = {one.kind for one in operations if _key(one.range) is None}
+    spans = [one.range for one in operations] + [call.range for one in operations for call in one.stack]
+    return _Own(kinds, lost, {*map(_key, spans)})
+
+
+def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | None, own: _Own) -> Said:
+    """Whether a handle leads to the model's source."""
+    if handle not in opened.handles:
+        if operation is not None and operation.kind in own.lost:
+            yield Unseen(f"{ending}: handle {handle}: PyTorch tells no place of this {operation.kind}")
+        else:
+            what = "" if operation is None else f" ({operation.kind})"
+            yield Differs(f"{ending}: handle {handle}{what} in the archive", "none")
+        return
+    found = opened.symbolicate(handle)
+    name = str(found.entries[0].op)
+    if operation is not None and name != operation.kind:
+        yield Differs(f"{ending}: handle {handle} to be {operation.kind}", name)
+    if name not in own.kinds:
+        yield Differs(f"{ending}: handle {handle} to be an operator of the model", name)
+    spans = [frame.range for frame in found.frames if frame.range is not None]
+    places = ["none"] if found.frames[-1].range is None else []
+    places += [f"{one.source.filename}:{one.line}" for one in spans if _key(one) not in own.places]
+    for place in places:
+        yield Differs(f"{ending}: handle {handle} ({name}) at a place in the model's source", place)
+
+
+def _key(span: SourceRange | None) -> tuple[bytes, bytes, int, int] | None:
+    """A range to compare by; None for one without text."""
+    if span is None or not len(span.source.text):
+        return None
+    return bytes(span.source.text), bytes(span.source.filename or b""), span.start, span.end
+
+
+def events(subject: Subject) -> Said:
+    """Events have handles that were given out, and these handles' operators."""
+    run = observed(subject)
+    if run is None:
+        yield Unseen("the runtime has no `profiling`, and records no events")
+        return
+    given = subject.lowered.operations
+    for event in run.events:
+        if event.handle not in given:
+            yield Differs(f"the event {event.name} with a handle that was given out", str(event.handle))
+        elif event.name != given[event.handle].kind:
+            yield Differs(f"the event of handle {event.handle} to be {given[event.handle].kind}", event.name)
+        if event.start > event.end:
+            yield Differs(f"the event {event} to end after its start", f"{event.start - event.end} ns before")
+    for _, handle, *_ in run.recording.memory:
+        if handle not in given and handle != IDLE:
+            yield Differs("memory events with a handle that was given out", str(handle))
+    yield from _covered(subject, run)
+
+
+def _covered(subject: Subject, run: Observed) -> Said:
+    """Whether what PyTorch runs for the model runs within events."""
+    names = of_model(subject)
+    if not names or not run.seen:
+        yield Unseen("PyTorch's dispatcher runs nothing; events that are missing are not seen")
+        return
+    if not run.same_clock:
+        yield Unseen("events have not the times of time.perf_counter_ns; missing ones are not seen")
+        return
+    everywhere = Counter(name for _, name in run.seen)
+    inside = Counter(name for time, name in run.seen if run.around(time) is not None)
+    for name, count in Counter(names).items():
+        asked = min(count, everywhere[name])
+        if inside[name] < asked:
+            yield Differs(f"{asked} times {name} within events", str(inside[name]))

@@ -1,0 +1,118 @@
+"""A copy of a backend that is not available: its runtime's ``is_available`` says no.
+
+Links read a runtime's source, so the copy has source, too: that of the class, and of those it inherits
+``is_available`` from, where that one method is another. It is the source of a module that only exists here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+import textwrap
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.registry import register_backend, unregister_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.backend.registry import Backend, Runtime
+
+ASKED = "is_available"
+REFUSING = f"def {ASKED}(self) -> bool:\n    return False\n"
+_numbers = count(1)
+
+
+class NoVariantError(Exception):
+    """A runtime of which no copy can be made; the text says why."""
+
+
+@contextmanager
+def unavailable_variant(backend: Backend) -> Iterator[Backend]:
+    """A registered copy of a backend that is never available.
+
+    Raises:
+        NoVariantError: none can be made.
+    """
+    runtime = backend.runtime
+    with _refusing_class(runtime) as made:
+        copy = replace(backend, name=f"{backend.name}_unavailable_{next(_numbers)}", runtime=made)
+        register_backend(copy.name, preprocess=copy.preprocess, runtime=made, link=copy.link)
+        try:
+            yield copy
+        finally:
+            unregister_backend(copy.name)
+
+
+@contextmanager
+def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
+    """A copy of a class whose ``is_available`` says no."""
+    line = [one for one in kind.__mro__ if one is not object]
+    holder = next((place for place, one in enumerate(line) if ASKED in vars(one)), None)
+    if holder is None:
+        raise NoVariantError(f"{kind.__name__} has no {ASKED}")
+    modules: list[str] = []
+    copies: dict[Any, Any] = {}
+    try:
+        for one in reversed(line[: holder + 1]):
+            if one is line[holder] or any(base in copies for base in one.__bases__):
+                copies[one] = _copied(one, copies, modules, refusing=one is line[holder])
+        _tried(copies[kind])
+        yield copies[kind]
+    finally:
+        for name in modules:
+            linecache.cache.pop(sys.modules.pop(name).__file__ or "", None)
+
+
+def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: bool) -> Any:  # noqa: ANN401
+    """A copy of one class, in a module of its own."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError, ValueError) as error:
+        raise NoVariantError(f"the source of {kind.__name__} is not to be had: {error}") from error
+    if not isinstance(tree, ast.ClassDef):
+        raise NoVariantError(f"the source of {kind.__name__} is no class")
+    name = f"{__name__}_{next(_numbers)}"
+    module = ModuleType(name)
+    module.__file__ = f"<{name}>"
+    original = vars(sys.modules[kind.__module__])
+    vars(module).update({key: one for key, one in original.items() if not key.startswith("__")})
+    if kind.__bases__ != (object,):
+        bases = {f"_base_{place}": copies.get(one, one) for place, one in enumerate(kind.__bases__)}
+        vars(module).update(bases)
+        tree.bases = [ast.Name(base) for base in bases]
+    if refusing:
+        (method,) = ast.parse(REFUSING).body
+        tree.body = [method if getattr(one, "name", "") == ASKED else one for one in tree.body]
+    source = ast.unparse(tree)
+    lines = source.splitlines(keepends=True)
+    linecache.cache[module.__file__] = len(source), None, lines, module.__file__
+    sys.modules[name] = module
+    modules.append(name)
+    try:
+        exec(compile(source, module.__file__, "exec", dont_inherit=True, flags=_flags(kind)), vars(module))  # noqa: S102 (the backend's own source)
+    except Exception as error:
+        raise NoVariantError(f"{kind.__name__} cannot be copied: {error}") from error
+    return vars(module)[tree.name]
+
+
+def _flags(kind: Any) -> int:  # noqa: ANN401
+    """Compiler flags of a class's module: whether annotations are texts."""
+    feature: Any = getattr(sys.modules[kind.__module__], "annotations", None)
+    return int(getattr(feature, "compiler_flag", 0))
+
+
+def _tried(make: Callable[[], Runtime]) -> None:
+    """Make sure that the copy works and says no."""
+    try:
+        said = make().is_available()
+    except Exception as error:
+        raise NoVariantError(f"a copy of the runtime fails: {error}") from error
+    if said is not False:
+        raise NoVariantError(f"a copy of the runtime says that it is available: {said!r}")
