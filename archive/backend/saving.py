@@ -6,8 +6,8 @@ generated source. Its row is led to the model's source instead: in archives of t
 call-stack map, with the calls on the way; in those of TorchScript by the source ranges of generated code,
 which have no place for calls: there it is the innermost line that is not PyTorch's own.
 
-PyTorch numbers the handles of instructions by a counter of its process. They are numbered anew, by the order
-in which instructions have them, so that the same model gives the same bytes.
+PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered anew,
+by the order in which instructions have them, so that the same model gives the same bytes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from archive.backend.profile_places import PYTORCHS
 from archive.backend.tables import Site, read_table
 from archive.container import member_from, new_member, write_archive
 from archive.errors import ArchiveError
+from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.companion import DebugRecords, Facts
 from archive.formats.companion.handles import pack_handles, pack_methods
@@ -143,7 +144,7 @@ def _sites(module: torch.jit.ScriptModule) -> dict[int, Site]:
 
 
 def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
-    """The debug records as they shall be."""
+    """The records that are not as PyTorch has written them."""
     pool = Pool()
     columns = pack_ranges(opened.range_table, pool)
     if opened.handle_table is not None:
@@ -164,7 +165,10 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
     for handle, site in sites.items():
         attachment.add(handle, site.op, site.span, site.steps)
     made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
-    return {name: made[name] for name in made}
+    records = {name: made[name] for name in made}
+    if bytecode.NAME in opened.records:
+        records[bytecode.NAME] = bytecode.renumber_warnings(opened.tree([bytecode.NAME]), 0)
+    return records
 
 
 def _own(site: Site) -> Span | None:
@@ -207,7 +211,7 @@ def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
 
 
 def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
-    """The archive with other debug records, added ones before its version; its length in bytes."""
+    """The archive with other records, added ones before its version; its length in bytes."""
     members = [
         new_member(name, records[name]) if name in records else member_from(record)
         for name, record in opened.records.items()
@@ -222,7 +226,11 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
 
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
     """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
-    same = archive_id(before.records) == archive_id(after.records)
+    ids = [
+        archive_id({name: one for name, one in opened.records.items() if name != bytecode.NAME})
+        for opened in (before, after)
+    ]
+    same = ids[0] == ids[1]
     if not same or not set(sites) <= set(after.handles):
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
     for handle in after.handles.values():

@@ -14,6 +14,7 @@ import numpy as np
 
 from archive.formats.schema import found_at
 from archive.pickles.ops import Kind
+from archive.pickles.write import integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 NAME = "bytecode.pkl"
 UNVERSIONED = 3
 INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
+WARNING = b"WARN"
 CALLS = (b"OP", b"OPN")
 
 
@@ -69,6 +71,30 @@ def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
             called[table] = _called(tree, table)
         operators[str(tree.strings[name])] = called[table]
     return operators
+
+
+def renumber_warnings(tree: Tree, pickle: int) -> bytes:
+    """The record with its warnings numbered from 0, by their order.
+
+    PyTorch numbers them by a counter of its process, which nothing reads: the same model saved twice differs.
+
+    Raises:
+        ArchiveError: a value that is not as above.
+    """
+    data = bytes(tree.tokens.pickles[pickle].data)
+    numbers = []
+    for item in _methods(tree, pickle)[1]:
+        _, table = _method(tree, item)
+        for instruction in tree.items(_entry(tree, table, INSTRUCTIONS)):
+            code, number = _first_two(tree, instruction, "an instruction")
+            if bytes(tree.strings.data(_text(tree, code))) == WARNING:
+                numbers.append(number)
+    pieces, end = [], 0
+    for count, node in enumerate(dict.fromkeys(numbers)):
+        start, after = (int(at - tree.tokens.base[pickle]) for at in tree.tokens.at[node : node + 2])
+        pieces += [data[end:start], integer(count)]
+        end = after
+    return b"".join([*pieces, data[end:]])
 
 
 def _called(tree: Tree, table: int) -> list[bytes]:
