@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.companions import Companion, Rejoined
+from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.effects.program_text import Line, graph_text, method_program
+from archive.formats.effects.record import NAME as EFFECTS
+from archive.formats.effects.source_text import effect_text, source_text, value_text
 from archive.formats.kinds import MIGRATED, VERSIONS, RecordKind, kind_of
 from archive.provenance import provenance
 from archive.strings import decoded
@@ -15,6 +19,8 @@ from archive.strings import decoded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.formats.effects.model import MethodEffects
+    from archive.model import SourceRange
     from archive.provenance import Provenance
     from archive.reader import Archive
 
@@ -61,6 +67,7 @@ class Inspection:
         handles: the debug handles, in the file's order.
         methods: for each method, how many instructions have a handle.
         lowered: the lowered modules by attribute path.
+        effects: for each method with side effects, how many; None where the archive keeps none.
     """
 
     file: str
@@ -79,6 +86,7 @@ class Inspection:
     handles: Sequence[int]
     methods: Mapping[str, int]
     lowered: Mapping[str, LoweredFacts]
+    effects: Mapping[str, int] | None
 
     @property
     def debug_bytes(self) -> int:
@@ -121,7 +129,112 @@ def inspect(archive: Archive) -> Inspection:
             path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
             for path, state in archive.lowered.items()
         },
+        _effects(archive),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFacts:
+    """One effect.
+
+    Attributes:
+        op: what it does.
+        text: the effect as Python.
+        handle: debug handle of the model's statement; -1 where it has none.
+        where: file and line of that statement; "" where the archive doesn't know it.
+        line: the line itself.
+    """
+
+    op: str
+    text: str
+    handle: int
+    where: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFacts:
+    """The effects of one method.
+
+    Attributes:
+        method: its name.
+        graph: what its graph takes and gives.
+        result: what it returns.
+        effects: what it changes, in this order.
+        program: a Python function that does the same, line by line; effects by their places.
+    """
+
+    method: str
+    graph: str
+    result: str
+    effects: Sequence[EffectFacts]
+    program: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsFacts:
+    """What an archive says of side effects.
+
+    Attributes:
+        file: its name.
+        methods: those with effects.
+        state: what lived where at capture, both as Python.
+    """
+
+    file: str
+    methods: Sequence[MethodFacts]
+    state: Sequence[tuple[str, str]]
+
+
+def inspect_effects(archive: Archive) -> EffectsFacts:
+    """Look at the side effects of an archive's methods.
+
+    Raises:
+        ArchiveError: the archive keeps none, or they are broken.
+    """
+    table = archive.effects
+    if table is None:
+        raise ArchiveError(f"no effects ({EFFECTS}) in it", file=archive.file)
+    lines: dict[int, tuple[str, str]] = {}
+    return EffectsFacts(
+        archive.file,
+        [_method(archive, method, lines) for method in table.methods],
+        [(source_text(source), value_text(value)) for source, value in table.state],
+    )
+
+
+def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str, str]]) -> MethodFacts:
+    effects = []
+    for effect in method.effects:
+        if effect.handle not in lines:
+            lines[effect.handle] = _model_line(archive, effect.handle)
+        effects.append(EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle]))
+    program = method_program(method).lines
+    return MethodFacts(method.method, graph_text(method), value_text(method.result), effects, program)
+
+
+def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
+    """Where the model's statement of a debug handle is, and its line."""
+    if handle not in archive.handles:
+        return "", ""
+    frames = archive.symbolicate(handle).frames
+    found = frames[-1].range if frames else None
+    if found is None or found.source.is_null:
+        return "", ""
+    file = found.source.filename
+    return f"{'' if file is None else file}:{found.line}", decoded(_whole_line(found)).strip()
+
+
+def _whole_line(found: SourceRange) -> bytes:
+    """The line in which a range begins."""
+    text = bytes(found.source.text)
+    end = text.find(b"\n", found.start)
+    return text[text.rfind(b"\n", 0, found.start) + 1 : len(text) if end < 0 else end]
+
+
+def _effects(archive: Archive) -> dict[str, int] | None:
+    table = archive.effects
+    return None if table is None else {method.method: len(method.effects) for method in table.methods}
 
 
 def _companion(archive: Archive) -> str:
@@ -153,6 +266,8 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     for name, methods_table in ((methods.HANDLES, archive.method_table), (methods.PATHS, archive.path_table)):
         if methods_table is not None:
             yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
+    if archive.effects is not None:
+        yield EFFECTS, f"{len(archive.effects.methods):,} methods, {len(archive.effects.state):,} places"
     if archive.bytecode is not None:
         yield (
             BYTECODE,

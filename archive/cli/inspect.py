@@ -6,22 +6,34 @@ import click
 
 import archive
 from archive.cli import common
-from archive.inspection import inspect
+from archive.inspection import inspect, inspect_effects
 from archive.report.as_text import inspection_text
+from archive.report.effects_text import effects_text
 
 
 @click.command("inspect")
 @common.file_argument
+@click.option(
+    "--effects", is_flag=True, help="Show what its methods change besides giving results, as Python."
+)
 @common.as_json
-def command(file: str, *, as_json: bool) -> None:
+def command(file: str, *, effects: bool, as_json: bool) -> None:
     """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
     \b
     Examples:
       debug-archive inspect model.ptl
       debug-archive inspect model.ptl --json | jq .generations
+      debug-archive inspect model.ptl --effects
     """  # noqa: D301 (click reads the backspace)
     with archive.open(file) as opened:
+        if effects:
+            changes = inspect_effects(opened)
+            if as_json:
+                common.write_json(changes)
+            else:
+                common.console().print(effects_text(changes), soft_wrap=True)
+            return
         facts = inspect(opened)
         if as_json:
             common.write_json(facts)

@@ -35,8 +35,12 @@ def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a t
 
 
 def escaped(text: str) -> str:
-    """A name with bytes that are no UTF-8 (kept as surrogates) escaped."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A name with bytes that are no UTF-8 (kept as surrogates) escaped, and so any other surrogate."""
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "backslashreplace")
+    return data.decode("utf-8", "backslashreplace")
 
 
 def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:

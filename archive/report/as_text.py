@@ -13,7 +13,7 @@ from archive.errors import one_line
 from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from archive.inspection import Inspection
     from archive.provenance import Provenance
@@ -47,7 +47,20 @@ def inspection_text(facts: Inspection) -> Group:
         + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
         for path, state in facts.lowered.items()
     ]
+    if facts.effects is not None:
+        tail.append(f"effects of {_counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
     return Group(*map(Text, head), _records(facts), *(Text(_line(line)) for line in tail))
+
+
+def _effects(effects: Mapping[str, int]) -> str:
+    """How many effects each of some methods has."""
+    words = [f"{method} {count:,}" for method, count in effects.items()]
+    rest = len(words) - SHOWN_RUNS
+    return ", ".join(words[:SHOWN_RUNS]) + (f" [{rest} more methods]" if rest > 0 else "")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _origin(origin: Provenance, *, migrated: bool) -> list[str]:

@@ -1,0 +1,338 @@
+"""A method's effects as two Python functions: what the graph takes, and what is done after it.
+
+The functions are compiled once from text. All that the text has from a table are numbers of places and names
+of attributes that Python's syntax takes as such; everything else is handed over beside it::
+
+    def replay(state, out, arguments):
+        at = -1
+        try:
+            at = 0                                   # the effect that is prepared
+            s0 = state.roots['self']                 # what it changes, and the values
+            v0 = out[2]
+            r = out[0]
+        except Exception as error:
+            raise failed(at, error) from error
+        try:
+            at = 0                                   # the effect that is done
+            u0 = keep_attribute(s0, k4, v0)          # what undoes it
+            s0.count = v0
+        except BaseException as error:
+            raise undone(at, error, locals())
+        return r
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.effects import undo
+from archive.effects.state import ABSENT, StateError
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Global,
+    Item,
+    Local,
+    Made,
+    New,
+    Op,
+    Output,
+    Temporary,
+)
+from archive.formats.effects.rows import Numbering
+from archive.formats.effects.source_text import EMPTY, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.formats.effects.model import Effect, MethodEffects, Source, Value
+
+KEEP = {
+    Op.SET_ATTRIBUTE: (
+        "{target}.__dict__.get({key}, ABSENT) "
+        "if type({target}) in {known} or is_plain({target}, {key}, {known}) "
+        "else keep_attribute({target}, {key}, {value})"
+    ),
+    Op.DELETE_ATTRIBUTE: "keep_all({target})",
+    Op.SET_ITEM: "{target}.get({key}, ABSENT) if type({target}) is dict else keep_item({target}, {key})",
+    Op.DELETE_ITEM: "keep_removed({target}, {key})",
+    Op.APPEND: "len({target}) if type({target}) is list else keep_all({target})",
+    Op.EXTEND: "len({target}) if type({target}) is list else keep_all({target})",
+    Op.INSERT: "keep_inserted({target}, {key})",
+    Op.POP: "keep_removed({target}{comma}{key})",
+    Op.CLEAR: "keep_all({target})",
+    Op.SET_GLOBAL: "{target}.get({name}, ABSENT)",
+    Op.SET_CELL: "keep_cell({target})",
+    Op.COPY: "keep_tensor({target})",
+    Op.SAVE_FOR_BACKWARD: "keep_saved({target})",
+    Op.REGISTER_HOOK: "keep_hook(state, {value})",
+    Op.REMOVE_HOOK: "keep_removed_hook(state, {value})",
+}
+DO = {
+    Op.SET_ATTRIBUTE: "setattr({target}, {key}, {value})",
+    Op.DELETE_ATTRIBUTE: "delattr({target}, {key})",
+    Op.SET_ITEM: "{target}[{key}] = {value}",
+    Op.DELETE_ITEM: "del {target}[{key}]",
+    Op.APPEND: "{target}.append({value})",
+    Op.EXTEND: "{target}.extend({value})",
+    Op.INSERT: "{target}.insert({key}, {value})",
+    Op.POP: "{target}.pop({key})",
+    Op.CLEAR: "{target}.clear()",
+    Op.SET_GLOBAL: "{target}[{name}] = {value}",
+    Op.SET_CELL: "{target}.cell_contents = {value}",
+    Op.COPY: "{target}.copy_({value})",
+    Op.SAVE_FOR_BACKWARD: "{target}.save_for_backward(*{value})",
+    Op.REGISTER_HOOK: "state.hooks[{value}] = {target}.register_hook({code})",
+    Op.REMOVE_HOOK: "state.hooks.pop({value}).remove()",
+}
+UNDO: dict[Op, Callable[[Any, Any, Any, set[type]], None]] = {
+    Op.SET_ATTRIBUTE: undo.restore_attribute,
+    Op.SET_ITEM: lambda target, key, kept, _: undo.restore_item(target, key, kept),
+    Op.APPEND: lambda target, _, kept, __: undo.restore_length(target, kept),
+    Op.EXTEND: lambda target, _, kept, __: undo.restore_length(target, kept),
+    Op.SET_GLOBAL: lambda target, key, kept, _: undo.restore_entry(target, key, kept),
+}
+"""Given target, key, what was kept, and known classes. Other ops keep what ``put_back`` takes."""
+ONLY_TARGETS = (Op.SET_GLOBAL, Op.SET_CELL)
+HELPERS = {name: getattr(undo, name) for name in dir(undo) if name.startswith(("keep_", "is_plain"))}
+
+
+def apart(value: Any, changed: tuple[object, ...]) -> Any:  # noqa: ANN401
+    """A tensor, or a copy of it if it is going to be changed before it is copied from."""
+    return value.clone() if any(value is one for one in changed) else value
+
+
+class Compiling:
+    """The functions in the making.
+
+    Args:
+        effects: a method's effects, checked.
+        code: the classes and functions that they name.
+        allowed: what else of code they may touch.
+        failed: makes the error of an effect that couldn't be done.
+    """
+
+    def __init__(
+        self,
+        effects: MethodEffects,
+        code: Mapping[str, object],
+        allowed: object,
+        failed: Callable[[int, BaseException], BaseException],
+    ) -> None:
+        self._effects = effects
+        self._code = code
+        self._names: dict[str, Any] = HELPERS | {
+            "ABSENT": ABSENT,
+            "allowed": allowed,
+            "apart": apart,
+            "failed": failed,
+            "undone": self._undone,
+        }
+        self._failed = failed
+        self._numbering = Numbering()
+        self._lines: list[str] = []
+        self._read: set[str] = set()
+        self._undo: dict[int, tuple[Op, str, str, set[type]]] = {}  # names of target and key, known classes
+
+    def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """``inputs(state, arguments)`` and ``replay(state, outputs, arguments)``."""
+        text = "\n".join([*self._inputs(), *self._replay()])
+        space = dict(self._names)
+        exec(compile(text, f"<effects of {self._effects.method!r}>", "exec"), space)  # noqa: S102 (our own text)
+        return space["inputs"], space["replay"]
+
+    def _inputs(self) -> list[str]:
+        """The text of the one."""
+        self._begin()
+        given = ", ".join(self._source(source) for source in self._effects.inputs)
+        return [
+            "def inputs(state, arguments):",
+            "    try:",
+            *self._lines,
+            f"        return [{given}]",
+            "    except Exception as error:",
+            "        raise failed(-1, error) from error",
+        ]
+
+    def _replay(self) -> list[str]:
+        """The text of the other."""
+        self._begin()
+        effects = list(enumerate(self._effects.effects))
+        for number, effect in effects:
+            if effect.op is Op.NEW:
+                self._add(f"at = {number}", self._made(effect))
+        done = [(number, self._step(number, effect)) for number, effect in effects if effect.op is not Op.NEW]
+        self._add("at = -1", f"r = {self._value(self._effects.result)}")
+        before = self._lines
+        self._begin()
+        for number, (keep, do) in done:
+            self._add(f"at = {number}", *([f"u{number} = {keep}"] if keep else []), do)
+        return [
+            "def replay(state, out, arguments):",
+            "    at = -1",
+            "    try:",
+            *before,
+            "    except Exception as error:",
+            "        raise failed(at, error) from error",
+            "    try:",
+            "        pass",
+            *self._lines,
+            "    except BaseException as error:",
+            "        raise undone(at, error, locals())",
+            "    return r",
+        ]
+
+    def _begin(self) -> None:
+        self._lines, self._read = [], set()
+
+    def _add(self, *lines: str) -> None:
+        self._lines += [f"        {line}" for line in lines]
+
+    def _handed(self, value: object) -> str:
+        """A name for something that isn't in the text."""
+        name = f"k{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def _made(self, effect: Effect) -> str:
+        """The making of a temporary."""
+        assert isinstance(effect.source, Temporary)  # noqa: S101 (checked)
+        assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
+        name = str(effect.key.value)
+        made = EMPTY.get(name) or f"object.__new__({self._handed(self._code[name])})"
+        return f"t{effect.source.number} = {made}"
+
+    def _step(self, number: int, effect: Effect) -> tuple[str, str]:
+        """How an effect is kept and done; what it needs is read before."""
+        self._add(f"at = {number}")
+        parts = {"target": self._target(effect), "key": "", "value": "", "name": "", "code": ""}
+        if effect.key is not None:
+            parts["key"] = self._value(effect.key)
+        if effect.value is not None:
+            parts["value"] = self._before(number, effect)
+        parts["comma"] = ", " if parts["key"] else ""
+        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, Global):
+            parts["name"] = self._handed(effect.source.name)
+        if effect.op is Op.REGISTER_HOOK and isinstance(effect.key, Constant):
+            parts["code"] = self._handed(self._code[str(effect.key.value)])
+        known: set[type] = set()
+        parts["known"] = self._handed(known)
+        self._undo[number] = effect.op, parts["target"], parts["name"] or parts["key"], known
+        keep = KEEP[effect.op].format(**parts)
+        if effect.op is Op.COPY and number == len(self._effects.effects) - 1:
+            keep = ""  # nothing can fail behind it
+        if (
+            effect.op is Op.SET_ATTRIBUTE
+            and isinstance(effect.key, Constant)
+            and is_name(str(effect.key.value))
+        ):
+            return keep, f"{parts['target']}.{effect.key.value} = {parts['value']}"
+        return keep, DO[effect.op].format(**parts)
+
+    def _target(self, effect: Effect) -> str:
+        """What an effect is done to."""
+        source = effect.source
+        if effect.op is Op.SET_GLOBAL and isinstance(source, Global):
+            module, name = self._handed(source.module), self._handed(source.name)
+            return self._noted(f"state.target({module}, {name}, allowed)")
+        if effect.op is Op.SET_CELL and isinstance(source, Cell):
+            return self._noted(f"state.cell({self._handed(source.function)}, {self._handed(source.name)})")
+        return self._source(source)
+
+    def _noted(self, expression: str) -> str:
+        name = f"v{len(self._lines)}"
+        self._add(f"{name} = {expression}")
+        return name
+
+    def _before(self, number: int, effect: Effect) -> str:
+        """The value of an effect, as it is before any."""
+        value = effect.value
+        assert value is not None  # noqa: S101 (the caller looked)
+        text = self._value(value)
+        if effect.op is not Op.COPY:
+            return text
+        copied = [one for one in self._effects.effects[:number] if one.op is Op.COPY]
+        if not copied:
+            return text
+        if isinstance(value, At):
+            return self._noted(f"{text}.clone()")
+        changed = ", ".join(self._source(one.source) for one in copied)
+        return self._noted(f"apart({text}, ({changed},))")
+
+    def _value(self, value: Value) -> str:
+        """The name of a value, computed."""
+        match value:
+            case Constant(literal):
+                return self._handed(literal)
+            case At(source):
+                return self._source(source)
+            case New(number):
+                return f"t{number}"
+        return self._noted(self._expression(value))
+
+    def _expression(self, value: Value) -> str:
+        """A value as an expression."""
+        if isinstance(value, Output):
+            return f"out[{value.index}]"
+        if not isinstance(value, Made):
+            return self._value(value)
+        items = [self._expression(item) for item in value.items]
+        if value.kind == "list":
+            return f"[{', '.join(items)}]"
+        if value.kind == "tuple":
+            return f"({''.join(f'{item}, ' for item in items)})"
+        pairs = zip(items[::2], items[1::2], strict=True)
+        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+
+    def _source(self, source: Source) -> str:
+        """The name of what lives somewhere, read."""
+        if isinstance(source, Temporary):
+            return f"t{source.number}"
+        name = f"s{self._numbering.source(source)}"
+        if name not in self._read:
+            expression = self._place(source)
+            self._read.add(name)
+            self._add(f"{name} = {expression}")
+        return name
+
+    def _place(self, source: Source) -> str:
+        match source:
+            case Attribute(base, name):
+                holder = self._source(base)
+                return f"{holder}.{name}" if is_name(name) else f"getattr({holder}, {self._handed(name)})"
+            case Item(base, key):
+                return f"{self._source(base)}[{self._handed(key)}]"
+            case Global(module, name):
+                return f"state.global_({self._handed(module)}, {self._handed(name)}, allowed)"
+            case Cell(function, name):
+                return f"state.cell({self._handed(function)}, {self._handed(name)}).cell_contents"
+            case Local("self"):
+                return "state.roots['self']"
+            case Local(name):
+                return f"state.argument(arguments, {self._handed(name)})"
+        raise StateError("no place that can be read")
+
+    def _undone(self, at: int, error: BaseException, names: Mapping[str, Any]) -> BaseException:
+        """Undo effects up to and with one that failed; the error to raise."""
+        failures = []
+        for number in range(at, -1, -1):
+            kept = names.get(f"u{number}", ABSENT)
+            if kept is ABSENT and f"u{number}" not in names:
+                continue
+            op, target, key, known = self._undo[number]
+            try:
+                if op in UNDO:
+                    UNDO[op](names[target], names.get(key, self._names.get(key)), kept, known)
+                else:
+                    undo.put_back(kept)
+            except Exception as failure:  # noqa: BLE001 (the others must be undone all the same)
+                failures.append(f"effect {number} can't be undone: {type(failure).__name__}: {failure}")
+        if not isinstance(error, Exception):
+            return error
+        said = self._failed(at, error)
+        said.__cause__ = error
+        for failure in failures:
+            said.add_note(failure)
+        return said

@@ -1,0 +1,246 @@
+"""Lists and dicts that were there before the call: what is done to them is noted, and done to a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+
+from archive.effects.open_list import OpenList
+from archive.effects.variables import ABSENT
+from archive.formats.effects.model import Item, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive.effects.recorder import Recorder
+    from archive.formats.effects.model import Source
+
+
+class TrackedList(list[Any]):
+    """A list whose length stays: it holds what stands in for its items.
+
+    Args:
+        recorder: of the call.
+        source: where the list lives.
+    """
+
+    def __init__(self, recorder: Recorder, source: Source) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._source = source
+        self._expected: list[Any] = []
+
+    def fill(self, values: Iterable[object]) -> None:
+        """Give it its items."""
+        for place, value in enumerate(values):
+            list.append(self, self._recorder.wrap(value, Item(self._source, place)))
+        self._expected = list(list.__iter__(self))
+
+    def intact(self) -> bool:
+        """Whether nobody has changed it past its methods."""
+        return same(list(list.__iter__(self)), self._expected)
+
+    def _resized(self, name: str, *args: Any) -> Any:  # noqa: ANN401
+        """A change of length: the call is captured again, with an ``OpenList``."""
+        self._recorder.resized.add(self._source)
+        result = getattr(list, name)(self, *args)
+        self._expected = list(list.__iter__(self))
+        return result
+
+    def append(self, value: object) -> None:
+        self._resized("append", value)
+
+    def extend(self, values: Iterable[object]) -> None:
+        self._resized("extend", values)
+
+    def insert(self, index: SupportsIndex, value: object) -> None:
+        self._resized("insert", index, value)
+
+    def pop(self, index: SupportsIndex = -1) -> Any:  # noqa: ANN401
+        return self._resized("pop", index)
+
+    def remove(self, value: object) -> None:
+        self._recorder.refuse("remove: which item goes differs from call to call")
+
+    def clear(self) -> None:
+        self._resized("clear")
+
+    def __iadd__(self, values: Iterable[object]) -> TrackedList:  # type: ignore[override,misc]
+        self._resized("extend", values)
+        return self
+
+    def __imul__(self, count: SupportsIndex) -> NoReturn:  # type: ignore[override,misc]
+        self._recorder.refuse("a list that is repeated in place")
+
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
+        self._resized("__delitem__", index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
+        if isinstance(index, slice):
+            self._resized("__setitem__", index, value)
+            return
+        list.__setitem__(self, index, value)
+        self._expected = list(list.__iter__(self))
+        self._recorder.change(self, Op.SET_ITEM, index, value)
+
+    def sort(self, **_: object) -> None:
+        self._recorder.refuse("a list that is sorted: which item goes where differs from call to call")
+
+    def reverse(self) -> None:
+        self._recorder.refuse("a list that is reversed in place")
+
+    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+        return list, (list(self),)
+
+
+class TrackedDict(dict[Any, Any]):
+    """A dict: it holds what stands in for its items. In an open one keys come and go.
+
+    Args:
+        recorder: of the call.
+        source: where the dict lives.
+        is_open: whether its keys change.
+    """
+
+    def __init__(self, recorder: Recorder, source: Source, *, is_open: bool) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._source = source
+        self._open = is_open
+        self._expected: dict[Any, Any] = {}
+
+    def fill(self, values: dict[Any, object]) -> None:
+        """Give it its items."""
+        for key, value in values.items():
+            kept = self._recorder.wrap(value, Item(self._source, key))
+            dict.__setitem__(self, key, kept)
+        self._expected = dict(dict.items(self))
+
+    def intact(self) -> bool:
+        """Whether nobody has changed it past its methods."""
+        ours = dict(dict.items(self))
+        return list(ours) == list(self._expected) and same(
+            list(ours.values()), list(self._expected.values())
+        )
+
+    def _keys_change(self) -> None:
+        self._recorder.resized.add(self._source)
+
+    def _check(self) -> None:
+        if self._open:
+            self._recorder.refuse("len() or iteration of a dict whose keys differ from call to call")
+
+    def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
+        self._recorder.check_key(key)
+        if not dict.__contains__(self, key):
+            self._keys_change()
+        dict.__setitem__(self, key, value)
+        self._expected[key] = value
+        self._recorder.change(self, Op.SET_ITEM, key, value)
+
+    def __delitem__(self, key: Any) -> None:  # noqa: ANN401
+        dict.__delitem__(self, key)
+        del self._expected[key]
+        self._keys_change()
+        self._recorder.change(self, Op.DELETE_ITEM, key)
+
+    def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
+        if default and not dict.__contains__(self, key):
+            return default[0]
+        value = dict.__getitem__(self, key)
+        del self[key]
+        return value
+
+    def popitem(self) -> NoReturn:
+        self._recorder.refuse("popitem: which item goes differs from call to call")
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+        if not dict.__contains__(self, key):
+            self[key] = default
+        return dict.__getitem__(self, key)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> TrackedDict:  # type: ignore[override,misc] # noqa: ANN401
+        self.update(other)
+        return self
+
+    def clear(self) -> None:
+        if dict.__len__(self):
+            self._keys_change()
+        dict.clear(self)
+        self._expected.clear()
+        self._recorder.change(self, Op.CLEAR)
+
+    def __len__(self) -> int:
+        self._check()
+        return dict.__len__(self)
+
+    def __iter__(self) -> Any:  # noqa: ANN401
+        self._check()
+        return dict.__iter__(self)
+
+    def __reversed__(self) -> Any:  # noqa: ANN401
+        self._check()
+        return dict.__reversed__(self)
+
+    def keys(self) -> Any:  # noqa: ANN401
+        self._check()
+        return dict.keys(self)
+
+    def values(self) -> Any:  # noqa: ANN401
+        self._check()
+        return dict.values(self)
+
+    def items(self) -> Any:  # noqa: ANN401
+        self._check()
+        return dict.items(self)
+
+    def copy(self) -> dict[Any, Any]:
+        self._check()
+        return dict(dict.items(self))
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __eq__(self, other: object) -> bool:
+        self._check()
+        return dict.__eq__(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+        return dict, (self.copy(),)
+
+
+def same(ours: list[Any], others: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return len(ours) == len(others) and all(
+        one is other for one, other in zip(ours, others, strict=True)
+    )
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    """Arguments with lists and dicts of their items in place of what stands in for them."""
+    if isinstance(value, OpenList | TrackedList):
+        return [plain(one) for one in value]
+    if isinstance(value, TrackedDict):
+        return {key: plain(one) for key, one in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {key: plain(one) for key, one in value.items()}
+    return value
+
+
+def contents(stand_in: Any) -> Any:  # noqa: ANN401
+    """What a list or dict holds after the call, without asking whether that may be known."""
+    if isinstance(stand_in, OpenList):
+        return stand_in.contents()
+    if isinstance(stand_in, TrackedDict):
+        return dict(dict.items(stand_in))
+    return list(list.__iter__(stand_in))
+
+
+__all__ = ["ABSENT", "TrackedDict", "TrackedList", "contents", "plain", "same"]

@@ -1,0 +1,32 @@
+"""What cannot be captured."""
+
+from __future__ import annotations
+
+import linecache
+
+
+class CaptureError(RuntimeError):
+    """A model whose effects cannot be captured.
+
+    Attributes:
+        message: what is wrong.
+        filename: of the model's source; "" where no line of it is to blame.
+        line: in that file, from 1.
+    """
+
+    def __init__(self, message: str, filename: str = "", line: int = 0) -> None:
+        super().__init__(message, filename, line)
+        self.message = message
+        self.filename = filename
+        self.line = line
+
+    def __str__(self) -> str:
+        if not self.filename:
+            return self.message
+        text = linecache.getline(self.filename, self.line).strip()
+        place = f'  File "{self.filename}", line {self.line}'
+        return "\n".join([self.message, place, f"    {text}"] if text else [self.message, place])
+
+
+class ValueRefusedError(Exception):
+    """A value that a table of effects cannot hold."""

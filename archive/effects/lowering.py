@@ -1,0 +1,295 @@
+"""What a call changes, as plain data: objects become sources, and what the graph makes its outputs."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+from archive.effects.errors import CaptureError, ValueRefusedError
+from archive.effects.variables import ABSENT, DELETED, Kind, MutationType, Variable
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    Global,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from archive.backend.tables import Site
+    from archive.effects.side_effects import SideEffects
+    from archive.effects.sites import Place
+    from archive.formats.effects.model import Source, Value
+
+T = TypeVar("T")
+VALUES = (Output, Constant, At, Made, New, Stored)
+SOURCES = (Local, Attribute, Item, Global, Cell, Temporary)
+LITERALS = (bool, int, float, str, bytes, type(None))
+STORES = {Kind.OBJECT: Op.SET_ATTRIBUTE, Kind.CELL: Op.SET_CELL, Kind.GLOBAL: Op.SET_GLOBAL}
+
+
+class Lowered(NamedTuple):
+    """A table as plain data.
+
+    Attributes:
+        effects: the table.
+        outputs: what the graph must give, in order.
+        sites: of each effect, by its handle; None where the statement is not known.
+    """
+
+    effects: MethodEffects
+    outputs: tuple[Hashable, ...]
+    sites: tuple[Site, ...]
+
+
+class Lowering:
+    """Turns a table into plain data.
+
+    Args:
+        side_effects: the table.
+    """
+
+    def __init__(self, side_effects: SideEffects) -> None:
+        self._table = side_effects
+        self._outputs: dict[Hashable, int] = {}
+        self._temporaries: dict[Variable | int, int] = {}
+        self._shared: dict[int, list[object] | dict[object, object]] = {}
+        self._counts: dict[int, int] = {}
+        self._reached: set[Variable] = set()
+        self._hook_sources: dict[int, Source] = {}
+
+    # --- what is reached ---------------------------------------------------------------------------
+
+    def reached(self, live: Iterable[object]) -> set[Variable]:
+        """The variables that effects and some values lead to; lists and dicts met twice are noted."""
+        values = list(live)
+        for item, pending in self._table.store_attr_mutations.items():
+            if item.mutation_type is not MutationType.ATTRIBUTE_NEW:
+                values += pending.values()
+        for change in self._table.log:
+            values += [change.key, change.value]
+        for hook in self._table.tensor_hooks.values():
+            values.append(hook.tensor)
+        for one in values:
+            self._visit(one)
+        return self._reached
+
+    def _visit(self, value: object) -> None:
+        variable = self._variable(value)
+        if variable is not None:
+            if variable not in self._reached:
+                self._reached.add(variable)
+                if variable.mutation_type is MutationType.ATTRIBUTE_NEW:
+                    for one in self._table.store_attr_mutations.get(variable, {}).values():
+                        self._visit(one)
+                    for context, kept, _ in self._table.save_for_backward:
+                        if context is variable:
+                            self._visit(kept)
+            return
+        if type(value) in (list, dict):
+            self._counts[id(value)] = self._counts.get(id(value), 0) + 1
+            if self._counts[id(value)] > 1:
+                self._shared[id(value)] = cast("list[object] | dict[object, object]", value)
+                return
+        if type(value) is dict:
+            for key, one in value.items():
+                self._visit(key)
+                self._visit(one)
+        elif isinstance(value, list | tuple):
+            for one in value:
+                self._visit(one)
+
+    def _variable(self, value: object) -> Variable | None:
+        if isinstance(value, Variable):
+            return value
+        return self._table.id_to_variable.get(id(value))
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def value(self, value: object) -> Value:
+        """What an effect puts somewhere.
+
+        Raises:
+            ValueRefusedError: a table cannot hold it.
+        """
+        if isinstance(value, VALUES):
+            return cast("Value", value)
+        variable = self._variable(value)
+        if variable is not None:
+            return self._of_variable(variable, value)
+        if id(value) in self._shared:
+            return New(self._temporaries[id(value)])
+        known = self._table.graph_value(value)
+        if known is not None:
+            return self._of_graph(known)
+        if type(value) in LITERALS:
+            return Constant(value)  # type: ignore[arg-type]
+        return self._made(value)
+
+    def _of_variable(self, variable: Variable, value: object) -> Value:
+        if variable.source is not None:
+            return At(variable.source)
+        if variable.kind is Kind.OBJECT:
+            return New(self._temporaries[variable])
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _of_graph(self, known: Hashable) -> Value:
+        if isinstance(known, SOURCES):
+            return At(known)
+        return Output(self._outputs.setdefault(known, len(self._outputs)))
+
+    def _made(self, value: object) -> Value:
+        if type(value) is list or _plain_tuple(value):
+            return Made(type(value).__name__ if type(value) is list else "tuple", self._items(value))
+        if type(value) is dict:
+            pairs = tuple(part for key, one in value.items() for part in (self.value(key), self.value(one)))
+            return Made("dict", pairs)
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _items(self, value: object) -> tuple[Value, ...]:
+        return tuple(self.value(one) for one in cast("Iterable[object]", value))
+
+    # --- effects -----------------------------------------------------------------------------------
+
+    def lowered(self) -> Lowered:
+        """The table.
+
+        Raises:
+            CaptureError: a value that a table cannot hold, with the model's statement.
+        """
+        table = self._table
+        live = self.reached([table.result])
+        for variable in dict.fromkeys(table.id_to_variable.values()):
+            if variable in live and variable.mutation_type is MutationType.ATTRIBUTE_NEW:
+                self._temporaries[variable] = len(self._temporaries)
+        for number in self._shared:
+            self._temporaries[number] = len(self._temporaries)
+        result = self._placed(table.result_place, lambda: self.value(table.result))
+        rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
+        effects, sites = [], []
+        for effect, place in rows:
+            if place is not None:
+                sites.append(place.site(f"effects::{effect.op}"))
+            handle = len(sites) - 1 if place is not None else -1
+            effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
+        method = MethodEffects(table.method, table.inputs, result, tuple(effects))
+        return Lowered(method, tuple(self._outputs), tuple(sites))
+
+    @staticmethod
+    def _placed(place: Place | None, made: Callable[[], T]) -> T:
+        try:
+            return made()
+        except ValueRefusedError as error:
+            if place is None:
+                raise CaptureError(str(error)) from None
+            raise CaptureError(str(error), place.filename, place.line) from None
+
+    def _news(self) -> Iterator[tuple[Effect, Place | None]]:
+        """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
+        for key, number in self._temporaries.items():
+            name = key.class_name if isinstance(key, Variable) else _class_of(self._shared[key])
+            yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(key)
+        for identity, value in self._shared.items():
+            source = Temporary(self._temporaries[identity])
+            if isinstance(value, dict):
+                for key, one in value.items():
+                    pair = self._placed(None, lambda key=key, one=one: (self.value(key), self.value(one)))
+                    yield Effect(Op.SET_ITEM, source, *pair), None
+            else:
+                items = Made("list", self._placed(None, lambda value=value: self._items(value)))
+                yield Effect(Op.EXTEND, source, None, items), None
+        for context, values, place in self._table.save_for_backward:
+            if context in self._reached or context.source is not None:
+                kept = Made("tuple", self._placed(place, lambda values=values: self._items(values)))
+                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), place
+
+    def _made_at(self, key: Variable | int) -> Place | None:
+        """Where an object's first attribute is set: that is when it is made."""
+        if not isinstance(key, Variable):
+            return None
+        stores = self._table.stores
+        places = [stores[key, name] for name in self._table.store_attr_mutations.get(key, {})]
+        return min(places, key=itemgetter(0))[1] if places else None
+
+    def _hooked(self) -> Iterator[tuple[Effect, Place | None]]:
+        """Lists for tensors with hooks that the graph makes: these have no other place."""
+        for number, hook in self._table.tensor_hooks.items():
+            value = self._placed(hook.place, lambda hook=hook: self.value(hook.tensor))
+            if isinstance(value, At):
+                self._hook_sources[number] = value.source
+                continue
+            holder = Temporary(len(self._temporaries) + len(self._hook_sources))
+            yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.place
+            yield Effect(Op.APPEND, holder, None, value), hook.place
+            self._hook_sources[number] = Item(holder, 0)
+
+    def _hooks(self) -> Iterator[tuple[Effect, Place | None]]:
+        for number, hook in self._table.tensor_hooks.items():
+            source = self._hook_sources[number]
+            effect = Effect(Op.REGISTER_HOOK, source, Constant(hook.function), Constant(number))
+            yield effect, hook.place
+
+    def _changes(self) -> Iterator[tuple[Effect, Place | None]]:
+        rows: list[tuple[int, Effect, Place | None]] = []
+        for (variable, name), (order, place) in self._table.stores.items():
+            if variable.source is None and variable not in self._temporaries:
+                continue
+            effect = self._placed(place, lambda variable=variable, name=name: self._store(variable, name))
+            if effect is not None:
+                rows.append((order, effect, place))
+        for change in self._table.log:
+            target = change.target
+            source = self._source(target) if isinstance(target, Variable) else target
+            key, value = (
+                None if one is ABSENT else self._placed(change.place, lambda one=one: self.value(one))
+                for one in (change.key, change.value)
+            )
+            rows.append((change.order, Effect(change.op, source, key, value), change.place))
+        for _, effect, place in sorted(rows, key=itemgetter(0)):
+            yield effect, place
+
+    def _store(self, variable: Variable, name: str) -> Effect | None:
+        """What sets an attribute, cell or global; None where it is set to what it is."""
+        value = self._table.store_attr_mutations[variable][name]
+        source = self._source(variable)
+        if variable.kind is not Kind.OBJECT:
+            lowered = self.value(value)
+            return None if lowered == At(source) else Effect(STORES[variable.kind], source, None, lowered)
+        if value is DELETED:
+            return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
+        lowered = self.value(value)
+        if lowered == At(Attribute(source, name)):
+            return None
+        return Effect(Op.SET_ATTRIBUTE, source, Constant(name), lowered)
+
+    def _source(self, variable: Variable) -> Source:
+        return variable.source if variable.source is not None else Temporary(self._temporaries[variable])
+
+
+def _class_of(value: object) -> str:
+    return f"builtins:{type(value).__name__}"
+
+
+def _plain_tuple(value: object) -> bool:
+    """A tuple, or one that PyTorch gives its results and sizes as."""
+    return type(value) is tuple or (
+        isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
+    )
+
+
+def _named(value: object) -> str:
+    kind = type(value)
+    name = getattr(value, "__qualname__", None)
+    return f"{name!r}, a {kind.__name__}," if isinstance(name, str) else f"a {kind.__qualname__}"

@@ -1,0 +1,371 @@
+"""One captured call: what the model meets in it is wrapped, and what it changes is noted."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import OrderedDict
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import ReferenceType
+
+import torch
+
+from archive.effects.containers import TrackedDict, TrackedList
+from archive.effects.errors import CaptureError
+from archive.effects.functions import Functions, model_code
+from archive.effects.hooks import Hooks
+from archive.effects.objects import Objects
+from archive.effects.open_list import OpenList
+from archive.effects.scalars import NUMBERS, is_scalar
+from archive.effects.side_effects import SideEffects
+from archive.effects.sites import Owner, Place, here, model_frames
+from archive.effects.stand_ins import ClassStandIn, Tracked, Untouchable, object_stand_in, to_follow
+from archive.effects.tape import Tape, concrete
+from archive.effects.variables import ABSENT, DELETED, Kind, Variable
+from archive.formats.effects.model import Attribute, Item, Local, Op
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from archive.effects.world import World
+    from archive.formats.effects.model import Source
+
+SAFE = (
+    str,
+    bytes,
+    type(None),
+    complex,
+    slice,
+    range,
+    frozenset,
+    enum.Enum,
+    re.Pattern,
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    BuiltinFunctionType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+"""What nobody can change, and is passed on as it is."""
+
+CONTAINERS = (TrackedList, TrackedDict, OpenList)
+
+
+class Recorder:
+    """What is known in a call.
+
+    Args:
+        world: what lives where before it.
+        written: sources that calls write.
+        resized: sources of lists and dicts whose length calls change.
+        mutated: sources of lists and dicts that calls change.
+    """
+
+    def __init__(
+        self, world: World, written: set[Source], resized: set[Source], mutated: set[Source]
+    ) -> None:
+        self.world = world
+        self.written, self.resized, self.mutated = written, resized, mutated
+        self.seen_written: set[Source] = set()
+        self.seen_mutated: set[Source] = set()
+        self.tape = Tape(self)
+        self.side_effects = SideEffects(graph_value=self._graph_value)
+        self.functions = Functions(self)
+        self.hooks = Hooks(self)
+        self.objects = Objects(self)
+        self.refusal: CaptureError | None = None
+        self.originals: dict[Source, object] = {}
+        self.aliases: dict[Source, Source] = {}
+        self.stand_ins: dict[Variable, Any] = {}
+        self.items: dict[Variable, Any] = {}
+        self.met: dict[Variable, Place | None] = {}
+        self._by_source: dict[Source, Any] = {}
+        self._tensors: dict[int, tuple[Any, Source]] = {}
+        self._paths: dict[int, Source] = {}
+
+    def name_paths(self, module: Any) -> None:  # noqa: ANN401
+        """Let a module's own modules, parameters and buffers be known by their paths in it."""
+        for path, one in [
+            *module.named_modules(),
+            *module.named_parameters(),
+            *module.named_buffers(),
+        ]:
+            source: Source = Local("self")
+            for name in path.split(".") if path else ():
+                source = Attribute(source, name)
+            self._paths.setdefault(id(one), source)
+
+    # --- where the model is ------------------------------------------------------------------------
+
+    def here(self) -> Place | None:
+        """The statement that runs now."""
+        return here(self.owner_of)
+
+    def owner_of(self, frame: FrameType) -> Owner | None:
+        """The module whose method a frame runs."""
+        code = frame.f_code
+        if not code.co_argcount:
+            return None
+        return self.owner_by(frame.f_locals.get(code.co_varnames[0]))
+
+    def owner_by(self, first: object) -> Owner | None:
+        """The module whose method is given something as its first argument."""
+        variable = self.side_effects.id_to_variable.get(id(first))
+        original = self.items.get(variable) if variable is not None else None
+        if not isinstance(original, torch.nn.Module) or variable is None:
+            return None
+        cls = type(original)
+        source = variable.source
+        instance = source.name if isinstance(source, Attribute | Local) else ""
+        package = "" if cls.__module__ == "__main__" else f"{cls.__module__}."
+        return Owner(id(original), f"__torch__.{package}{cls.__qualname__}", instance)
+
+    def refuse(self, message: str) -> NoReturn:
+        """Give up, naming the model's line; nothing that the model does brings the call back.
+
+        Raises:
+            CaptureError: always.
+        """
+        frames = model_frames()
+        error = CaptureError(message)
+        if frames:
+            error = CaptureError(message, frames[-1].f_code.co_filename, frames[-1].f_lineno)
+        self.refusal = self.refusal or error
+        raise error
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def volatile(self, source: Source | None) -> bool:
+        """Whether calls change what lives somewhere, or what it is in."""
+        while source is not None:
+            if source in self.written:
+                return True
+            if isinstance(source, Item) and source.base in self.mutated:
+                return True
+            source = source.base if isinstance(source, Attribute | Item) else None
+        return False
+
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912
+        """What the model gets for a value.
+
+        Args:
+            value: of the real world.
+            source: where it lives; None for what is the same in each call, such as a default.
+        """
+        if source is not None:
+            self.originals.setdefault(source, value)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, source)
+        if type(value) in NUMBERS:
+            return self._number(value, source)
+        if isinstance(value, SAFE):
+            return value
+        known = self.side_effects.id_to_variable.get(id(value))
+        if known is not None:
+            if source is not None and known.source not in (None, source):
+                self.aliases.setdefault(source, known.source)  # type: ignore[arg-type]
+            return self.stand_ins[known]
+        if isinstance(value, tuple):
+            items = [
+                self.wrap(one, None if source is None else Item(source, place))
+                for place, one in enumerate(value)
+            ]
+            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if type(value) in (list, dict) and source is not None:
+            return self._container(value, source)
+        if isinstance(value, FunctionType):
+            return self._other(value, self.functions.copy(value), source)
+        if isinstance(value, MethodType):
+            return self._method(value, source)
+        if isinstance(value, type):
+            if model_code(value.__module__) and ClassStandIn.stands_for(value):
+                return self._other(value, ClassStandIn(self, value), source)
+            return value
+        if isinstance(value, ModuleType):
+            if model_code(value.__name__):
+                return self._other(value, self.functions.namespace(value), source)
+            return value
+        return self._object(value, source)
+
+    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if type(value) is OrderedDict and not value:
+            return MappingProxyType({})
+        if isinstance(value, ReferenceType):
+            target = value()
+            return lambda: self.wrap(target, self._paths.get(id(target)))
+        if source is None:
+            source = self._paths.get(id(value))
+        if not to_follow(value) or source is None:
+            return Untouchable(self, type(value).__qualname__)
+        source = self._paths.get(id(value), source)
+        stand_in = object_stand_in(self, type(value))
+        variable = self.side_effects.track_object_existing(value, source, stand_in)
+        self.stand_ins[variable], self.items[variable] = stand_in, value
+        return stand_in
+
+    def _other(self, value: object, stand_in: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if stand_in is value:
+            return value
+        if id(value) not in self.side_effects.id_to_variable:
+            variable = self.side_effects.track_other(value, source, stand_in)
+            self.stand_ins[variable], self.items[variable] = stand_in, value
+        return stand_in
+
+    def _method(self, value: MethodType, source: Source | None) -> Any:  # noqa: ANN401
+        owner = self.wrap(value.__self__, Attribute(source, "__self__") if source is not None else None)
+        function = value.__func__
+        if isinstance(function, FunctionType):
+            return MethodType(self.functions.copy(function), owner)
+        return value
+
+    def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        is_open = source in self.resized
+        stand_in: Any
+        if type(value) is dict:
+            stand_in = TrackedDict(self, source, is_open=is_open)
+            variable = self.side_effects.track_dict(value, source, stand_in)
+        else:
+            stand_in = OpenList(self, source) if is_open else TrackedList(self, source)
+            variable = self.side_effects.track_list(value, source, stand_in)
+        self.stand_ins[variable], self.items[variable] = stand_in, value
+        self.met[variable] = self.here()
+        stand_in.fill(self.world.contents(value))
+        return stand_in
+
+    def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if source is None or not self.volatile(source):
+            return value
+        if source not in self._by_source:
+            self._by_source[source] = self.tape.scalar_input(source, value)
+        return self._by_source[source]
+
+    def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if source is not None and self.volatile(source):
+            if source not in self._by_source:
+                data = self.world.tensor(value)
+                self._by_source[source] = self.tape.tensor_input(source, value, data)
+            return self._by_source[source]
+        if id(value) not in self._tensors:
+            place = self._paths.get(id(value), source)
+            data = self.world.tensor(value)
+            made = self.tape.constant(data) if place is None else self.tape.tensor_input(place, value, data)
+            self._tensors[id(value)] = made, place  # type: ignore[assignment]
+            self.side_effects.keepalive.append(value)
+        stand_in, first = self._tensors[id(value)]
+        if source is not None and first is not None and source != first:
+            self.aliases.setdefault(source, first)
+        return stand_in
+
+    def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        """What the model gets for an argument: numbers differ from call to call."""
+        if type(value) in NUMBERS:
+            return self.tape.scalar_input(source, value)
+        return self.wrap(value, source)
+
+    # --- computing ---------------------------------------------------------------------------------
+
+    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+        """What a Python operator or function gives for numbers of the graph."""
+        value = function(*concrete(args))
+        node = self.tape.emit("call_function", function, args, {})
+        if type(value) not in NUMBERS:
+            self.refuse(f"{function.__name__} of numbers that differ from call to call")
+        return self.tape.number(value, node)
+
+    def note_changes(self) -> None:
+        """Note which statement has changed a tensor in place."""
+        for one in self.tape.inputs:
+            if not is_scalar(one.stand_in):
+                version = one.stand_in._version
+                if version != one.version and (one.place is None or one.latest != version):
+                    one.place, one.latest = self.here(), version
+
+    def note_silent(self, tensors: list[Any]) -> None:
+        """Note that this statement has changed tensors without telling."""
+        for tensor in tensors:
+            given = self.tape.input_of(tensor)
+            if given is not None:
+                given.silently, given.place = True, self.here()
+
+    def note_differences(self) -> None:
+        """Note tensors that have other contents by now, though nobody has told."""
+        for one in self.tape.inputs:
+            if isinstance(one.original, torch.Tensor) and not one.changed:
+                before = self.world.tensor(one.original)
+                one.silently = not torch.equal(_bits(one.stand_in), _bits(before))
+
+    def _graph_value(self, value: object) -> Any:  # noqa: ANN401
+        given = self.tape.input_of(value)
+        return given.source if given is not None else self.tape.node_of(value)
+
+    # --- changing ----------------------------------------------------------------------------------
+
+    def variable_of(self, stand_in: object) -> Variable:
+        """The variable of what stands in for something."""
+        return self.side_effects[stand_in]
+
+    def change(self, stand_in: object, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
+        """Note what is done to a list or dict."""
+        variable = self.variable_of(stand_in)
+        if variable.source is not None:
+            self.seen_mutated.add(variable.source)
+        self.side_effects.mutation(variable, op, key, value, self.here())
+
+    def check_key(self, key: object) -> None:
+        """Refuse a key that is no constant."""
+        if is_scalar(key) or isinstance(key, torch.Tensor):
+            self.refuse("a key that differs from call to call")
+
+    def store(self, variable: Variable, name: str, value: object, place: Place | None = None) -> None:
+        """Note that an attribute, cell or global is set; ``DELETED`` for one that is deleted."""
+        place = place or self.here()
+        existed = True
+        if variable.source is not None:
+            source = variable.source
+            if variable.kind is Kind.OBJECT:
+                source = Attribute(variable.source, name)
+                before = self.world.attribute(self.items[variable], name)
+                existed = before is not ABSENT
+                if existed:
+                    self.originals.setdefault(source, before)
+            self.seen_written.add(source)
+        elif value is DELETED:
+            existed = False
+        self.side_effects.store_attr(variable, name, value, existed=existed, place=place)
+
+    def broken(self) -> tuple[str, str, int] | None:
+        """What was changed past what is followed, and where it was met first; None if all is well."""
+        message = None
+        for variable, stand_in in self.stand_ins.items():
+            if type(stand_in) in CONTAINERS and not stand_in.intact():
+                message = f"a {variable.kind} was changed by what is not written in Python"
+            elif issubclass(type(stand_in), Tracked) and object.__getattribute__(stand_in, "__dict__"):
+                message = "an object was changed past its class's methods"
+            if message is not None:
+                place = self.met.get(variable)
+                return (message, "", 0) if place is None else (message, place.filename, place.line)
+        name = self.functions.set_attributes()
+        return None if name is None else (f"an attribute of a function, {name}, is set", "", 0)
+
+    def is_registered(self, tensor: object, source: Source) -> bool:
+        """Whether a tensor is a parameter or buffer of the module, by its path."""
+        return self._paths.get(id(tensor)) == source
+
+    def function_place(self, function: object) -> Place | None:
+        """Where a function begins."""
+        if not isinstance(function, FunctionType):
+            return None
+        code = function.__code__
+        return Place(code.co_filename, code.co_firstlineno, None)
+
+
+def _bits(tensor: Any) -> Any:  # noqa: ANN401
+    """What a tensor holds, to be compared: nan is like nan."""
+    dense = tensor.detach()
+    return dense.nan_to_num() if dense.is_floating_point() else dense

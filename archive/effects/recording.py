@@ -1,0 +1,236 @@
+"""Records what PyTorch is asked to do, and does it: with real tensors, none of them the model's own."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from archive.effects.containers import plain
+from archive.effects.tape import concrete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.effects.recorder import Recorder
+
+OPERATORS: dict[str, Any] = {
+    "__getitem__": operator.getitem,
+    "__setitem__": operator.setitem,
+    "__and__": operator.and_,
+    "__or__": operator.or_,
+    "__xor__": operator.xor,
+    "__eq__": operator.eq,
+    "__ne__": operator.ne,
+    "__invert__": operator.invert,
+    "__floordiv__": operator.floordiv,
+    "__mod__": operator.mod,
+    "__matmul__": operator.matmul,
+    "__lshift__": operator.lshift,
+    "__rshift__": operator.rshift,
+    "__ior__": operator.ior,
+    "__iand__": operator.iand,
+    "__ixor__": operator.ixor,
+}
+"""Methods of tensors that TorchScript knows as operators."""
+
+REFLECTED: dict[str, Any] = {
+    "__rsub__": operator.sub,
+    "__rdiv__": operator.truediv,
+    "__rtruediv__": operator.truediv,
+    "__rpow__": operator.pow,
+    "__rfloordiv__": operator.floordiv,
+    "__rmod__": operator.mod,
+    "__rmatmul__": operator.matmul,
+    "__rand__": operator.and_,
+    "__ror__": operator.or_,
+    "__rxor__": operator.xor,
+}
+"""The same with what stands on the left given last."""
+
+SHAPES = frozenset(
+    "size dim ndim ndimension numel nelement stride storage_offset element_size is_floating_point is_complex "
+    "is_signed is_contiguous is_same_size __len__ get_device is_tensor is_pinned is_inference result_type "
+    "promote_types can_cast is_conj is_neg is_nested is_sparse is_grad_enabled get_default_dtype finfo iinfo "
+    "has_names is_storage type is_distributed is_shared".split()
+)
+"""What depends on shapes and types alone; these are the captured call's."""
+
+REFUSED = {
+    "__bool__": "control flow that depends on a tensor",
+    "__index__": "an index or size that depends on a tensor",
+    "__int__": "a Python number that depends on a tensor",
+    "__float__": "a Python number that depends on a tensor",
+    "__complex__": "a Python number that depends on a tensor",
+    "__contains__": "control flow that depends on a tensor",
+    "is_nonzero": "control flow that depends on a tensor",
+    "tolist": "Python numbers that depend on a tensor",
+    "__repr__": "a text that depends on a tensor",
+    "__format__": "a text that depends on a tensor",
+    "numpy": "a tensor that leaves PyTorch",
+    "__array__": "a tensor that leaves PyTorch",
+    "__deepcopy__": "a deep copy of a tensor",
+    "data_ptr": "the address of a tensor",
+    "storage": "the storage of a tensor",
+    "untyped_storage": "the storage of a tensor",
+    "backward": "the way back inside the model",
+    "grad": "the way back inside the model",
+    "retain_grad": "a gradient that is kept",
+    "register_post_accumulate_grad_hook": "a hook on a gradient that has been added up",
+    "set_": "a tensor with another tensor's storage",
+    "resize_": "a tensor of another size",
+}
+
+GETTERS = frozenset("T mT H mH real imag".split())
+"""Attributes of tensors that are tensors."""
+
+KNOWN = frozenset(
+    "shape dtype device layout ndim requires_grad is_leaf names is_cuda is_cpu is_mps is_xpu is_meta is_sparse "
+    "is_quantized is_nested is_mkldnn is_sparse_csr itemsize nbytes is_vulkan is_ipu is_xla is_mtia "
+    "is_maia output_nr".split()
+)
+"""Attributes of tensors that depend on shapes and types alone."""
+
+
+TRAINING = {
+    "batch_norm": "training",
+    "native_batch_norm": "training",
+    "instance_norm": "use_input_stats",
+}
+"""Functions that change running statistics without telling, and the argument that says whether they do."""
+
+ORDER = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+"""Arguments of those of these functions that Python knows no signature of."""
+
+
+def running_statistics(
+    name: str,
+    function: Any,  # noqa: ANN401
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> list[Any]:
+    """The tensors that such a call changes."""
+    if isinstance(function, FunctionType):
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+    else:
+        given = dict(zip(ORDER, args, strict=False)) | kwargs
+        given[TRAINING[name]] = given.get(TRAINING[name], given.get("training"))
+    if not given.get(TRAINING[name]):
+        return []
+    return [given[one] for one in ("running_mean", "running_var") if given.get(one) is not None]
+
+
+class Recording(TorchFunctionMode):  # type: ignore[misc]
+    """Adds a node for each call of PyTorch.
+
+    Args:
+        recorder: of the captured call.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._tape = recorder.tape
+        self._grad = torch.is_grad_enabled()
+        self._autocast = torch.is_autocast_enabled("cpu")
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401
+        types: object,  # noqa: ARG002
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401, PLW3201 (PyTorch's name)
+        """Record a call and do it."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if name in ("__get__", "__set__", "__delete__"):
+            return self._attribute(name, func, args)
+        if name == "_set_grad_enabled":
+            return func(*args)
+        if name == "register_hook":
+            return self._recorder.hooks.register(*args, **kwargs)
+        if name == "item":
+            return self.number(args[0])
+        if name in REFUSED:
+            self._recorder.refuse(REFUSED[name])
+        if torch.is_autocast_enabled("cpu") != self._autocast:
+            self._recorder.refuse("autocast inside the model")
+        args, kwargs = plain(args), plain(kwargs)
+        return self._record(name, func, args, kwargs)
+
+    def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        attribute = func.__self__.__name__
+        if name != "__get__":
+            self._recorder.refuse(f"an attribute of a tensor that is set: {attribute}")
+        if attribute == "data":
+            return self._do("call_method", "detach", args, {}, torch.Tensor.detach)
+        if attribute in GETTERS:
+            return self._do("call_function", getattr, (args[0], attribute), {}, lambda *_: func(args[0]))
+        if attribute not in KNOWN:
+            self._recorder.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
+        return func(*args)
+
+    def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        if name in SHAPES:
+            return func(*concrete(args), **concrete(kwargs))
+        if name in REFLECTED:
+            return self._do("call_function", REFLECTED[name], args[::-1], kwargs)
+        if name in OPERATORS:
+            return self._do("call_function", OPERATORS[name], args, kwargs)
+        if getattr(torch.Tensor, name, None) is func:
+            return self._do("call_method", name, args, kwargs, func)
+        return self._do("call_function", func, args, kwargs, func)
+
+    def _do(
+        self,
+        kind: str,
+        target: Any,  # noqa: ANN401
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        function: Callable[..., Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Add a node and compute what it gives."""
+        if self._grad and not torch.is_grad_enabled():
+            args, kwargs = self._detached(args), self._detached(kwargs)
+        before = len(self._tape.graph.nodes)
+        node = self._tape.emit(kind, target, args, kwargs)
+        name = getattr(target, "__name__", "")
+        value = (function or target)(*concrete(args), **concrete(kwargs))
+        self._recorder.note_changes()
+        if name in TRAINING:
+            self._recorder.note_silent(running_statistics(name, target, args, kwargs))
+        if value is None or isinstance(value, torch.dtype | torch.device | str):
+            if value is not None and len(self._tape.graph.nodes) == before + 1:
+                self._tape.graph.erase_node(node)
+            return value
+        return self._tape.results(value, node)
+
+    def _detached(self, value: Any) -> Any:  # noqa: ANN401
+        """Without autograd's record, as under ``no_grad``: a graph has no such blocks."""
+        if isinstance(value, torch.Tensor) and value.requires_grad and self._tape.node_of(value) is not None:
+            node = self._tape.emit("call_method", "detach", (value,), {})
+            detached = value.detach()
+            self._tape.bind(detached, node)
+            return detached
+        if type(value) is tuple:
+            return tuple(map(self._detached, value))
+        if type(value) is list:
+            return list(map(self._detached, value))
+        if type(value) is dict:
+            return {key: self._detached(one) for key, one in value.items()}
+        return value
+
+    def number(self, tensor: Any) -> Any:  # noqa: ANN401
+        """A tensor's only item, as a number of the graph."""
+        if tensor.is_complex():
+            self._recorder.refuse("a complex number that depends on a tensor")
+        kind = float if tensor.is_floating_point() else bool if tensor.dtype == torch.bool else int
+        return self._do("call_function", kind, (tensor,), {}, lambda one: kind(one.item()))
+

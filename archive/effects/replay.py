@@ -1,0 +1,210 @@
+"""A method's effects, done after its graph has run: all of them, or none.
+
+First everything is read and every value is computed; then the changes are made, one after the other. If one
+fails, those made are undone, and the error names the effect and the model's line. Classes and functions that
+effects name are looked up only if the caller allows them.
+
+>>> from archive.formats.effects.model import Constant, Effect, Local, MethodEffects, Op, Output
+>>> count = Effect(Op.SET_ATTRIBUTE, Local("self"), Constant("count"), Output(1))
+>>> class Model: ...
+>>> model = Model()
+>>> replay(MethodEffects("forward", (), Output(0), (count,)), State.of(model), ["result", 1], arguments={})
+'result'
+>>> model.count
+1
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from archive.effects.compiling import Compiling
+from archive.effects.state import Plain, State, StateError
+from archive.errors import ArchiveError
+from archive.formats.effects.model import Attribute, Constant, Global, Item, Op
+from archive.formats.effects.program_text import places
+from archive.formats.effects.rules import check_method
+from archive.formats.effects.source_text import EMPTY, effect_text, source_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from archive.formats.effects.model import Effect, MethodEffects
+
+    Allowed = Collection[str] | Mapping[str, object]
+    Symbolicate = Callable[[int], object]
+
+__all__ = ["Plain", "Prepared", "ReplayError", "State", "StateError", "inputs", "prepared", "replay"]
+
+
+class ReplayError(RuntimeError):
+    """Effects that are refused, or one that failed; then everything is as it was before.
+
+    Attributes:
+        method: the method's name.
+        effect: the effect as Python; "" where it is none in particular.
+        where: what is known of its line in the model; "" where nothing is.
+    """
+
+    def __init__(self, problem: str, *, method: str, effect: str = "", where: str = "") -> None:
+        self.method = method
+        self.effect = effect
+        self.where = where
+        place = f"{method}: {effect}" if effect else method
+        super().__init__(f"{place}: {problem}" + (f"\n{where}" if where else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A method's effects, ready to be done often.
+
+    Attributes:
+        inputs: given the state and the method's arguments by name, what the graph must be given.
+        replay: given the state, what the graph gave, and the arguments, does the effects and gives the
+            method's result. Both raise :class:`ReplayError`.
+    """
+
+    inputs: Callable[[State, Mapping[str, object]], list[Any]]
+    replay: Callable[[State, Sequence[object], Mapping[str, object]], Any]
+
+
+def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolicate | None = None) -> Prepared:
+    """Get effects ready.
+
+    Args:
+        effects: of a method.
+        allow: classes and functions that they may name, as ``module:qualname``; or a mapping from these to
+            what is used for them. Lists and dicts need no permission.
+        symbolicate: explains a debug handle; ``str()`` of it goes into errors. That of an archive will do.
+
+    Raises:
+        ReplayError: the effects make no sense, or name what is not allowed or not there.
+    """
+    if isinstance(allow, str):
+        raise TypeError("allow: expected names, found one text")
+    failed = _Failing(effects, symbolicate)
+    try:
+        check_method(effects)
+        _check_names(effects)
+    except (ArchiveError, StateError) as error:
+        raise ReplayError(str(error), method=effects.method) from error
+    code = {}
+    for number, name in _code(effects):
+        try:
+            code[name] = _resolved(name, allow)
+        except Exception as error:
+            raise failed(number, error) from error
+    return Prepared(*Compiling(effects, code, allow, failed).functions())
+
+
+def replay(
+    effects: MethodEffects,
+    state: State,
+    outputs: Sequence[object],
+    *,
+    arguments: Mapping[str, object],
+    allow: Allowed = (),
+    symbolicate: Symbolicate | None = None,
+) -> Any:  # noqa: ANN401 (whatever the method returns)
+    """Do a method's effects once; :func:`prepared` is for doing them often.
+
+    Args:
+        effects: of the method.
+        state: what they are done to.
+        outputs: what the graph gave.
+        arguments: the method's, by name, without ``self``.
+        allow: see :func:`prepared`.
+        symbolicate: see :func:`prepared`.
+
+    Returns:
+        What the method returns.
+
+    Raises:
+        ReplayError: an effect is refused or failed; the state is as before.
+    """
+    return prepared(effects, allow, symbolicate).replay(state, outputs, arguments)
+
+
+def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]) -> list[Any]:
+    """What the graph of a method must be given.
+
+    Args:
+        effects: of the method.
+        state: where it is read from.
+        arguments: the method's, by name, without ``self``.
+
+    Raises:
+        ReplayError: something isn't where it should be.
+    """
+    only = type(effects)(effects.method, effects.inputs, Constant(None), ())
+    return prepared(only).inputs(state, arguments)
+
+
+class _Failing:
+    """Makes the error of an effect."""
+
+    def __init__(self, effects: MethodEffects, symbolicate: Symbolicate | None) -> None:
+        self._effects = effects
+        self._symbolicate = symbolicate
+
+    def __call__(self, number: int, error: BaseException) -> ReplayError:
+        problem = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
+        if number < 0:
+            return ReplayError(problem, method=self._effects.method)
+        effect = self._effects.effects[number]
+        return ReplayError(
+            problem, method=self._effects.method, effect=effect_text(effect), where=self._where(effect)
+        )
+
+    def _where(self, effect: Effect) -> str:
+        if self._symbolicate is None or effect.handle < 0:
+            return ""
+        try:
+            return str(self._symbolicate(effect.handle))
+        except ArchiveError as error:
+            return f"debug handle {effect.handle}: {error}"
+
+
+def _check_names(effects: MethodEffects) -> None:
+    """Refuse Python's own attributes, which lead from any object to any code."""
+    for source in places(effects):
+        place = source
+        while isinstance(place, Attribute | Item):
+            if isinstance(place, Attribute) and _is_special(place.name):
+                raise StateError(f"{source_text(place)} is Python's own")
+            place = place.base
+        if isinstance(place, Global) and _is_special(place.name):
+            raise StateError(f"{source_text(place)} is Python's own")
+    for effect in effects.effects:
+        named = effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE)
+        if named and isinstance(effect.key, Constant) and _is_special(str(effect.key.value)):
+            raise StateError(f"{effect_text(effect)}: {effect.key.value!r} is Python's own")
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
+    """The classes and functions that effects name, and the effects' numbers."""
+    for number, effect in enumerate(effects.effects):
+        if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
+            name = str(effect.key.value)
+            if effect.op is Op.REGISTER_HOOK or name not in EMPTY:
+                yield number, name
+
+
+def _resolved(name: str, allow: Allowed) -> object:
+    """A class or function, if it is allowed."""
+    if name not in allow:
+        raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
+    if isinstance(allow, Mapping):
+        return allow[name]
+    module, _, qualified = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    return found

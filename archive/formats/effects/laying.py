@@ -1,0 +1,142 @@
+"""Facts of effects -> rows -> columns of their record; see ``record`` for what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.errors import ArchiveError
+from archive.formats.effects.rows import NOTHING, Numbering
+from archive.formats.schema import Rows
+from archive.pickles.write import Writer
+from archive.strings import StringTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from archive.formats.effects.model import EffectTable, Value
+    from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
+    from archive.numbering import Ints
+
+
+class Laying:
+    """A table as the columns of its record.
+
+    Raises:
+        ArchiveError: a constant of another type than they may have.
+    """
+
+    def __init__(self, table: EffectTable) -> None:
+        self._table = table
+        self._numbers = Numbering.of(table)
+        self._words: dict[str, int] = {}
+        self.strings: Sequence[str] = list(self._numbers.strings)
+        self.constants: Sequence[ConstantRow] = list(self._numbers.constants)
+        self.sources: Sequence[SourceRow] = list(self._numbers.sources)
+        self.values: Sequence[ValueRow] = list(self._numbers.values)
+
+    def uses(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        """Sources and values that are used together; -1 is none."""
+        numbers = self._numbers
+        for method in self._table.methods:
+            yield [numbers.source(source) for source in method.inputs], [numbers.value(method.result)]
+            for effect in method.effects:
+                yield [numbers.source(effect.source)], [self._number(effect.key), self._number(effect.value)]
+        for source, value in self._table.state:
+            yield [numbers.source(source)], [numbers.value(value)]
+
+    def _number(self, value: Value | None) -> int:
+        return NOTHING if value is None else self._numbers.value(value)
+
+    def columns(self) -> dict[str, Any]:
+        """All but the version.
+
+        Raises:
+            ArchiveError: a number of more than 64 bits.
+        """
+        try:
+            return {
+                "strings": _one(range(len(self.strings))),
+                "constants": self._with_items(self.constants, "string"),
+                "sources": _rows(
+                    {
+                        "kind": self._kinds(self.sources),
+                        "base": _column(row.base for row in self.sources),
+                        "name": _column(row.name for row in self.sources),
+                    }
+                ),
+                "values": self._with_items(self.values, "number"),
+                "methods": _rows(self._methods()),
+                "state": _rows(self._state()),
+            }
+        except OverflowError as error:
+            raise ArchiveError(f"a number of more than 64 bits: {error}") from error
+
+    def writer(self) -> Writer:
+        """A writer of the texts; ask for it behind the columns."""
+        texts = [text.encode("utf-8", "surrogatepass") for text in (*self.strings, *self._words)]
+        length = _column(len(text) for text in texts)
+        start = np.cumsum(length) - length
+        return Writer(
+            StringTable([memoryview(b"".join(texts))], [False], np.zeros_like(length), start, length)
+        )
+
+    def _word(self, word: str) -> int:
+        """A word that is not among the strings."""
+        return len(self.strings) + self._words.setdefault(word, len(self._words))
+
+    def _kinds(self, rows: Sequence[ConstantRow | SourceRow | ValueRow]) -> Ints:
+        return _column(self._word(row.kind) for row in rows)
+
+    def _with_items(self, rows: Sequence[ConstantRow] | Sequence[ValueRow], number: str) -> Rows:
+        numbers = _column(row[1] for row in rows)
+        return _rows({"kind": self._kinds(rows), number: numbers, "items": _many([row[2] for row in rows])})
+
+    def _methods(self) -> dict[str, Any]:
+        numbers, methods = self._numbers, self._table.methods
+        effects = [effect for method in methods for effect in method.effects]
+        fields = {
+            "op": _column(self._word(str(effect.op)) for effect in effects),
+            "source": _column(numbers.source(effect.source) for effect in effects),
+            "key": _column(self._number(effect.key) for effect in effects),
+            "value": _column(self._number(effect.value) for effect in effects),
+            "handle": _column(effect.handle for effect in effects),
+        }
+        return {
+            "name": _column(numbers.string(method.method) for method in methods),
+            "inputs": _many([[numbers.source(source) for source in method.inputs] for method in methods]),
+            "result": _column(numbers.value(method.result) for method in methods),
+            "effects": Rows(_first([len(method.effects) for method in methods]), fields),
+        }
+
+    def _state(self) -> dict[str, Any]:
+        state = self._table.state
+        return {
+            "source": _column(self._numbers.source(source) for source, _ in state),
+            "value": _column(self._numbers.value(value) for _, value in state),
+        }
+
+
+def _column(numbers: Iterable[int]) -> Ints:
+    return np.fromiter(numbers, np.int64)
+
+
+def _first(counts: Sequence[int]) -> Ints:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _many(sequences: Sequence[Sequence[int]]) -> Rows:
+    """Sequences of numbers."""
+    numbers = _column(number for sequence in sequences for number in sequence)
+    return Rows(_first([len(sequence) for sequence in sequences]), numbers)
+
+
+def _one(numbers: Sequence[int]) -> Rows:
+    """One sequence of numbers."""
+    return _many([numbers])
+
+
+def _rows(columns: dict[str, Any]) -> Rows:
+    """One sequence of rows, the first of whose columns has a number for each."""
+    return Rows(_first([len(next(iter(columns.values())))]), columns)

@@ -1,0 +1,199 @@
+"""Facts of effects as rows: equal ones once, what a row refers to in front of it.
+
+Python takes 1, 1.0 and True for equal, and a nan for unequal to itself; rows are equal where their texts are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from archive.errors import ArchiveError, shown
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Global,
+    Item,
+    Local,
+    Made,
+    New,
+    Output,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from typing import Self
+
+    from archive.formats.effects.model import EffectTable, Literal, Source, Value
+
+H = TypeVar("H", bound="Hashable")
+
+NOTHING = -1
+"""Stands where a row has no number."""
+
+
+class ConstantRow(NamedTuple):
+    """``string``: the number of its text; ``items``: the constants in a tuple."""
+
+    kind: str
+    string: int
+    items: tuple[int, ...] = ()
+
+
+class SourceRow(NamedTuple):
+    """``base`` and ``name`` as its kind has them."""
+
+    kind: str
+    base: int
+    name: int
+
+
+class ValueRow(NamedTuple):
+    """``number`` as its kind has it; ``items``: the values in a container."""
+
+    kind: str
+    number: int
+    items: tuple[int, ...] = ()
+
+
+class Numbering:
+    """Strings, constants, sources and values, each with a number; equal ones have the same."""
+
+    def __init__(self) -> None:
+        self.strings: dict[str, int] = {}
+        self.constants: dict[ConstantRow, int] = {}
+        self.sources: dict[SourceRow, int] = {}
+        self.values: dict[ValueRow, int] = {}
+        self._known: dict[int, tuple[object, int]] = {}  # by id, which stays while it is held
+
+    @classmethod
+    def of(cls, table: EffectTable) -> Self:
+        """All that a table holds, numbered in the order of first use.
+
+        Raises:
+            ArchiveError: a constant of another type than they may have.
+        """
+        numbering = cls()
+        for method in table.methods:
+            numbering.string(method.method)
+            for source in method.inputs:
+                numbering.source(source)
+            numbering.value(method.result)
+            for effect in method.effects:
+                numbering.source(effect.source)
+                for value in (effect.key, effect.value):
+                    if value is not None:
+                        numbering.value(value)
+        for source, value in table.state:
+            numbering.source(source)
+            numbering.value(value)
+        return numbering
+
+    def string(self, text: str) -> int:
+        """The number of a text."""
+        return _number(self.strings, text)
+
+    def constant(self, literal: Literal) -> int:
+        """The number of a constant.
+
+        Raises:
+            ArchiveError: it is of another type than constants may have.
+        """
+        if type(literal) is tuple:
+            return self._once(literal, lambda: _number(self.constants, self._tuple(literal)))
+        kind, text = written(literal)
+        return _number(self.constants, ConstantRow(kind, NOTHING if text is None else self.string(text)))
+
+    def _tuple(self, literals: tuple[Literal, ...]) -> ConstantRow:
+        return ConstantRow("tuple", NOTHING, tuple(self.constant(item) for item in literals))
+
+    def source(self, source: Source) -> int:
+        """The number of a source."""
+        return self._once(source, lambda: _number(self.sources, self._source(source)))
+
+    def value(self, value: Value) -> int:
+        """The number of a value."""
+        return self._once(value, lambda: _number(self.values, self._value(value)))
+
+    def _once(self, fact: object, number: Callable[[], int]) -> int:
+        if id(fact) not in self._known:
+            self._known[id(fact)] = fact, number()
+        return self._known[id(fact)][1]
+
+    def _source(self, source: Source) -> SourceRow:
+        match source:
+            case Local(name):
+                return SourceRow("local", NOTHING, self.string(name))
+            case Attribute(base, name):
+                return SourceRow("attribute", self.source(base), self.string(name))
+            case Item(base, key):
+                return SourceRow("item", self.source(base), self.constant(key))
+            case Global(module, name):
+                return SourceRow("global", self.string(module), self.string(name))
+            case Cell(function, name):
+                return SourceRow("cell", self.string(function), self.string(name))
+            case Temporary(number):
+                return SourceRow("temporary", number, NOTHING)
+        raise ArchiveError(expected="a source", found=shown(source))
+
+    def _value(self, value: Value) -> ValueRow:
+        match value:
+            case Output(index):
+                return ValueRow("output", index)
+            case Constant(literal):
+                return ValueRow("constant", self.constant(literal))
+            case At(source):
+                return ValueRow("source", self.source(source))
+            case Made(kind, items):
+                return ValueRow(kind, NOTHING, tuple(self.value(item) for item in items))
+            case New(number):
+                return ValueRow("new", number)
+            case Stored(number):
+                return ValueRow("stored", number)
+        raise ArchiveError(expected="a value", found=shown(value))
+
+
+def _number(rows: dict[H, int], row: H) -> int:
+    return rows.setdefault(row, len(rows))
+
+
+def written(literal: Literal) -> tuple[str, str | None]:
+    """Kind and text of a constant that is no tuple; the text is None where the kind says all.
+
+    Raises:
+        ArchiveError: it is of another type than constants may have.
+    """
+    if literal is None or type(literal) is bool:
+        return str(literal).lower(), None
+    if type(literal) is int:
+        return "int", hex(literal)
+    if type(literal) is float:
+        return "float", repr(literal)
+    if type(literal) is str:
+        return "str", literal
+    if type(literal) is bytes:
+        return "bytes", literal.hex()
+    raise ArchiveError(
+        expected="a constant: None, bool, int, float, str, bytes or a tuple of them", found=shown(literal)
+    )
+
+
+def read_back(kind: str, text: str) -> int | float | str | bytes | None:
+    """The constant of a kind and a text; None where it would be written differently, or not at all."""
+    value: int | float | str | bytes
+    try:
+        if kind == "int":
+            value = int(text, 16)
+        elif kind == "float":
+            value = math.nan if text == "nan" else float(text)
+        elif kind == "bytes":
+            value = bytes.fromhex(text)
+        else:
+            value = text
+    except ValueError:
+        return None
+    return value if written(value) == (kind, text) else None

@@ -1,0 +1,200 @@
+"""Which effects make sense: what each op is done to, and which key and value it takes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.errors import ArchiveError, shown
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Global,
+    Item,
+    Local,
+    Made,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+from archive.formats.effects.source_text import value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from archive.formats.effects.model import Effect, EffectTable, MethodEffects, Source, Value
+
+CONTAINERS = ("list", "tuple", "dict")
+REFERENCE = re.compile(r"[^:]+:[^:]+")
+"""A class or function: ``module:qualname``."""
+
+NONE, ANY, MAYBE, TEXT, CODE, NUMBER = (
+    "nothing",
+    "a value",
+    "a value or nothing",
+    "a text",
+    "module:qualname",
+    "a number from 0",
+)
+
+
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
+
+
+class Rule(NamedTuple):
+    """What an op takes."""
+
+    key: str = NONE
+    value: str = NONE
+    source: type = object
+
+
+RULES = {
+    Op.NEW: Rule(key=CODE, source=Temporary),
+    Op.SET_ATTRIBUTE: Rule(key=TEXT, value=ANY),
+    Op.DELETE_ATTRIBUTE: Rule(key=TEXT),
+    Op.SET_ITEM: Rule(key=ANY, value=ANY),
+    Op.DELETE_ITEM: Rule(key=ANY),
+    Op.APPEND: Rule(value=ANY),
+    Op.EXTEND: Rule(value=ANY),
+    Op.INSERT: Rule(key=ANY, value=ANY),
+    Op.POP: Rule(key=MAYBE),
+    Op.CLEAR: Rule(),
+    Op.SET_GLOBAL: Rule(value=ANY, source=Global),
+    Op.SET_CELL: Rule(value=ANY, source=Cell),
+    Op.COPY: Rule(value=ANY),
+    Op.SAVE_FOR_BACKWARD: Rule(value=ANY),
+    Op.REGISTER_HOOK: Rule(key=CODE, value=NUMBER),
+    Op.REMOVE_HOOK: Rule(value=NUMBER),
+}
+
+
+def check_table(table: EffectTable) -> None:
+    """Refuse a table that makes no sense.
+
+    Raises:
+        ArchiveError: naming the method and effect, or the row of the state.
+    """
+    for method, count in Counter(effects.method for effects in table.methods).items():
+        if count > 1:
+            raise ArchiveError(f"the effects of method {shown(method)} are there {count} times")
+    for effects in table.methods:
+        check_method(effects)
+    state = _Walk(None)
+    for row, (source, value) in enumerate(table.state):
+        try:
+            state.source(source)
+            state.value(value)
+        except ArchiveError as error:
+            raise error.within(place=f"state, row {row}") from None
+
+
+def check_method(effects: MethodEffects) -> None:
+    """Refuse a method whose effects make no sense.
+
+    Raises:
+        ArchiveError: naming the method and effect.
+    """
+    place = "its inputs or result"
+    try:
+        walk = _Walk(_made(effects))
+        for source in effects.inputs:
+            walk.source(source)
+        walk.value(effects.result)
+        for number, effect in enumerate(effects.effects):
+            place = f"effect {number}"
+            walk.source(effect.source)
+            for value in (effect.key, effect.value):
+                if value is not None:
+                    walk.value(value)
+            _check(effect)
+    except ArchiveError as error:
+        raise error.within(place=f"method {shown(effects.method)}, {place}") from None
+
+
+def _made(effects: MethodEffects) -> set[int]:
+    """The numbers of its temporaries."""
+    news = [effect.source for effect in effects.effects if effect.op is Op.NEW]
+    made = Counter(source.number for source in news if isinstance(source, Temporary))
+    for number, count in made.items():
+        if count > 1:
+            raise ArchiveError(f"temporary {number} is made {count} times")
+    return set(made)
+
+
+def _check(effect: Effect) -> None:
+    rule = RULES[effect.op]
+    if not isinstance(effect.source, rule.source):
+        raise ArchiveError(f"{effect.op} of what is no {rule.source.__name__.lower()}")
+    for what, wanted, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
+        if not _fits(wanted, value):
+            found = "nothing" if value is None else value_text(value)[:MOST_SHOWN]
+            raise ArchiveError(f"{effect.op}, {what}", expected=wanted, found=found)
+
+
+def _fits(wanted: str, value: Value | None) -> bool:
+    if wanted in (NONE, MAYBE, ANY):
+        return wanted == MAYBE or (value is None) == (wanted == NONE)
+    if not isinstance(value, Constant):
+        return False
+    literal = value.value
+    if wanted == NUMBER:
+        return type(literal) is int and 0 <= literal < 1 << 63
+    return isinstance(literal, str) and (wanted == TEXT or REFERENCE.fullmatch(literal) is not None)
+
+
+class _Walk:
+    """Looks at sources and values, each object once.
+
+    Args:
+        made: the temporaries that are made; None in the state, which has none, but tensors.
+    """
+
+    def __init__(self, made: Collection[int] | None) -> None:
+        self._in_state = made is None
+        self._made = frozenset(made or ())
+        self._seen: dict[int, object] = {}  # by id, which stays while it is held
+
+    def source(self, source: Source) -> None:
+        """Refuse a source under an object that nobody makes."""
+        while isinstance(source, Attribute | Item):
+            if id(source) in self._seen:
+                return
+            self._seen[id(source)] = source
+            source = source.base
+        if isinstance(source, Temporary) and source.number not in self._made:
+            raise ArchiveError(f"temporary {source.number}, which nothing makes")
+        if not isinstance(source, Temporary | Local | Global | Cell):
+            raise ArchiveError(expected="a source", found=shown(source))
+
+    def value(self, value: Value) -> None:  # noqa: C901 (one a kind)
+        """Refuse a value that there is not."""
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        match value:
+            case Made(kind, items):
+                if kind not in CONTAINERS:
+                    raise ArchiveError(expected=f"one of {', '.join(CONTAINERS)}", found=shown(kind))
+                if kind == "dict" and len(items) % 2:
+                    raise ArchiveError("a dict with a key that has no value")
+                for item in items:
+                    self.value(item)
+            case At(source):
+                self.source(source)
+            case New(number) if number not in self._made:
+                raise ArchiveError(f"object {number}, which nothing makes")
+            case Stored(number) if not self._in_state or number < 0:
+                raise ArchiveError(f"stored tensor {number}, which is for the state alone")
+            case Output(index) if self._in_state or index < 0:
+                raise ArchiveError(f"output {index}, which there is not")
+            case New() | Stored() | Output() | Constant():
+                pass
+            case _:
+                raise ArchiveError(expected="a value", found=shown(value))

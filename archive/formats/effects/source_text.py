@@ -1,0 +1,205 @@
+"""Sources, values and effects as Python.
+
+``self.history[-1]``, ``tests.models.COUNT``, ``count`` of a cell, ``out[0]`` of the graph. Names that
+Python's syntax has no place for are looked up by their text: ``getattr(self, 'block-1')``,
+``modules['my-app'].COUNT``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import unicodedata
+from typing import TYPE_CHECKING
+
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Global,
+    Item,
+    Local,
+    Made,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.formats.effects.model import Effect, Literal, Source, Value
+
+PLAIN = {
+    Op.SET_ITEM: "{source}[{key}] = {value}",
+    Op.DELETE_ITEM: "del {source}[{key}]",
+    Op.APPEND: "{source}.append({value})",
+    Op.EXTEND: "{source}.extend({value})",
+    Op.INSERT: "{source}.insert({key}, {value})",
+    Op.POP: "{source}.pop({key})",
+    Op.CLEAR: "{source}.clear()",
+    Op.COPY: "{source}.copy_({value})",
+    Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
+}
+MOST_BITS = 10_000
+"""Of integers in decimal: Python refuses to print longer ones."""
+EMPTY = {"builtins:list": "[]", "builtins:dict": "{}"}
+"""What is made with neither look-up nor permission."""
+
+
+def is_name(text: str) -> bool:
+    """Whether Python reads a text as this very name."""
+    return (
+        text.isidentifier()
+        and not keyword.iskeyword(text)
+        and text != "__debug__"
+        and unicodedata.normalize("NFKC", text) == text
+    )
+
+
+def is_dotted(text: str) -> bool:
+    """Whether a text is names with dots between them."""
+    return all(map(is_name, text.split(".")))
+
+
+def source_text(source: Source) -> str:
+    """A source as Python."""
+    return Printer().source(source)
+
+
+def value_text(value: Value) -> str:
+    """A value as Python."""
+    return Printer().value(value)
+
+
+def effect_text(effect: Effect) -> str:
+    """An effect as a Python statement."""
+    return Printer().effect(effect)
+
+
+def literal_text(literal: Literal) -> str:
+    """A constant as Python."""
+    if isinstance(literal, tuple):
+        return _tuple([literal_text(item) for item in literal])
+    if isinstance(literal, float) and not math.isfinite(literal):
+        return f"float('{literal}')"
+    if type(literal) is int and literal.bit_length() > MOST_BITS:
+        return hex(literal)
+    return repr(literal)
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _own_name(what: Local | Cell | str) -> str:
+    """The name that something has in the model itself, if it is one."""
+    if isinstance(what, str):
+        return what
+    if is_name(what.name):
+        return what.name
+    return f"{'arguments' if isinstance(what, Local) else 'cells'}[{what.name!r}]"
+
+
+class Printer:
+    """Prints sources, values and effects.
+
+    Args:
+        named: gives the name that a fact has besides its own place; None where it has none.
+        free: gives the Python name of a local, a cell, or of what is called ``out``, ``hooks``, … here.
+    """
+
+    def __init__(
+        self,
+        named: Callable[[Source | Value], str | None] = lambda _: None,
+        free: Callable[[Local | Cell | str], str] = _own_name,
+    ) -> None:
+        self._named = named
+        self._free = free
+
+    def source(self, source: Source) -> str:
+        """A source."""
+        name = self._named(source)
+        if name is not None:
+            return name
+        match source:
+            case Attribute(base, attribute):
+                return self.attribute(self.source(base), attribute)
+            case Item(base, key):
+                return f"{self.source(base)}[{literal_text(key)}]"
+            case Global(module, attribute):
+                return self.attribute(self._dotted(module, "modules"), attribute)
+            case Temporary(number):
+                return f"{self._free('tmp')}{number}"
+        return self._free(source)
+
+    def attribute(self, base: str, name: str) -> str:
+        """An attribute of what a text stands for."""
+        return f"{base}.{name}" if is_name(name) else f"getattr({base}, {name!r})"
+
+    def _dotted(self, text: str, otherwise: str) -> str:
+        """What is called so in a program: a module, or something in it; else an entry of a dict."""
+        if is_dotted(text) and self._free(text.partition(".")[0]) == text.partition(".")[0]:
+            return text
+        return f"{self._free(otherwise)}[{text!r}]"
+
+    def reference(self, text: str) -> str:
+        """A class or function ``module:qualname``."""
+        module, _, name = text.partition(":")
+        if is_dotted(name):
+            return f"{self._dotted(module, 'modules')}.{name}"
+        return f"{self._free('named')}[{text!r}]"
+
+    def value(self, value: Value) -> str:  # noqa: PLR0911 (one a kind)
+        """A value."""
+        name = self._named(value)
+        if name is not None:
+            return name
+        match value:
+            case Output(index):
+                return f"{self._free('out')}[{index}]"
+            case Constant(literal):
+                return literal_text(literal)
+            case At(source):
+                return self.source(source)
+            case New(number):
+                return f"{self._free('tmp')}{number}"
+            case Stored(number):
+                return f"{self._free('tensors')}[{number}]"
+        return self._container(value)
+
+    def _container(self, value: Made) -> str:
+        items = [self.value(item) for item in value.items]
+        if value.kind == "list":
+            return f"[{', '.join(items)}]"
+        if value.kind == "tuple":
+            return _tuple(items)
+        pairs = zip(items[::2], items[1::2], strict=False)
+        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+
+    def effect(self, effect: Effect) -> str:  # noqa: PLR0911 (one an op)
+        """An effect, as a statement."""
+        source = self.source(effect.source)
+        key = "" if effect.key is None else self.value(effect.key)
+        value = "" if effect.value is None else self.value(effect.value)
+        if effect.op in PLAIN:
+            return PLAIN[effect.op].format(source=source, key=key, value=value)
+        literal = effect.key.value if isinstance(effect.key, Constant) else None
+        name = literal if isinstance(literal, str) else ""
+        match effect.op, effect.source:
+            case Op.NEW, _:
+                return f"{source} = {EMPTY.get(name) or f'object.__new__({self.reference(name)})'}"
+            case Op.DELETE_ATTRIBUTE, _:
+                return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
+            case Op.REGISTER_HOOK, _:
+                return f"{self._free('hooks')}[{value}] = {source}.register_hook({self.reference(name)})"
+            case Op.REMOVE_HOOK, _:
+                return f"{self._free('hooks')}.pop({value}).remove()"
+            case Op.SET_CELL, Cell() as cell:
+                return f"{self._free(cell)} = {value}"
+            case _, Global(module, name) if effect.op is Op.SET_GLOBAL:
+                source = self._dotted(module, "modules")
+        return f"{source}.{name} = {value}" if is_name(name) else f"setattr({source}, {name!r}, {value})"

@@ -1,0 +1,81 @@
+"""What rows cost once they are spelled out: a few that share one another can stand for very much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from archive.errors import LimitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
+    from archive.limits import Limits
+
+    Weight = tuple[int, int]  # depth, and size in bytes of text, about
+
+EACH = 8
+"""What a row weighs besides its texts."""
+
+
+class Spelled(Protocol):
+    """Rows, and which of them methods and state use, as often as they do."""
+
+    @property
+    def strings(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def constants(self) -> Sequence[ConstantRow]: ...  # noqa: D102
+    @property
+    def sources(self) -> Sequence[SourceRow]: ...  # noqa: D102
+    @property
+    def values(self) -> Sequence[ValueRow]: ...  # noqa: D102
+
+    def uses(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        """Sources and values that are used together; -1 is none."""
+
+
+def check_weights(rows: Spelled, limits: Limits) -> None:
+    """Refuse rows that are too much, spelled out.
+
+    Raises:
+        LimitError: naming the row.
+    """
+    texts = [len(text) for text in rows.strings]
+    texts.append(0)  # of string -1
+    constants: list[Weight] = []
+    for constant in rows.constants:
+        parts = [constants[item] for item in constant.items]
+        constants.append(_weight("constants", len(constants), texts[constant.string], parts, limits))
+    sources: list[Weight] = []
+    for kind, base, name in rows.sources:
+        own, parts = 0, []
+        if kind in ("attribute", "item"):
+            parts.append(sources[base])
+        if kind == "item":
+            parts.append(constants[name])
+        elif kind != "temporary":
+            own = texts[name] + (texts[base] if kind in ("global", "cell") else 0)
+        sources.append(_weight("sources", len(sources), own, parts, limits))
+    values: list[Weight] = []
+    for kind, number, items in rows.values:
+        parts = [values[item] for item in items]
+        if kind in ("constant", "source"):
+            parts.append((constants if kind == "constant" else sources)[number])
+        values.append(_weight("values", len(values), 0, parts, limits))
+    total = 0
+    for some_sources, some_values in rows.uses():
+        total += EACH + sum(sources[source][1] for source in some_sources)
+        total += sum(values[value][1] for value in some_values if value >= 0)
+        if total > limits.effect_bytes:
+            raise LimitError("effect_bytes", limits.effect_bytes, total)
+
+
+def _weight(table: str, row: int, own: int, parts: Sequence[Weight], limits: Limits) -> Weight:
+    depth = 1 + max((depth for depth, _ in parts), default=0)
+    size = EACH + own + sum(size for _, size in parts)
+    place = f"field {table}, row {row}"
+    if depth > limits.effect_depth:
+        raise LimitError("effect_depth", limits.effect_depth, depth, place=place)
+    if size > limits.effect_bytes:
+        raise LimitError("effect_bytes", limits.effect_bytes, size, place=place)
+    return depth, size

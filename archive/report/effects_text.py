@@ -1,0 +1,55 @@
+"""Side effects as text for a terminal: a Python function a method, beside it the model's own lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from archive.errors import one_line
+from archive.report.as_json import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.inspection import EffectFacts, EffectsFacts, MethodFacts
+
+WIDEST = 60
+"""Columns of a statement up to which the model's lines stand in one column."""
+
+
+def effects_text(facts: EffectsFacts) -> Text:
+    """What an archive says of side effects."""
+    return Text("\n".join(_lines(facts)))
+
+
+def _lines(facts: EffectsFacts) -> Iterator[str]:
+    methods, places = len(facts.methods), len(facts.state)
+    yield (
+        f"{one_line(escaped(facts.file))}: effects of {methods:,} method{'s' * (methods != 1)}, "
+        f"{places:,} place{'s' * (places != 1)} of state"
+    )
+    for method in facts.methods:
+        yield ""
+        yield from _program(method)
+    if facts.state:
+        yield ""
+        yield "# state at first"
+        yield from (f"{source} = {value}" for source, value in facts.state)
+
+
+def _program(method: MethodFacts) -> Iterator[str]:
+    noted = [
+        (line.text, "" if line.effect is None else _note(method.effects[line.effect]))
+        for line in method.program
+    ]
+    width = max((len(text) for text, note in noted if note and len(text) <= WIDEST), default=0)
+    for text, note in noted:
+        yield f"{text:{width}}  # {note}" if note else text
+
+
+def _note(effect: EffectFacts) -> str:
+    """Where an effect comes from."""
+    if effect.where:
+        return one_line(escaped(f"{effect.where}: {effect.line}"))
+    return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

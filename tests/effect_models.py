@@ -1,0 +1,363 @@
+"""Models that change things: each with what it changes, and what else shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS = 0
+SEEN: list[torch.Tensor] = []
+SCALE = 2.0
+
+
+class Counter(nn.Module):
+    """An int attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        self.count += 1
+        return x * self.count, self.count
+
+
+class MovingAverage(nn.Module):
+    """A float attribute, read and set; one that the tensor itself decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.average = 1.0
+        self.seen = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.average = 0.9 * self.average + 0.1 * SCALE
+        self.seen = max(self.seen, float(x.sum()))
+        return x / self.average
+
+
+class Twice(nn.Module):
+    """A submodule's counter, called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Counter()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.inner(self.linear(x))
+        z, _ = self.inner(y)
+        return z
+
+
+class History(nn.Module):
+    """A list that grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[torch.Tensor] = [torch.zeros(3)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = self.history[-1]
+        self.history.append(x + before)
+        return self.history[-1] * 2
+
+
+class Window(nn.Module):
+    """A list that both ends of change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.window = [torch.full((3,), float(n)) for n in range(3)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        oldest = self.window.pop(0)
+        self.window.append(x)
+        self.window.insert(0, oldest * 0.5)
+        self.window += [x * 2, x * 3]
+        del self.window[-1]
+        self.window[-1] = x * 4
+        return oldest + self.window[0] + self.window.pop() + self.window[1]
+
+
+class Cache(nn.Module):
+    """A dict: numbers, tensors, and what is in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[str, Any] = {"calls": 0, "last": torch.zeros(3), "deep": {"list": [1, 2.5]}}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache["calls"] += 1
+        y = x + self.cache["last"]
+        self.cache["last"] = y
+        self.cache["deep"]["list"][0] += 2
+        self.cache["deep"]["list"][1] = self.cache["deep"]["list"][1] * 2
+        self.cache["new"] = (y, self.cache["calls"])
+        return y * self.cache["deep"]["list"][0]
+
+
+class Rebound(nn.Module):
+    """A buffer that is bound anew, and a plain attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(3))
+        self.previous = torch.ones(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state = self.state * 0.5 + x
+        y = self.previous + self.state
+        self.previous = x
+        return y
+
+
+class InPlace(nn.Module):
+    """Tensors that are changed in place: a buffer, a part of one, a view, an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(3))
+        self.register_buffer("parts", torch.zeros(2, 3))
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.sums += x
+        self.parts[0] = x
+        self.parts[1, 1:].mul_(2).add_(1.0)
+        self.seen.data.copy_(x)
+        x.mul_(2)
+        return self.sums + self.parts.sum(0)
+
+
+class Norm(nn.Module):
+    """Batch norm in training, dropout of nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(torch.stack([x, x * 2, x - 1]))
+
+
+def counted(x: torch.Tensor) -> torch.Tensor:
+    global CALLS  # noqa: PLW0603 (that is what is captured)
+    CALLS += 1
+    return x * CALLS
+
+
+class Globals(nn.Module):
+    """A global number and a global list."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = counted(x)
+        SEEN.append(y)
+        return counted(y) * SCALE
+
+
+def _stepped() -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[], int]]:
+    steps = 0
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        nonlocal steps
+        steps += 1
+        return x + steps
+
+    return step, lambda: steps
+
+
+class Cells(nn.Module):
+    """A variable that two functions share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.steps = _stepped()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return self.step(self.step(x)), self.steps()
+
+
+class Deleting(nn.Module):
+    """An attribute that comes and goes, one that goes and comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 2.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.temporary = x * self.scale
+        y = self.temporary + 1
+        del self.temporary
+        scale = self.scale
+        del self.scale
+        self.scale = scale + 1.0
+        return y
+
+
+class Note:
+    """What is kept of a call."""
+
+    kind: ClassVar[str] = "note"
+
+    def __init__(self, value: torch.Tensor, number: int) -> None:
+        self.value = value
+        self.number = number
+
+    def doubled(self) -> torch.Tensor:
+        return self.value * 2
+
+
+@dataclass
+class Entry:
+    """The same as a dataclass."""
+
+    note: Note
+    values: list[torch.Tensor]
+
+
+class Objects(nn.Module):
+    """New objects, in state and dropped; an old one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = Note(torch.ones(3), 0)
+        self.entries: list[Entry] = []
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        dropped = Note(x, 5)
+        self.note.number += dropped.number
+        note = Note(dropped.doubled(), self.count)
+        self.entries.append(Entry(note, [x]))
+        self.entries[-1].values.append(x * 2)
+        self.latest = note
+        assert isinstance(self.latest, Note)
+        assert type(note) is Note
+        return note.doubled() + self.note.value
+
+
+class Aliases(nn.Module):
+    """One list by two paths, one tensor twice, a new list twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: list[Any] = [torch.zeros(3)]
+        self.second = self.first
+        self.holder = {"third": self.first}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first.append(x)
+        self.second.append(x * 2)
+        y = self.holder["third"][-1]
+        shared = [x]
+        self.left = shared
+        self.right = shared
+        self.left.append(y)
+        return y + self.first[-2]
+
+
+class Nested(NamedTuple):
+    """A result in results."""
+
+    x: torch.Tensor
+
+
+class Results(nn.Module):
+    """Results in tuples, lists and dicts, arguments among them, and constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor, n: int, scale: float = 2.0) -> dict[str, Any]:
+        self.count = self.count + n
+        return {"x": x, "list": [x * scale, (self.count, None, "text")], "n": n * 2, "half": self.count / 2}
+
+
+class Inherited(Counter):
+    """``super()``, a property, a static and a class method."""
+
+    factor: ClassVar[int] = 3
+
+    @property
+    def double(self) -> int:
+        return self.count * 2
+
+    @double.setter
+    def double(self, value: int) -> None:
+        self.count = value // 2
+
+    @staticmethod
+    def plus(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    @classmethod
+    def scaled(cls, x: torch.Tensor) -> torch.Tensor:
+        return x * cls.factor
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        y, _ = super().forward(self.plus(self.scaled(x)))
+        self.double = self.double + 4
+        return y, self.double
+
+
+class Mixed(nn.Module):
+    """Many of these at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(2)])
+        self.counter = Counter()
+        self.losses: dict[str, list[torch.Tensor]] = {"all": []}
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for place, layer in enumerate(self.layers):
+            x = torch.relu(layer(x))
+            self.losses["all"].append(x.mean())
+            if place:
+                self.total.add_(self.losses["all"][-1].detach())
+        x, count = self.counter(x)
+        SEEN.append(x.detach())
+        y, *_ = (x + one for one in (count, 1))
+        return y
+
+
+class Case(NamedTuple):
+    """A model, how it is made, and its arguments."""
+
+    make: Callable[[], nn.Module]
+    arguments: tuple[Any, ...]
+
+
+X = torch.tensor([1.0, -2.0, 3.0])
+CASES = {
+    one.__name__: Case(one, (X,))
+    for one in (
+        Counter,
+        MovingAverage,
+        Twice,
+        History,
+        Window,
+        Cache,
+        Rebound,
+        InPlace,
+        Norm,
+        Globals,
+        Cells,
+        Deleting,
+        Objects,
+        Aliases,
+        Inherited,
+        Mixed,
+    )
+} | {"Results": Case(Results, (X, 2))}

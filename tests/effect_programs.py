@@ -1,0 +1,357 @@
+"""Effects that can be done: a small model without PyTorch, hypothesis strategies, and a plain interpreter."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from dataclasses import dataclass
+from types import CellType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from archive.effects.state import Plain, State
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    EffectTable,
+    Global,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from archive.formats.effects.model import Source, Value
+
+SELF, X = Local("self"), Local("x")
+
+
+class Tensor:
+    """As much of a tensor as effects need."""
+
+    requires_grad = False
+
+    def __init__(self, *data: int, of: list[int] | None = None) -> None:
+        self.data = list(data) if of is None else of
+        self.hooks: dict[int, Callable[..., object]] = OrderedDict()
+
+    def clone(self) -> Tensor:
+        return Tensor(*self.data)
+
+    def detach(self) -> Tensor:
+        return Tensor(of=self.data)
+
+    def copy_(self, other: Tensor) -> None:
+        if len(self.data) != len(other.data):
+            raise RuntimeError("shapes don't match")
+        self.data[:] = other.data
+
+    def register_hook(self, function: Callable[..., object]) -> Handle:
+        if not callable(function):
+            raise TypeError("no function")
+        number = max(self.hooks, default=-1) + 1
+        self.hooks[number] = function
+        return Handle(self, number)
+
+    def __repr__(self) -> str:
+        return f"Tensor{self.data}"
+
+
+@dataclass
+class Handle:
+    """Of a hook."""
+
+    tensor: Tensor
+    number: int
+
+    def hooks_dict_ref(self) -> dict[int, Callable[..., object]]:
+        return self.tensor.hooks
+
+    def remove(self) -> None:
+        del self.tensor.hooks[self.number]
+
+
+class Context:
+    """Of a function with a backward pass."""
+
+    def save_for_backward(self, *saved: object) -> None:
+        self.saved = saved
+
+
+class Thing:
+    """A class that effects make objects of."""
+
+    def __init__(self) -> None:
+        raise AssertionError("never called")
+
+
+def hook(gradient: object) -> object:
+    return gradient
+
+
+ALLOWED = {"package.module:Thing": Thing, "package.module:hook": hook}
+
+
+def at(path: str) -> Source:
+    """``self.child.log``, ``self.items[0]``, ``m.one:COUNT``."""
+    if ":" in path:
+        return Global(*path.split(":"))
+    first, *rest = path.split(".")
+    found: Source = Local(first)
+    for name in rest:
+        name, *keys = name.split("[")  # noqa: PLW2901 (its first part)
+        found = Attribute(found, name)
+        for key in keys:
+            text = key.removesuffix("]")
+            found = Item(found, int(text) if text.lstrip("-").isdigit() else text)
+    return found
+
+
+CELL = Cell("m.one:outer.<locals>.inner", "kept")
+START: tuple[tuple[Source, Value], ...] = (
+    (at("self.a"), Constant(1)),
+    (at("self.b"), Constant("two")),
+    (at("self.items"), Made("list", (Constant(10), Constant(11), At(at("self.child"))))),
+    (at("self.same"), At(at("self.items"))),
+    (at("self.cache"), Made("dict", (Constant("k"), Constant(1), Constant("l"), Constant(2)))),
+    (at("self.pair"), Made("tuple", (Constant(1), At(at("self.items"))))),
+    (at("self.mean"), Stored(0)),
+    (at("self.var"), Stored(1)),
+    (at("self.child.n"), Constant(5)),
+    (at("self.child.log"), Made("list", ())),
+    (at("m.one:COUNT"), Constant(7)),
+    (at("m.one:LIST"), Made("list", (Constant(0),))),
+    (CELL, Constant(3)),
+)
+
+
+def tensors() -> list[Tensor]:
+    return [Tensor(0, 0), Tensor(1, 1)]
+
+
+def started(*methods: MethodEffects) -> State:
+    """The state that effects are done to."""
+    state = State.fresh(EffectTable(methods, START), tensors())
+    state.module.context = Context()  # type: ignore[attr-defined]
+    return state
+
+
+def picture(state: State, *others: object) -> object:
+    """All there is in a state, in its order, and what is the same object."""
+    seen: dict[int, int] = {}
+
+    def shown(value: Any) -> object:  # noqa: ANN401, PLR0911 (one a type)
+        if isinstance(value, int | str | float | None) or callable(value):
+            return value
+        if id(value) in seen:
+            return "same", seen[id(value)]
+        if isinstance(value, tuple):
+            return "tuple", *map(shown, value)
+        seen[id(value)] = len(seen)
+        if isinstance(value, CellType):
+            try:
+                return "cell", shown(value.cell_contents)
+            except ValueError:
+                return "empty cell"
+        if isinstance(value, dict):
+            return type(value).__name__, *((shown(key), shown(item)) for key, item in value.items())
+        if isinstance(value, list):
+            return "list", *map(shown, value)
+        return (
+            type(value).__name__,
+            shown(vars(value)),
+            shown(value.hooks) if isinstance(value, Tensor) else None,
+        )
+
+    whole = [state.roots, state.globals, state.cells, state.hooks]
+    return shown([*whole, *others])
+
+
+def interpreted(  # noqa: C901 (one a kind)
+    effects: MethodEffects, state: State, out: list[Any], arguments: dict[str, Any]
+) -> Any:  # noqa: ANN401
+    """Effects done as their facts say: everything read first, then one change after the other."""
+    made: dict[int, Any] = {}
+
+    def found(source: Source) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+        match source:
+            case Local("self"):
+                return state.module
+            case Local(name):
+                return arguments[name]
+            case Attribute(base, name):
+                return getattr(found(base), name)
+            case Item(base, key):
+                return found(base)[key]
+            case Global(module, name):
+                return state.globals[module][name]
+            case Cell(function, name):
+                return state.cells[function, name].cell_contents  # type: ignore[union-attr]
+            case Temporary(number):
+                return made[number]
+
+    def computed(value: Value) -> Any:  # noqa: ANN401
+        match value:
+            case Output(index):
+                return out[index]
+            case Constant(literal):
+                return literal
+            case At(source):
+                return found(source)
+            case New(number):
+                return made[number]
+            case Made("dict", items):
+                return {
+                    computed(key): computed(item) for key, item in zip(items[::2], items[1::2], strict=True)
+                }
+            case Made(kind, items):
+                return {"list": list, "tuple": tuple}[kind](computed(item) for item in items)
+        raise AssertionError(value)
+
+    steps = []
+    for effect in effects.effects:
+        if isinstance(effect.source, Temporary) and effect.op is Op.NEW:
+            made[effect.source.number] = Thing.__new__(Thing)
+            continue
+        place = None if effect.op in (Op.SET_GLOBAL, Op.SET_CELL) else found(effect.source)
+        key = None if effect.key is None else computed(effect.key)
+        value = None if effect.value is None else computed(effect.value)
+        if effect.op is Op.COPY:
+            value = copy.deepcopy(value)
+        steps.append((effect, place, key, value))
+    result = computed(effects.result)
+    for effect, place, key, value in steps:
+        change(state, effect, place, key, value)
+    return result
+
+
+def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> None:  # noqa: ANN401, C901, PLR0912
+    match effect.op:
+        case Op.SET_ATTRIBUTE:
+            setattr(place, key, value)
+        case Op.DELETE_ATTRIBUTE:
+            delattr(place, key)
+        case Op.SET_ITEM:
+            place[key] = value
+        case Op.DELETE_ITEM:
+            del place[key]
+        case Op.INSERT:
+            place.insert(key, value)
+        case Op.POP:
+            place.pop(*([] if effect.key is None else [key]))
+        case Op.CLEAR:
+            place.clear()
+        case Op.SET_GLOBAL:
+            assert isinstance(effect.source, Global)
+            state.globals[effect.source.module][effect.source.name] = value
+        case Op.SET_CELL:
+            assert isinstance(effect.source, Cell)
+            state.cells[effect.source.function, effect.source.name].cell_contents = value  # type: ignore[union-attr]
+        case Op.COPY:
+            place.copy_(value)
+        case Op.SAVE_FOR_BACKWARD:
+            place.save_for_backward(*value)
+        case Op.REGISTER_HOOK:
+            state.hooks[value] = place.register_hook(ALLOWED[key])
+        case Op.REMOVE_HOOK:
+            state.hooks.pop(value).remove()
+        case _:
+            getattr(place, str(effect.op))(value)
+
+
+def namespace(state: State) -> dict[str, Any]:
+    """What a printed program finds: modules by their names, and the dicts that it asks for."""
+    spaces: dict[str, Plain] = {}
+    for module, names in state.globals.items():
+        space = Plain()
+        space.__dict__ = names  # type: ignore[assignment]
+        spaces[module] = space
+    package = SimpleNamespace(module=SimpleNamespace(Thing=Thing, hook=hook))
+    return {
+        "m": SimpleNamespace(one=spaces.get("m.one")),
+        "package": package,
+        "hooks": state.hooks,
+        "modules": spaces,
+    }
+
+
+LISTS = ["self.items", "self.same", "self.child.log", "m.one:LIST", "self.items[2].log"]
+DICTS = ["self.cache"]
+OBJECTS = ["self", "self.child", "self.items[2]"]
+TENSORS = ["self.mean", "self.var", "x"]
+HELD = ["self.a", "self.b", "self.pair", "self.pair[1][0]", "self.items[-1]", "self.cache[k]", "self.child.n"]
+READ = [*LISTS, *DICTS, *OBJECTS, *HELD, "m.one:COUNT", "self.child.log[0]", "self.none", "x"]
+GLOBALS = ["m.one:COUNT", "m.one:NEW"]
+sources = st.sampled_from(READ).map(at) | st.just(CELL)
+plain: SearchStrategy[Value] = st.one_of(
+    st.builds(Constant, st.sampled_from([0, "s", None, 1.5, (1, "t")])),
+    st.builds(Output, st.integers(0, 2)),
+    sources.map(At),
+)
+keys = st.builds(Constant, st.sampled_from([0, 1, -1, 5, "k", "new", "l"])) | plain
+values: SearchStrategy[Value] = plain | st.builds(
+    Made, st.sampled_from(["list", "tuple"]), st.lists(plain, max_size=2).map(tuple)
+)
+names = st.builds(Constant, st.sampled_from(["a", "b", "fresh", "child", "items", "n", "log", "no name"]))
+
+
+def among(paths: list[str]) -> SearchStrategy[Source]:
+    return st.sampled_from(paths).map(at)
+
+
+lists, containers, objects = among(LISTS), among(LISTS + DICTS), among(OBJECTS)
+tensor_places = among(TENSORS)
+tensor_values: SearchStrategy[Value] = tensor_places.map(At) | st.just(Output(2))
+kinds: list[SearchStrategy[Effect]] = [
+    st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
+    st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
+    st.builds(Effect, st.just(Op.DELETE_ATTRIBUTE), objects, names),
+    st.builds(Effect, st.just(Op.SET_ITEM), containers, keys, values),
+    st.builds(Effect, st.just(Op.DELETE_ITEM), containers, keys),
+    st.builds(Effect, st.just(Op.APPEND), lists, st.none(), values),
+    st.builds(Effect, st.just(Op.EXTEND), lists, st.none(), values),
+    st.builds(Effect, st.just(Op.INSERT), lists, keys, values),
+    st.builds(Effect, st.just(Op.POP), containers, st.none() | keys),
+    st.builds(Effect, st.just(Op.CLEAR), containers),
+    st.builds(Effect, st.just(Op.SET_GLOBAL), among(GLOBALS), st.none(), values),
+    st.builds(Effect, st.just(Op.SET_CELL), st.just(CELL), st.none(), values),
+    st.builds(Effect, st.just(Op.COPY), tensor_places, st.none(), tensor_values),
+    st.builds(Effect, st.just(Op.SAVE_FOR_BACKWARD), st.just(at("self.context")), st.none(), values),
+    st.builds(Effect, st.just(Op.REGISTER_HOOK), tensor_places, st.just(Constant("package.module:hook")),
+              st.integers(0, 2).map(Constant)),
+    st.builds(Effect, st.just(Op.REMOVE_HOOK), tensor_places, st.none(), st.integers(0, 2).map(Constant)),
+]  # fmt: skip
+
+
+@st.composite
+def methods(draw: DrawFn) -> MethodEffects:
+    """A method whose effects mostly go well."""
+    effects = draw(st.lists(st.one_of(kinds), max_size=7))
+    if draw(st.booleans()):
+        target = Temporary(0)
+        effects = [
+            Effect(Op.NEW, target, Constant("package.module:Thing")),
+            Effect(Op.SET_ATTRIBUTE, target, Constant("value"), draw(values)),
+            *effects,
+            Effect(Op.SET_ATTRIBUTE, SELF, Constant("made"), New(0)),
+        ]
+    inputs = (X, *draw(st.lists(sources, max_size=2)))
+    return MethodEffects("forward", inputs, draw(values), tuple(effects))
+
+
+def outputs() -> list[Any]:
+    return [100, Plain(), Tensor(8, 9)]

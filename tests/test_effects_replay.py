@@ -1,0 +1,564 @@
+"""Effects done again: each op, all or nothing, with permission only, and without the model's classes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.effects.replay import Plain, ReplayError, State, inputs, prepared, replay
+from archive.errors import ArchiveError
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Constant,
+    Effect,
+    EffectTable,
+    Global,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+from tests.effect_programs import (
+    ALLOWED,
+    CELL,
+    SELF,
+    START,
+    Tensor,
+    Thing,
+    X,
+    at,
+    hook,
+    interpreted,
+    kinds,
+    methods,
+    outputs,
+    picture,
+    started,
+    tensors,
+)
+from tests.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.formats.effects.model import Value
+
+
+def forward(*effects: Effect, result: Value = Output(0)) -> MethodEffects:  # noqa: B008 (a fact)
+    return MethodEffects("forward", (X,), result, effects)
+
+
+def done(*effects: Effect, state: State | None = None, out: list[Any] | None = None) -> State:
+    """The state after some effects."""
+    method = forward(*effects)
+    state = started(method) if state is None else state
+    replay(method, state, outputs() if out is None else out, arguments={"x": Tensor(3, 4)}, allow=ALLOWED)
+    return state
+
+
+def one(op: Op, place: str, key: Value | None = None, value: Value | None = None) -> Any:  # noqa: ANN401
+    """What an effect makes of a module."""
+    return done(Effect(op, at(place), key, value)).module
+
+
+def test_attributes() -> None:
+    assert one(Op.SET_ATTRIBUTE, "self", Constant("a"), Output(0)).a == 100
+    assert one(Op.SET_ATTRIBUTE, "self.child", Constant("n"), Constant(6)).child.n == 6
+    assert getattr(one(Op.SET_ATTRIBUTE, "self", Constant("no name"), Constant(6)), "no name") == 6
+    assert not hasattr(one(Op.DELETE_ATTRIBUTE, "self", Constant("a")), "a")
+
+
+def test_items() -> None:
+    assert one(Op.SET_ITEM, "self.items", Constant(-3), Output(0)).items[0] == 100
+    assert one(Op.SET_ITEM, "self.cache", Constant("n"), Output(0)).cache == {"k": 1, "l": 2, "n": 100}
+    assert one(Op.DELETE_ITEM, "self.cache", Constant("k")).cache == {"l": 2}
+    assert one(Op.DELETE_ITEM, "self.items", Constant(0)).items[0] == 11
+
+
+def test_lists() -> None:
+    assert one(Op.APPEND, "self.child.log", None, Output(0)).child.log == [100]
+    assert one(Op.EXTEND, "self.child.log", None, Made("tuple", (Output(0), Constant(2)))).child.log == [
+        100,
+        2,
+    ]
+    assert one(Op.INSERT, "self.items", Constant(1), Constant(5)).items[:3] == [10, 5, 11]
+    assert len(one(Op.POP, "self.items").items) == 2
+    assert one(Op.POP, "self.items", Constant(0)).items[0] == 11
+    assert one(Op.POP, "self.cache", Constant("k")).cache == {"l": 2}
+    assert one(Op.CLEAR, "self.items").same == []
+
+
+def test_globals_and_cells() -> None:
+    state = done(
+        Effect(Op.SET_GLOBAL, at("m.one:COUNT"), None, At(CELL)),
+        Effect(Op.SET_CELL, CELL, None, At(at("m.one:COUNT"))),
+    )
+    assert state.globals["m.one"]["COUNT"] == 3
+    assert state.cell(CELL.function, CELL.name).cell_contents == 7
+
+
+def test_tensors_are_changed_in_place_and_swapped() -> None:
+    state = started()
+    before: Any = state.module
+    mean, var = before.mean, before.var
+    done(
+        Effect(Op.COPY, at("self.mean"), None, At(at("self.var"))),
+        Effect(Op.COPY, at("self.var"), None, At(at("self.mean"))),
+        state=state,
+    )
+    assert (before.mean, before.var) == (mean, var)
+    assert (mean.data, var.data) == ([1, 1], [0, 0])
+
+
+def test_outputs_that_are_the_tensors_themselves() -> None:
+    state = started()
+    module: Any = state.module
+    done(
+        Effect(Op.COPY, at("self.mean"), None, Output(0)),
+        Effect(Op.COPY, at("self.var"), None, Output(1)),
+        state=state,
+        out=[module.var, module.mean],
+    )
+    assert (module.mean.data, module.var.data) == ([1, 1], [0, 0])
+
+
+def test_new_objects_are_made_without_init() -> None:
+    state = done(
+        Effect(Op.NEW, Temporary(0), Constant("package.module:Thing")),
+        Effect(Op.NEW, Temporary(1), Constant("builtins:list")),
+        Effect(Op.SET_ATTRIBUTE, Temporary(0), Constant("held"), New(1)),
+        Effect(Op.EXTEND, Temporary(1), None, Made("list", (New(0), Output(0)))),
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("made"), New(0)),
+    )
+    module: Any = state.module
+    made: Any = module.made
+    assert isinstance(made, Thing)
+    assert vars(made)["held"] == [made, 100]
+
+
+def test_hooks() -> None:
+    state, x = started(), Tensor(1)
+    register = forward(Effect(Op.REGISTER_HOOK, X, Constant("package.module:hook"), Constant(4)))
+    replay(register, state, outputs(), arguments={"x": x}, allow=ALLOWED)
+    assert (list(x.hooks.values()), list(state.hooks)) == ([hook], [4])
+    replay(forward(Effect(Op.REMOVE_HOOK, X, None, Constant(4))), state, outputs(), arguments={"x": x})
+    assert (x.hooks, state.hooks) == ({}, {})
+
+
+def test_saved_for_backward() -> None:
+    saving = Effect(Op.SAVE_FOR_BACKWARD, at("self.context"), None, Made("tuple", (Output(0), Constant(1))))
+    module: Any = done(saving).module
+    assert module.context.saved == (100, 1)
+
+
+def test_results_and_values_are_those_from_before() -> None:
+    swap = forward(
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(at("self.b"))),
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("b"), At(at("self.a"))),
+        result=Made(
+            "dict", (Constant("a"), At(at("self.a")), Constant("all"), Made("tuple", (At(at("self.b")),)))
+        ),
+    )
+    state = started()
+    assert replay(swap, state, outputs(), arguments={}) == {"a": 1, "all": ("two",)}
+    module: Any = state.module
+    assert (module.a, module.b) == ("two", 1)
+
+
+def test_targets_are_those_from_before() -> None:
+    state = started()
+    before: Any = state.module
+    child = before.child
+    done(
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("child"), Constant(None)),
+        Effect(Op.SET_ATTRIBUTE, at("self.child"), Constant("n"), Constant(0)),
+        state=state,
+    )
+    assert (before.child, child.n) == (None, 0)
+
+
+@patient
+@given(methods())
+def test_what_replay_does_is_what_the_facts_say(method: MethodEffects) -> None:
+    expected, found = started(method), started(method)
+    before = picture(found)
+    x, y = Tensor(3, 4), Tensor(3, 4)
+    out, other = outputs(), outputs()
+    try:
+        result = interpreted(method, expected, out, {"x": x})
+    except Exception:  # noqa: BLE001 (whichever)
+        with pytest.raises(ReplayError):
+            replay(method, found, other, arguments={"x": y}, allow=ALLOWED)
+        assert picture(found, y, other) == picture(started(method), Tensor(3, 4), outputs())
+        assert picture(found) == before
+    else:
+        replayed = replay(method, found, other, arguments={"x": y}, allow=ALLOWED)
+        assert picture(found, replayed, y, other) == picture(expected, result, x, out)
+
+
+BROKEN = Effect(Op.DELETE_ITEM, at("self.child.log"), Constant(99))
+
+
+@patient
+@given(
+    methods(), st.integers(0, 7), st.sampled_from([BROKEN, Effect(Op.COPY, at("self.mean"), None, Output(1))])
+)
+def test_a_change_that_fails_leaves_nothing_behind(method: MethodEffects, place: int, broken: Effect) -> None:
+    effects = (*method.effects[:place], broken, *method.effects[place:])
+    broken_method = MethodEffects(method.method, method.inputs, method.result, effects)
+    state, x, out = started(method), Tensor(3, 4), outputs()
+    before = picture(state, x, out)
+    with pytest.raises(ReplayError):
+        replay(broken_method, state, out, arguments={"x": x}, allow=ALLOWED)
+    assert picture(state, x, out) == before
+
+
+@patient
+@given(st.data())
+def test_each_kind_is_undone(data: st.DataObject) -> None:
+    """Each kind, done well, with a failure right behind it."""
+    for kind in kinds:
+        effect = data.draw(kind)
+        test_a_change_that_fails_leaves_nothing_behind.hypothesis.inner_test(  # type: ignore[attr-defined]
+            forward(effect), 1, BROKEN
+        )
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+
+class Guarded:
+    kept = 1
+
+    @property
+    def count(self) -> int:
+        return self.kept
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self.kept = value
+
+
+class Defaults:
+    count = 0
+
+
+def _deleted() -> Any:  # noqa: ANN401
+    found: Any = Plain()
+    found.a, found.count, found.b = 1, 2, 3
+    return found
+
+
+@pytest.mark.parametrize("made", [Slotted, Guarded, Defaults, Plain, _deleted])
+@pytest.mark.parametrize("op", [Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE])
+def test_all_kinds_of_attributes_are_undone(made: Callable[[], Any], op: Op) -> None:
+    held = made()
+    before = list(getattr(held, "__dict__", {}).items()), getattr(held, "count", "none")
+    change = Effect(op, SELF, Constant("count"), Constant(5) if op is Op.SET_ATTRIBUTE else None)
+    effects = forward(change, Effect(Op.APPEND, X, None, Output(0)))
+    with pytest.raises(ReplayError):
+        replay(effects, State({"self": held}), [1], arguments={"x": 3})
+    assert (list(getattr(held, "__dict__", {}).items()), getattr(held, "count", "none")) == before
+
+
+@pytest.mark.parametrize("made", [[1, 2, 3], deque([1, 2, 3]), {1: 2, 0: 3}, OrderedDict({1: 2, 0: 3})])
+@pytest.mark.parametrize(
+    ("op", "key", "value"),
+    [
+        (Op.APPEND, None, 5),
+        (Op.EXTEND, None, (5, 6)),
+        (Op.INSERT, 1, 5),
+        (Op.POP, None, None),
+        (Op.POP, 0, None),
+        (Op.SET_ITEM, 0, 9),
+        (Op.SET_ITEM, 7, 9),
+        (Op.DELETE_ITEM, 1, None),
+        (Op.CLEAR, None, None),
+    ],
+)
+def test_all_kinds_of_containers_are_undone(made: Any, op: Op, key: int | None, value: Any) -> None:  # noqa: ANN401
+    held = made.copy()
+    change = Effect(op, X, None if key is None else Constant(key), None if value is None else Constant(value))
+    with pytest.raises(ReplayError):
+        done(change, BROKEN, state=_with_x(held))
+    assert held == made
+    assert list(held) == list(made)
+    assert repr(held) == repr(made)
+
+
+def _with_x(held: object) -> State:
+    return State({**started().roots, "x": held})
+
+
+def test_an_extension_that_fails_halfway() -> None:
+    def failing() -> Any:  # noqa: ANN401
+        yield 1
+        raise ValueError("no more")
+
+    state = started()
+    module: Any = state.module
+    with pytest.raises(ReplayError, match=r"self\.items\.extend\(out\[0\]\): ValueError: no more"):
+        done(Effect(Op.EXTEND, at("self.items"), None, Output(0)), state=state, out=[failing()])
+    assert module.items == [10, 11, module.child]
+
+
+def test_what_cannot_be_put_back_is_not_changed() -> None:
+    class Odd:
+        __slots__ = ()
+
+        def clear(self) -> None:
+            raise AssertionError("never called")
+
+    with pytest.raises(ReplayError, match="what a Odd is can't be put back"):
+        done(Effect(Op.CLEAR, X), state=_with_x(Odd()))
+
+
+def test_an_interruption_is_undone_and_goes_on() -> None:
+    class Interrupting:
+        def append(self, _: object) -> None:
+            raise KeyboardInterrupt
+
+    held: Any = Interrupting()
+    held.nothing = None
+    state = State({**started().roots, "x": held})
+    before = picture(state)
+    with pytest.raises(KeyboardInterrupt):
+        done(Effect(Op.CLEAR, at("self.items")), Effect(Op.APPEND, X, None, Output(0)), state=state)
+    assert picture(state) == before
+
+
+def test_an_error_names_effect_and_line() -> None:
+    effects = forward(Effect(Op.APPEND, at("self.a"), None, Output(0), 17))
+    with pytest.raises(ReplayError) as caught:
+        replay(effects, started(), [1], arguments={}, symbolicate=lambda handle: f"models.py:{handle}")
+    error = caught.value
+    assert (error.method, error.effect, error.where) == ("forward", "self.a.append(out[0])", "models.py:17")
+    assert str(error).startswith("forward: self.a.append(out[0]): ")
+    assert str(error).endswith("\nmodels.py:17")
+    assert error.__cause__ is not None
+
+
+def test_an_explanation_that_fails() -> None:
+    def unknown(_: int) -> str:
+        raise ArchiveError("broken")
+
+    effects = forward(Effect(Op.APPEND, at("self.a"), None, Output(0), 17))
+    with pytest.raises(ReplayError, match="debug handle 17: broken"):
+        replay(effects, started(), [1], arguments={}, symbolicate=unknown)
+
+
+@pytest.mark.parametrize(
+    ("effect", "problem"),
+    [
+        (Effect(Op.APPEND, at("self.nowhere"), None, Output(0)), "no attribute 'nowhere'"),
+        (Effect(Op.APPEND, at("self.items"), None, Output(7)), "IndexError"),
+        (Effect(Op.APPEND, Local("y"), None, Output(0)), "there is no argument 'y'"),
+        (
+            Effect(Op.APPEND, Global("no.module", "n"), None, Output(0)),
+            "there is no Python module 'no.module'",
+        ),
+        (Effect(Op.APPEND, Global("m.one", "n"), None, Output(0)), "m.one has no global 'n'"),
+        (Effect(Op.REMOVE_HOOK, X, None, Constant(3)), "there is no hook 3"),
+        (Effect(Op.SET_ITEM, at("self.cache"), Made("list", ()), Output(0)), "unhashable"),
+    ],
+)
+def test_what_is_not_there(effect: Effect, problem: str) -> None:
+    state = started()
+    before = picture(state)
+    with pytest.raises(ReplayError, match="forward: ") as caught:
+        done(Effect(Op.CLEAR, at("self.items")), effect, state=state)
+    assert problem in str(caught.value)
+    assert picture(state) == before
+
+
+NEW = Effect(Op.NEW, Temporary(0), Constant("collections:OrderedDict"))
+HOOK = Effect(Op.REGISTER_HOOK, X, Constant("os:getcwd"), Constant(0))
+
+
+@pytest.mark.parametrize("effect", [NEW, HOOK])
+def test_code_is_refused_without_permission(effect: Effect) -> None:
+    assert isinstance(effect.key, Constant)
+    name = str(effect.key.value)
+    effects = forward(Effect(Op.CLEAR, at("self.items")), effect)
+    for allow in ((), ["collections:Ordered"], {"os": 1}):
+        with pytest.raises(ReplayError, match=f"'{name}' is not allowed"):
+            prepared(effects, allow)
+    prepared(effects, [name])
+    with pytest.raises(TypeError, match="expected names"):
+        prepared(effects, f"{name} ")
+
+
+@pytest.mark.parametrize("name", ["collections:Nothing", "no.such.module:C"])
+def test_code_that_is_not_there(name: str) -> None:
+    with pytest.raises(ReplayError, match="forward: tmp0 = object"):
+        prepared(forward(Effect(Op.NEW, Temporary(0), Constant(name))), [name])
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        Effect(Op.APPEND, at("self.__class__"), None, Output(0)),
+        Effect(Op.APPEND, at("self.items"), None, At(at("self.forward.__globals__[os]"))),
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("__class__"), Output(0)),
+        Effect(Op.SET_GLOBAL, Global("m", "__builtins__"), None, Output(0)),
+    ],
+)
+def test_pythons_own_names_are_refused(effect: Effect) -> None:
+    with pytest.raises(ReplayError, match="is Python's own"):
+        prepared(forward(effect))
+
+
+def test_effects_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ReplayError, match="expected a text"):
+        prepared(forward(Effect(Op.SET_ATTRIBUTE, SELF, Constant(1), Output(0))))
+
+
+def test_inputs() -> None:
+    state = started()
+    module: Any = state.module
+    method = MethodEffects(
+        "forward", (X, at("self.a"), at("self.items[0]"), CELL, at("m.one:COUNT")), Output(0), ()
+    )
+    assert inputs(method, state, {"x": 5}) == [5, module.a, 10, 3, 7]
+    assert prepared(method).inputs(state, {"x": 6})[0] == 6
+    with pytest.raises(ReplayError, match="there is no argument 'x'"):
+        inputs(method, state, {})
+
+
+def test_a_fresh_state_is_as_the_table_says() -> None:
+    own = tensors()
+    state = State.fresh(EffectTable((), START), own)
+    module: Any = state.module
+    assert module.items == [10, 11, module.child]
+    assert module.same is module.items is module.pair[1]
+    assert module.items[2] is module.child
+    assert (module.child.n, module.child.log, module.cache) == (5, [], {"k": 1, "l": 2})
+    assert module.mean is own[0]
+    assert module.var is own[1]
+    assert state.globals["m.one"]["LIST"] == [0]
+
+
+def test_a_fresh_state_of_containers_in_themselves() -> None:
+    rows = (
+        (
+            at("self.loop"),
+            Made("list", (At(at("self.loop")), Made("dict", (Constant(1), At(at("self.loop")))))),
+        ),
+    )
+    module: Any = State.fresh(EffectTable((), rows)).module
+    assert module.loop[0] is module.loop[1][1] is module.loop
+
+
+def test_a_fresh_state_has_what_effects_ask_for() -> None:
+    effects = forward(
+        Effect(Op.SET_ATTRIBUTE, at("self.inner.part"), Constant("n"), Output(0)),
+        Effect(Op.SET_ITEM, Item(at("self.layers"), 0), Constant("n"), Output(0)),
+        Effect(Op.SET_GLOBAL, Global("other", "N"), None, Output(0)),
+        Effect(Op.SET_CELL, CELL, None, Output(0)),
+    )
+    state = State.fresh(EffectTable((effects,), ()))
+    replay(effects, state, [4], arguments={})
+    module: Any = state.module
+    assert (module.inner.part.n, module.layers[0]["n"]) == (4, 4)
+    assert state.globals["other"] == {"N": 4}
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (((at("self.t"), Stored(3)),), "self.t: tensor 3 is missing"),
+        (((at("self.a"), At(at("self.b"))), (at("self.b"), At(at("self.a")))), "in a circle"),
+        (((at("self.a"), Constant(1)), (at("self.a.b"), Constant(1))), "AttributeError"),
+        (((at("self.a"), Made("dict", (Made("list", ()), Constant(1)))),), "unhashable"),
+        (((at("self.a"), Made("tuple", ())), (at("self.a[0]"), Constant(1))), "TypeError"),
+        (((at("self.a"), Output(1)),), "is no state"),
+    ],
+)
+def test_a_state_that_cannot_be(rows: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(LookupError, match=problem):
+        State.fresh(EffectTable((), rows))
+
+
+def test_a_long_chain_of_places() -> None:
+    rows = [(at(f"self.a{i}"), At(at(f"self.a{i + 1}"))) for i in range(5000)]
+    with pytest.raises(LookupError, match="too deep"):
+        State.fresh(EffectTable((), tuple(rows)))
+
+
+COUNT = 0
+
+
+def test_the_globals_of_a_live_module() -> None:
+    state = State.of(Thing.__new__(Thing))
+    here = Global(__name__, "COUNT")
+    replay(forward(Effect(Op.SET_GLOBAL, here, None, Output(0))), state, [5], arguments={})
+    assert COUNT == 5
+    replay(forward(Effect(Op.SET_GLOBAL, here, None, Constant(0))), state, [5], arguments={})
+
+
+@pytest.mark.parametrize(
+    ("effect", "problem"),
+    [
+        (
+            Effect(Op.SET_ITEM, Global("os", "environ"), Constant("PATH"), Constant("")),
+            "is not the model's own",
+        ),
+        (Effect(Op.SET_GLOBAL, Global("builtins", "len"), None, Constant(0)), "is not the model's own"),
+        (Effect(Op.SET_GLOBAL, Global(__name__, "forward"), None, Constant(0)), "is code, and"),
+        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global(__name__, "forward"))), "is code, and"),
+    ],
+)
+def test_a_live_module_gives_away_its_own_data_alone(effect: Effect, problem: str) -> None:
+    with pytest.raises(ReplayError, match=problem):
+        replay(forward(effect), State.of(Thing.__new__(Thing)), [5], arguments={})
+
+
+def test_other_modules_and_code_with_permission() -> None:
+    state = State.of(Thing.__new__(Thing), modules=["string"])
+    take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global("string", "Template")))
+    module: Any = state.module
+    replay(forward(take), state, [5], arguments={}, allow=["string:Template"])
+    assert module.a.__name__ == "Template"
+
+
+def test_the_cells_of_a_live_module() -> None:
+    kept, shared = 1, 2
+
+    def inner() -> tuple[int, int]:
+        return kept, shared
+
+    module: Any = Thing.__new__(Thing)
+    module.step = inner
+    where = f"{inner.__module__}:{inner.__qualname__}"
+    state = State.of(module)
+    cell = type(CELL)(where, "kept")
+    replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), state, [5], arguments={})
+    assert (inner(), kept) == ((5, 2), 5)
+    with pytest.raises(ReplayError, match="there is no function"):
+        replay(forward(Effect(Op.SET_CELL, CELL, None, Output(0))), state, [5], arguments={})
+
+
+def test_cells_of_two_functions_of_one_name() -> None:
+    def made(kept: int) -> Callable[[], int]:
+        return lambda: kept
+
+    module: Any = Thing.__new__(Thing)
+    module.first, module.second = made(1), made(2)
+    cell = type(CELL)(f"{__name__}:{module.first.__qualname__}", "kept")
+    with pytest.raises(ReplayError, match="there is more than one function"):
+        replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), State.of(module), [5], arguments={})
+
+
+def test_attributes_are_facts() -> None:
+    assert Attribute(SELF, "a") == at("self.a")
