@@ -222,20 +222,27 @@ def interpreted(  # noqa: C901 (one a kind)
                 return {"list": list, "tuple": tuple}[kind](computed(item) for item in items)
         raise AssertionError(value)
 
+    def is_late(source: Source) -> bool:
+        while isinstance(source, Attribute | Item):
+            source = source.base
+        return isinstance(source, Temporary)
+
     steps = []
     for effect in effects.effects:
         if isinstance(effect.source, Temporary) and effect.op is Op.NEW:
-            made[effect.source.number] = Thing.__new__(Thing)
+            new = effect.key == Constant("builtins:list")
+            made[effect.source.number] = [] if new else Thing.__new__(Thing)
             continue
-        place = None if effect.op in (Op.SET_GLOBAL, Op.SET_CELL) else found(effect.source)
+        late = is_late(effect.source)
+        place = None if late or effect.op in (Op.SET_GLOBAL, Op.SET_CELL) else found(effect.source)
         key = None if effect.key is None else computed(effect.key)
         value = None if effect.value is None else computed(effect.value)
         if effect.op is Op.COPY:
             value = copy.deepcopy(value)
-        steps.append((effect, place, key, value))
+        steps.append((effect, late, place, key, value))
     result = computed(effects.result)
-    for effect, place, key, value in steps:
-        change(state, effect, place, key, value)
+    for effect, late, place, key, value in steps:
+        change(state, effect, found(effect.source) if late else place, key, value)
     return result
 
 
@@ -342,10 +349,13 @@ def methods(draw: DrawFn) -> MethodEffects:
     """A method whose effects mostly go well."""
     effects = draw(st.lists(st.one_of(kinds), max_size=7))
     if draw(st.booleans()):
-        target = Temporary(0)
+        target, held = Temporary(0), Temporary(1)
         effects = [
             Effect(Op.NEW, target, Constant("package.module:Thing")),
+            Effect(Op.NEW, held, Constant("builtins:list")),
             Effect(Op.SET_ATTRIBUTE, target, Constant("value"), draw(values)),
+            Effect(Op.APPEND, held, None, draw(tensor_values)),
+            Effect(Op.REGISTER_HOOK, Item(held, 0), Constant("package.module:hook"), Constant(3)),
             *effects,
             Effect(Op.SET_ATTRIBUTE, SELF, Constant("made"), New(0)),
         ]

@@ -11,14 +11,14 @@ import inspect
 import io
 import re
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.backend import codegen
 from archive.backend.errors import BackendError, LoweringError, OperationError
-from archive.backend.lowering import LOWERED
+from archive.backend.lowering import LOWERED, lowered_parts
 from archive.backend.profiling import Profile, Recording
 from archive.backend.registry import find_backend
 from archive.backend.saving import lowered_archive
@@ -44,13 +44,21 @@ class Delegate:
 
     Attributes:
         backend: what runs it.
+        module: the module that was lowered, or holds the lowered one.
         path: attributes that lead to it from the top module, joined by dots; "" for the top module itself.
     """
 
-    def __init__(self, lowered: Any, path: str, debug: Callable[[], Archive]) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        module: torch.jit.ScriptModule,
+        part: tuple[str, Any],
+        debug: Callable[[], Archive],
+    ) -> None:
+        path, lowered = part
         found = LOWERED.match(lowered._type().annotation_str)
         assert found is not None  # noqa: S101 (callers choose by this)
         self.backend = find_backend(found["backend"])
+        self.module = module
         self.path = path
         self._module = lowered
         self._top = lowered._type().annotation_str.rpartition(".")[2]
@@ -77,8 +85,8 @@ class Delegate:
             BackendError: the backend is not available.
             ArchiveError: the backend does not compile its state.
         """
-        path, lowered = _part(module, part)
-        return cls(lowered, path, lambda: open_archive(lowered_archive(module), name="the module"))
+        debug = partial(open_archive, name="the module")
+        return cls(module, _part(module, part), lambda: debug(lowered_archive(module)))
 
     @classmethod
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
@@ -97,8 +105,8 @@ class Delegate:
             BackendError: the backend is not available.
         """
         debug = open_archive(source, companion=companion)
-        path, lowered = _part(_loaded(source, debug.file), part)
-        return cls(lowered, path, lambda: debug)
+        module = _loaded(source, debug.file)
+        return cls(module, _part(module, part), lambda: debug)
 
     def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
         """Run ``forward``: see :meth:`run`."""
@@ -136,10 +144,11 @@ class Delegate:
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
         """The model's source behind debug handles: inner ones first. Paths start at the lowered module."""
-        return self._archive.symbolicate(handles, top=self._top)
+        return self.archive.symbolicate(handles, top=self._top)
 
     @cached_property
-    def _archive(self) -> Archive:
+    def archive(self) -> Archive:
+        """The archive of the module, with its debug information."""
         return self._debug()
 
     @contextmanager
@@ -180,8 +189,8 @@ def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
     mapped = Mapped(source)
     try:
         return torch.jit.load(io.BytesIO(mapped.data))
-    except (RuntimeError, torch.jit.Error) as error:
-        *_, last = str(error).strip().splitlines()
+    except Exception as error:  # of broken archives, PyTorch's are of any kind
+        *_, last = [type(error).__name__, *str(error).strip().splitlines()]
         if last.endswith(codegen.UNAVAILABLE):
             raise BackendError(codegen.UNAVAILABLE, name) from error
         raise ArchiveError(f"PyTorch does not load it: {last}", file=name) from error
@@ -195,14 +204,7 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     Raises:
         LoweringError: there is none, or there are several.
     """
-    found = {}
-    left = [("", module._c)]
-    while left:
-        path, one = left.pop()
-        if LOWERED.match(one._type().annotation_str):
-            found[path.removesuffix("__loweredModule__").removesuffix(".")] = one
-        children = torch._C.ModuleDict(one).items()
-        left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
+    found = lowered_parts(module._c)
     if part is None and len(found) == 1:
         (part,) = found
     if part not in found:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 UNKNOWN = object()
 OVERFLOW = 2**63
+LONGEST = 1 << 12
+"""Items of a list, or letters of a text, that is made here; longer ones are made when the module runs."""
 FOLDED: dict[str, Callable[..., Any]] = {
-    "aten::__is__": lambda one, other: one is other,
-    "aten::__isnot__": lambda one, other: one is not other,
     "aten::__not__": operator.not_,
     "aten::eq": operator.eq,
     "aten::ne": operator.ne,
@@ -47,7 +47,18 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "prim::TupleConstruct": lambda *values: tuple(values),
 }
 ALIASES = ("prim::unchecked_cast",)
-EFFECTS = ("prim::RaiseException", "prim::Print", "prim::SetAttr", "aten::manual_seed", "aten::warn")
+EFFECTS = (
+    *(
+        "prim::RaiseException",
+        "prim::Print",
+        "prim::SetAttr",
+        "prim::CallMethod",
+        "prim::Enter",
+        "prim::Exit",
+    ),
+    *("aten::manual_seed", "aten::warn"),
+)
+"""Operations that do something though their schemas, if they have any, do not say so."""
 PLAIN = (int, float, str, bool, type(None), list, tuple)
 
 
@@ -126,11 +137,12 @@ class _Folding:
             or UNKNOWN in known
             or len(operation.outputs) != 1
             or operation.outputs[0] in self._changed
+            or (operation.kind == "aten::mul" and _length(known) > LONGEST)
         ):
             return UNKNOWN
         try:
             value = compute(*known)
-        except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
+        except (TypeError, ValueError, IndexError, KeyError, ArithmeticError):
             return UNKNOWN
         overflows = isinstance(value, int) and abs(value) >= OVERFLOW
         return value if isinstance(value, PLAIN) and not overflows else UNKNOWN
@@ -145,6 +157,12 @@ class _Folding:
                 if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
                     return kind == "aten::__isnot__"
         return UNKNOWN
+
+
+def _length(factors: list[Any]) -> int:
+    """How many items a product has: none, unless one factor is a list or text."""
+    items = [len(one) for one in factors if isinstance(one, list | tuple | str)]
+    return sum(items) * max((one for one in factors if isinstance(one, int)), default=0)
 
 
 def _drop_unused(block: Block, used: set[int]) -> None:

@@ -8,8 +8,10 @@ that a model lowered twice gives the same archive.
 from __future__ import annotations
 
 import hashlib
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
+
+from archive.backend.tables import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,14 +40,13 @@ class DebugHandles:
 
     @classmethod
     def of(cls, graphs: Iterable[Graph]) -> DebugHandles:
-        """A recorder whose start is chosen by some graphs, so that different ones do not meet."""
-        digest = hashlib.blake2b(digest_size=4)
-        for graph in graphs:
-            digest.update(graph.name.encode())
-            for operation in graph.operations():
-                digest.update(f"\0{operation.kind}\0{operation.shown}".encode("utf-8", "surrogateescape"))
-                for call in operation.stack:
-                    digest.update(f"\0{call.instance}.{call.function}".encode())
+        """A recorder whose start is chosen by some graphs, so that different ones do not meet.
+
+        What is kept of operations decides: their names, places, and the calls that lead there.
+        """
+        operations = chain.from_iterable(graph.operations() for graph in graphs)
+        table = write_table(dict(enumerate(operations)))
+        digest = hashlib.blake2b(table.encode(), digest_size=4)
         return cls(int.from_bytes(digest.digest()) + 1 << BLOCK)
 
     def record(self, operation: Operation) -> int:

@@ -95,6 +95,11 @@ class _Scope:
     stack: tuple[Call, ...]
 
 
+def _is_followed(node: Any, scope: _Scope) -> bool:  # noqa: ANN401
+    """Whether a method is that of a known module; those of other objects remain operations."""
+    return next(node.inputs()).debugName() in scope.modules
+
+
 class _Walk:
     """Follows calls, and numbers values."""
 
@@ -126,7 +131,7 @@ class _Walk:
             kind = node.kind()
             if kind == "prim::GetAttr" and self._get(node, scope, out):
                 continue
-            if kind in ("prim::CallMethod", "prim::CallFunction"):
+            if kind == "prim::CallFunction" or (kind == "prim::CallMethod" and _is_followed(node, scope)):
                 self._call(node, scope, out)
                 continue
             if kind == "prim::Constant" and "name" in node.attributeNames():
@@ -158,7 +163,12 @@ class _Walk:
         return operation
 
     def _operation(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
-        inputs = [self.number(value, scope) for value in node.inputs()]
+        taken = list(node.inputs())[node.kind() == "prim::SetAttr" :]  # which module it sets is no value
+        for value in taken:
+            if value.debugName() in scope.modules:
+                kind = value.type().annotation_str
+                raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.sourceRange()}")
+        inputs = [self.number(value, scope) for value in taken]
         schema = "" if node.schema() == "(no schema)" else node.schema()
         operation = Operation(node.kind(), inputs, [], schema)
         if operation.kind == "prim::Constant":
@@ -174,7 +184,6 @@ class _Walk:
     def _call(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
         first, *arguments = node.inputs()
         shown = node.sourceRange()
-        known = scope.modules.get(first.debugName())
         modules: dict[str, _Known] = {}
         if node.kind() == "prim::CallFunction":
             name = first.type().annotation_str
@@ -186,15 +195,14 @@ class _Walk:
                 Call(name.rpartition(".")[2], None, None, self._places.find(shown)),
             )
             parameters = list(graph.inputs())
-        elif known is not None:
+        else:
+            known = scope.modules[first.debugName()]
             name = node.s("name")
             graph = known.module._get_method(name).graph
             itself, *parameters = graph.inputs()
             modules[itself.debugName()] = _Known(known.module, known.path, SELF)
             class_name = unmangled(known.module._type().annotation_str)
             called = Call(name, class_name, known.instance, self._places.find(shown))
-        else:
-            raise LoweringError(f"cannot follow the call of an interface. Source code: {shown}")
         if len(scope.stack) >= DEEPEST:
             raise LoweringError(f"calls go deeper than {DEEPEST}. Source code: {shown}")
         inner = _Scope(graph, {}, modules, (*scope.stack, called))

@@ -58,7 +58,8 @@ class Linked:
 def resolved(name: str, names: Mapping[str, Any]) -> object:
     """What a name stands for in a source; a qualified class (``__torch__.package.Class``) is Python's own."""
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
-    return names.get(name) or getattr(sys.modules.get(module or "builtins"), attribute, None)
+    home = "__main__" if name.startswith("__torch__.") else "builtins"  # PyTorch leaves out `__main__`
+    return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
 
 
 def linked(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401

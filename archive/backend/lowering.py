@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,14 +38,18 @@ from archive.backend import codegen
 from archive.backend.errors import LoweringError
 from archive.backend.handles import DebugHandles, generate_debug_handles
 from archive.backend.inlining import inlined, unmangled
-from archive.backend.links import DEBUG, NAMES, TEXT, linked, resolved
+from archive.backend.links import DEBUG, NAMES, TENSORS, TEXT, linked, resolved
 from archive.backend.places import Places
 from archive.backend.registry import Original, find_backend
 from archive.backend.tables import write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
+    from archive.effects.attached import WithEffects
+
+STATE = "__effects_state"
+"""The wrapper's attribute that holds the tensors of the state that effects change."""
 LOWERED = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY = torch._C.AnyType.get()
 BY_METHOD = torch._C.DictType(TEXT, ANY)
@@ -56,6 +61,8 @@ def lower(
     method_compile_spec: Mapping[str, Any] | None = None,
     *,
     recorder: DebugHandles | None = None,
+    effects: bool = False,
+    example_inputs: Sequence[Any] = (),
 ) -> torch.jit.ScriptModule:
     """Lower a module to a backend.
 
@@ -65,17 +72,34 @@ def lower(
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
             default ``forward`` alone, without any.
         recorder: takes the debug handles; by default a new one, whose start is chosen by the module.
+        effects: capture what ``forward`` changes, besides giving results, of an eager module; the lowered one
+            changes nothing, takes state and gives what is to be put there. :mod:`archive.effects` runs it.
+        example_inputs: arguments, for ``effects``; shapes and types of tensors are taken from them.
 
     Raises:
-        LoweringError: there is no such backend or method, the compile spec is none, or operations are not
-            supported; it names all of these, with their places.
+        LoweringError: there is no such backend or method, the compile spec is none, a part is lowered
+            already, or operations are not supported; it names all of these, with their places. (Where PyTorch
+            cannot script the module, its own error is raised.)
+        CaptureError: effects cannot be captured.
     """
     chosen = find_backend(backend)
-    scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    if not isinstance(module, torch.nn.Module):
+        raise LoweringError(f"expected a module, found {module!r}")
+    captured = _captured(module, example_inputs) if effects else None
+    if captured is not None:
+        scripted = captured.scripted
+    else:
+        scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    for path in lowered_parts(scripted._c):
+        where = f"its part {path}" if path else "the module"
+        raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
     spec = _checked(scripted, {"forward": {}} if method_compile_spec is None else method_compile_spec)
-    original = unmangled(scripted._c._type().annotation_str)
+    original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
     places = Places.of(scripted._c)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
+    if captured is not None:
+        for graph in graphs.values():
+            captured.relocating.graph(graph)
     recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     schemas = {method: scripted._c._get_method(method).schema for method in spec}
@@ -98,16 +122,37 @@ def lower(
         made.names,
     )
     _set_up(lowered, backend, (spec, made.state, False))
+    record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
-    lowered.setattr(DEBUG, write_table(own))
+    lowered.setattr(DEBUG, write_table(own, record))
+    state = [] if captured is None else [(STATE, TENSORS, captured.tensors or [torch.empty(0)])]
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",
-        [("__loweredModule__", lowered._type(), lowered)],
+        [("__loweredModule__", lowered._type(), lowered), *state],
         [codegen.forwarding(method, schema) for method, schema in schemas.items()],
         NAMES,
     )
     return torch.jit._recursive.wrap_cpp_module(wrapper)
+
+
+def _captured(module: torch.nn.Module, example_inputs: Sequence[Any]) -> WithEffects:
+    from archive.effects.attached import with_effects  # noqa: PLC0415 (it lowers by this room)
+
+    return with_effects(module, example_inputs)
+
+
+def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.ScriptModule)
+    """The lowered modules in a module, by the attributes that lead to each: "" for the module itself."""
+    found = {}
+    left = [("", module)]
+    while left:
+        path, one = left.pop()
+        if LOWERED.match(one._type().annotation_str):
+            found[path.removesuffix("__loweredModule__").removesuffix(".")] = one
+        children = torch._C.ModuleDict(one).items()
+        left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
+    return found
 
 
 def _checked(scripted: torch.jit.ScriptModule, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -116,17 +161,17 @@ def _checked(scripted: torch.jit.ScriptModule, given: Mapping[str, Any]) -> dict
     Raises:
         LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
     """
-    if not isinstance(given, dict) or not given or not all(isinstance(name, str) for name in given):
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
         raise LoweringError(f"expected method_compile_spec to be a dict by method names, found {given!r}")
     for name, options in given.items():
         if not scripted._c._has_method(name):
             raise LoweringError(f"Method '{name}' is not defined.")
-        if not isinstance(options, dict) or not all(isinstance(option, str) for option in options):
+        if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
             raise LoweringError(
                 f"method {name}: expected its compile spec to be a dict by names of options, "
                 f"found {options!r}"
             )
-        found = torch._C._jit_try_infer_type(options) if options else None
+        found = torch._C._jit_try_infer_type(dict(options)) if options else None
         if found is not None and not found.success():
             raise LoweringError(f"method {name}: TorchScript cannot hold its compile spec: {found.reason()}")
     return {name: dict(options) or {"": ""} for name, options in given.items()}

@@ -8,15 +8,14 @@ up.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from archive.excerpt import excerpt
+from archive.formats.companion.pool import table_of
+from archive.model import Source, SourceRange
 from archive.opening import open as open_archive
-
-if TYPE_CHECKING:
-    from archive.model import SourceRange
 
 
 class Places:
@@ -33,8 +32,14 @@ class Places:
         known: dict[str, SourceRange] = {}
         with open_archive(buffer.getvalue(), name="the module's own archive") as opened:
             table = opened.range_table
-            for row in range(len(table)):
-                span = table.source_range(row)
+            sources = [table.sources[number] for number in range(len(table.sources))]
+            texts = table_of(bytes(one.text) for one in sources)  # in one piece: each is read many times
+            sources = [
+                Source(texts[number], one.filename, one.starting_line, one.is_null)
+                for number, one in enumerate(sources)
+            ]
+            for row, number in enumerate(table.source.tolist()):
+                span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))
                 known.setdefault(excerpt(span, b"").decode("utf-8", "backslashreplace"), span)
         return cls(known)
 

@@ -25,7 +25,7 @@ import torch
 from archive.attaching import Attachment
 from archive.backend.errors import LoweringError
 from archive.backend.links import DEBUG, HANDLE
-from archive.backend.lowering import LOWERED
+from archive.backend.lowering import LOWERED, STATE
 from archive.backend.profile_places import PYTORCHS
 from archive.backend.tables import Site, read_table
 from archive.container import member_from, new_member, write_archive
@@ -37,6 +37,7 @@ from archive.formats.companion.handles import pack_handles, pack_methods
 from archive.formats.companion.pool import Pool, table_of
 from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
+from archive.formats.effects.record import NAME as EFFECTS
 from archive.formats.kinds import VERSIONS
 from archive.model import Generation
 from archive.opening import open as open_archive
@@ -55,6 +56,12 @@ if TYPE_CHECKING:
     from archive.writer import Target
 
 GENERATED = "<string>"
+CHANGED = (bytecode.NAME, EFFECTS)
+"""Records of the model that are not as PyTorch has written them."""
+LOST = (
+    "a lowered part was read from a file, or copied, and no longer knows the model's source; "
+    "lower it again before saving"
+)
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE.encode())
 
 
@@ -80,7 +87,8 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
         force: replace an existing file.
 
     Raises:
-        LoweringError: nothing in it was lowered here, or it was read from a file since.
+        LoweringError: nothing in it was lowered here, a part was read from a file or copied since, or it is
+            not scripted.
         ArchiveError: the target exists, or PyTorch wrote what is not understood.
         OSError: it cannot be written.
     """
@@ -97,7 +105,9 @@ def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> by
 
 
 def _save(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
-    sites = _sites(module)
+    if not isinstance(module, torch.jit.ScriptModule):
+        raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
+    sites, effects = _tables(module)
     if lite:
         data = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
     else:
@@ -105,28 +115,35 @@ def _save(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bo
         torch.jit.save(module, buffer)
         data = buffer.getvalue()
     with open_archive(data, name=name) as opened:
-        size = _write(file, opened, _attached(opened, sites))
+        size = _write(file, opened, _attached(opened, sites) | effects)
         with open_archive(file, name=name) as again:
             _check(opened, again, sites)
     return Saved(size, len(sites))
 
 
-def _sites(module: torch.jit.ScriptModule) -> dict[int, Site]:
-    """Where the operations of all lowered modules come from, by handle.
+def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, bytes]]:
+    """Where the operations of all lowered modules come from, by handle; and the record of effects, if any.
 
     An operation without a place is at that of the last call; without any, it is left out.
 
     Raises:
-        LoweringError: there are none, or two modules use a handle for different operations.
+        LoweringError: there are none, one has lost its table, two modules use a handle for different
+            operations, or a module with effects is part of another one.
     """
     sites: dict[int, Site] = {}
+    effects: dict[str, bytes] = {}
     left, count = [module._c], 0
     while left:
         one = left.pop()
         left += [child for _, child in torch._C.ModuleDict(one).items()]
-        if LOWERED.match(one._type().annotation_str) and one.hasattr(DEBUG) and one.getattr(DEBUG):
+        if LOWERED.match(one._type().annotation_str) and one.hasattr(DEBUG):
+            if not one.getattr(DEBUG):
+                raise LoweringError(LOST)
             count += 1
-            for handle, read in read_table(one.getattr(DEBUG)).items():
+            own, record = read_table(one.getattr(DEBUG))
+            if record:
+                effects[EFFECTS] = record
+            for handle, read in own.items():
                 site = read
                 while site.span is None and site.steps:
                     *steps, last = site.steps
@@ -140,7 +157,11 @@ def _sites(module: torch.jit.ScriptModule) -> dict[int, Site]:
                     )
     if not count:
         raise LoweringError("no module in it was lowered in this process; lower it again before saving")
-    return sites
+    if effects and not module._c.hasattr(STATE):
+        raise LoweringError(
+            "a module that was lowered with effects is saved by itself, not as part of another"
+        )
+    return sites, effects
 
 
 def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
@@ -227,7 +248,7 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
     """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
     ids = [
-        archive_id({name: one for name, one in opened.records.items() if name != bytecode.NAME})
+        archive_id({name: one for name, one in opened.records.items() if name not in CHANGED})
         for opened in (before, after)
     ]
     same = ids[0] == ids[1]

@@ -4,9 +4,11 @@ The table is JSON, held by the lowered module in an attribute that is not part o
 
     {"sources": [[text, filename, line], ...],
      "ranges": [[source, start, end], ...],
-     "handles": [[handle, operator, range, [[function, type, instance, range], ...]], ...]}
+     "handles": [[handle, operator, range, [[function, type, instance, range], ...]], ...],
+     "effects": record}
 
-A range may be null, type and instance of a call, too. Texts that are not UTF-8 are kept by their escapes.
+``record`` is that of the module's effects, a byte as a character; "" where it has none. A range may be null,
+type and instance of a call, too. Texts that are not UTF-8 are kept by their escapes.
 """
 
 from __future__ import annotations
@@ -41,16 +43,20 @@ class Site:
     steps: tuple[Step, ...]
 
 
-def write_table(operations: Mapping[int, Operation]) -> str:
-    """The table of some operations by handle."""
+def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
+    """The table of some operations by handle, and the record of the module's effects."""
     packing = _Packing()
     handles = [
         [handle, one.kind, packing.span(one.range), [packing.call(call) for call in one.stack]]
         for handle, one in operations.items()
     ]
-    return json.dumps(
-        {"sources": packing.sources, "ranges": packing.ranges, "handles": handles}, separators=(",", ":")
-    )
+    table = {
+        "sources": packing.sources,
+        "ranges": packing.ranges,
+        "handles": handles,
+        "effects": effects.decode("latin-1"),
+    }
+    return json.dumps(table, separators=(",", ":"))
 
 
 class _Packing:
@@ -61,6 +67,7 @@ class _Packing:
         self.ranges: list[list[int]] = []
         self._numbers: dict[object, int] = {}
         self._spans: dict[int, int | None] = {}
+        self._texts: dict[int, tuple[str, str, int]] = {}
 
     def span(self, span: SourceRange | None) -> int | None:
         """The number of a range; None for one without text."""
@@ -71,9 +78,11 @@ class _Packing:
     def _packed(self, span: SourceRange | None) -> int | None:
         if span is None or not len(span.source.text):
             return None
-        text = bytes(span.source.text).decode("utf-8", ERRORS)
-        filename = bytes(span.source.filename or b"").decode("utf-8", ERRORS)
-        source = self._numbered(self.sources, [text, filename, span.source.starting_line])
+        one = span.source
+        if id(one) not in self._texts:
+            text, filename = (bytes(part or b"").decode("utf-8", ERRORS) for part in (one.text, one.filename))
+            self._texts[id(one)] = text, filename, one.starting_line
+        source = self._numbered(self.sources, [*self._texts[id(one)]])
         return self._numbered(self.ranges, [source, span.start, span.end])
 
     def _numbered(self, rows: list[list[object]] | list[list[int]], row: list[object] | list[int]) -> int:
@@ -88,8 +97,8 @@ class _Packing:
         return [call.function, call.type_name, call.instance, self.span(call.range)]
 
 
-def read_table(text: str) -> dict[int, Site]:
-    """Where the operations of a table come from, by handle."""
+def read_table(text: str) -> tuple[dict[int, Site], bytes]:
+    """Where the operations of a table come from, by handle, and the record of effects."""
     read = json.loads(text)
     sources = [
         (body.encode("utf-8", ERRORS), name.encode("utf-8", ERRORS), line)
@@ -103,7 +112,8 @@ def read_table(text: str) -> dict[int, Site]:
     def at(number: int | None) -> Span | None:
         return None if number is None else spans[number]
 
-    return {
+    sites = {
         handle: Site(op, at(span), tuple(Step(name, kind, own, at(call)) for name, kind, own, call in calls))
         for handle, op, span, calls in read["handles"]
     }
+    return sites, read["effects"].encode("latin-1")

@@ -41,6 +41,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
+from archive.formats.effects.program_text import root_of
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import EMPTY, is_name
 
@@ -133,6 +134,7 @@ class Compiling:
         self._failed = failed
         self._numbering = Numbering()
         self._lines: list[str] = []
+        self._late: list[str] = []  # what is read of temporaries, when it has been put there
         self._read: set[str] = set()
         self._undo: dict[int, tuple[Op, str, str, set[type]]] = {}  # names of target and key, known classes
 
@@ -163,12 +165,22 @@ class Compiling:
         for number, effect in effects:
             if effect.op is Op.NEW:
                 self._add(f"at = {number}", self._made(effect))
-        done = [(number, self._step(number, effect)) for number, effect in effects if effect.op is not Op.NEW]
-        self._add("at = -1", f"r = {self._value(self._effects.result)}")
+        done = []
+        for number, effect in effects:
+            if effect.op is not Op.NEW:
+                keep, do = self._step(number, effect)
+                kept = [f"u{number} = {keep}"] if keep else []
+                done += [f"at = {number}", *self._late, *kept, do]
+                self._late = []
+        self._add("at = -1")
+        result = f"r = {self._value(self._effects.result)}"
+        if self._late:
+            done += [f"at = {len(effects)}", *self._late, result]
+        else:
+            self._add(result)
         before = self._lines
         self._begin()
-        for number, (keep, do) in done:
-            self._add(f"at = {number}", *([f"u{number} = {keep}"] if keep else []), do)
+        self._add(*done)
         return [
             "def replay(state, out, arguments):",
             "    at = -1",
@@ -185,7 +197,7 @@ class Compiling:
         ]
 
     def _begin(self) -> None:
-        self._lines, self._read = [], set()
+        self._lines, self._late, self._read = [], [], set()
 
     def _add(self, *lines: str) -> None:
         self._lines += [f"        {line}" for line in lines]
@@ -241,7 +253,12 @@ class Compiling:
             return self._noted(f"state.cell({self._handed(source.function)}, {self._handed(source.name)})")
         return self._source(source)
 
-    def _noted(self, expression: str) -> str:
+    def _noted(self, expression: str, *, late: bool = False) -> str:
+        """A name for the value of an expression: from before the first change, or as late as it can be."""
+        if late:
+            name = f"w{len(self._late)}"
+            self._late.append(f"{name} = {expression}")
+            return name
         name = f"v{len(self._lines)}"
         self._add(f"{name} = {expression}")
         return name
@@ -250,16 +267,18 @@ class Compiling:
         """The value of an effect, as it is before any."""
         value = effect.value
         assert value is not None  # noqa: S101 (the caller looked)
+        some = len(self._late)
         text = self._value(value)
+        late = len(self._late) > some
         if effect.op is not Op.COPY:
             return text
         copied = [one for one in self._effects.effects[:number] if one.op is Op.COPY]
         if not copied:
             return text
         if isinstance(value, At):
-            return self._noted(f"{text}.clone()")
+            return self._noted(f"{text}.clone()", late=late)
         changed = ", ".join(self._source(one.source) for one in copied)
-        return self._noted(f"apart({text}, ({changed},))")
+        return self._noted(f"apart({text}, ({changed},))", late=len(self._late) > some)
 
     def _value(self, value: Value) -> str:
         """The name of a value, computed."""
@@ -270,7 +289,9 @@ class Compiling:
                 return self._source(source)
             case New(number):
                 return f"t{number}"
-        return self._noted(self._expression(value))
+        some = len(self._late)
+        expression = self._expression(value)
+        return self._noted(expression, late=len(self._late) > some)
 
     def _expression(self, value: Value) -> str:
         """A value as an expression."""
@@ -290,6 +311,8 @@ class Compiling:
         """The name of what lives somewhere, read."""
         if isinstance(source, Temporary):
             return f"t{source.number}"
+        if isinstance(root_of(source), Temporary):
+            return self._noted(self._place(source), late=True)
         name = f"s{self._numbering.source(source)}"
         if name not in self._read:
             expression = self._place(source)

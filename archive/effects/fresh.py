@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.state import ABSENT, Plain, State, StateError
 from archive.formats.effects.model import At, Attribute, Cell, Constant, Global, Item, Local, Made, Op, Stored
-from archive.formats.effects.program_text import reads
+from archive.formats.effects.program_text import reads, root_of
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import source_text, value_text
 
@@ -176,6 +176,5 @@ class Building:
 
 def _root(source: Source) -> str | None:
     """The argument that a source is under; None where it is under none."""
-    while isinstance(source, Attribute | Item):
-        source = source.base
-    return source.name if isinstance(source, Local) else None
+    root = root_of(source)
+    return root.name if isinstance(root, Local) else None

@@ -110,6 +110,9 @@ class Functions:
 
     Args:
         recorder: of the call.
+
+    Attributes:
+        ambiguous: cells of functions that share a name, so that none of them can be found by it.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -118,6 +121,7 @@ class Functions:
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, Cell]] = {}
         self._labels: dict[Cell, CellType] = {}
+        self.ambiguous: set[Source] = set()
         self._contents: dict[int, object] = {}
         self._copies: dict[int, Any] = {}
         self._attributes: list[tuple[Any, Any]] = []
@@ -154,13 +158,13 @@ class Functions:
             result = self._watched(made, stores)
         self._copies[id(function)] = result
         self._recorder.side_effects.keepalive.append(function)
-        self._fill(function, made, label, own=own)
+        self._fill(function, made, own=own)
         if own:
             made.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
             self._attributes.append((function, made))
         return result
 
-    def _fill(self, function: FunctionType, made: FunctionType, label: str, *, own: bool) -> None:
+    def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
         """Give a copy its defaults and what its cells hold."""
         wrap = self._recorder.wrap
         if not own:
@@ -169,9 +173,9 @@ class Functions:
             made.__defaults__ = tuple(wrap(one, None) for one in function.__defaults__)
         if own and function.__kwdefaults__:
             made.__kwdefaults__ = {key: wrap(one, None) for key, one in function.__kwdefaults__.items()}
-        for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
+        for cell in function.__closure__ or ():
             _, fresh, source = self._cells[id(cell)]
-            if id(cell) in self._contents or source != Cell(label, name):
+            if id(cell) in self._contents:
                 continue
             value = self._recorder.world.cell(cell)
             self._contents[id(cell)] = ABSENT
@@ -182,9 +186,8 @@ class Functions:
     def _cell(self, cell: CellType, source: Cell) -> CellType:
         if id(cell) not in self._cells:
             if self._labels.setdefault(source, cell) is not cell:
-                self._recorder.refuse(
-                    f"{source.name!r} of two functions called {source.function}: no name tells them apart"
-                )
+                source = Cell(f"{source.function}#{len(self._cells)}", source.name)
+                self.ambiguous |= {source, Cell(source.function.partition("#")[0], source.name)}
             self._cells[id(cell)] = cell, CellType(), source
         return self._cells[id(cell)][1]
 

@@ -38,14 +38,14 @@ def initial_state(recorder: Recorder, effects: MethodEffects) -> Initial:
         effects: its table.
     """
     state = _State(recorder)
-    for source in dict.fromkeys(_spoken_of(effects)):
+    for source in dict.fromkeys(spoken_of(effects)):
         state.add(source)
     for source, first in recorder.aliases.items():
         state.alias(source, first)
     return Initial(tuple(state.entries.items()), tuple(state.tensors))
 
 
-def _spoken_of(effects: MethodEffects) -> Iterator[Source]:
+def spoken_of(effects: MethodEffects) -> Iterator[Source]:
     """The sources in a table."""
     yield from effects.inputs
     yield from _in_value(effects.result)

@@ -242,13 +242,13 @@ class Lowering:
             yield effect, hook.place
 
     def _changes(self) -> Iterator[tuple[Effect, Place | None]]:
-        rows: list[tuple[int, Effect, Place | None]] = []
-        for (variable, name), (order, place) in self._table.stores.items():
+        rows: list[tuple[tuple[bool, int], Effect, Place | None]] = []
+        for (variable, name), (number, place) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
             effect = self._placed(place, lambda variable=variable, name=name: self._store(variable, name))
             if effect is not None:
-                rows.append((order, effect, place))
+                rows.append(((True, number), effect, place))
         for change in self._table.log:
             target = change.target
             source = self._source(target) if isinstance(target, Variable) else target
@@ -256,7 +256,9 @@ class Lowering:
                 None if one is ABSENT else self._placed(change.place, lambda one=one: self.value(one))
                 for one in (change.key, change.value)
             )
-            rows.append((change.order, Effect(change.op, source, key, value), change.place))
+            # A tensor is changed where it was found, before it may go elsewhere.
+            order = change.op is not Op.COPY, change.order
+            rows.append((order, Effect(change.op, source, key, value), change.place))
         for _, effect, place in sorted(rows, key=itemgetter(0)):
             yield effect, place
 

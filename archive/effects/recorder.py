@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import OrderedDict
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ReferenceType
@@ -196,6 +197,9 @@ class Recorder:
     def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
         if type(value) is OrderedDict and not value:
             return MappingProxyType({})
+        if type(value) is partial:
+            function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
+            return partial(function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()})
         if isinstance(value, ReferenceType):
             target = value()
             return lambda: self.wrap(target, self._paths.get(id(target)))

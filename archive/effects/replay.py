@@ -152,7 +152,7 @@ class _Failing:
 
     def __call__(self, number: int, error: BaseException) -> ReplayError:
         problem = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
-        if number < 0:
+        if not 0 <= number < len(self._effects.effects):
             return ReplayError(problem, method=self._effects.method)
         effect = self._effects.effects[number]
         return ReplayError(

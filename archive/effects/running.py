@@ -10,17 +10,17 @@ import torch
 from torch import fx
 
 from archive.effects.errors import CaptureError
-from archive.effects.initial import initial_state
+from archive.effects.initial import initial_state, spoken_of
 from archive.effects.recorder import Recorder
 from archive.effects.recording import Recording
 from archive.effects.sites import of_model
 from archive.effects.tape import WITHOUT_MODES
-from archive.formats.effects.model import Attribute, Item, Local, Op
+from archive.formats.effects.model import Attribute, Cell, Item, Local, Op
 
 if TYPE_CHECKING:
     from archive.effects.tape import Input
     from archive.effects.world import World
-    from archive.formats.effects.model import Source
+    from archive.formats.effects.model import MethodEffects, Source
 
 
 @dataclass(slots=True)
@@ -157,10 +157,21 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
     effects.inputs = tuple(one.source for one in kept)
     effects.prune_dead_object_new()
     lowered = effects.lowered()
+    _check_cells(recorder, lowered.effects)
     tape.graph.output(lowered.outputs)
     tape.graph.lint()
     effects.state = initial_state(recorder, lowered.effects)
     return fx.GraphModule(attributes, tape.graph, class_name=type(module).__name__)
+
+
+def _check_cells(recorder: Recorder, effects: MethodEffects) -> None:
+    """Refuse variables of functions that no name tells apart."""
+    for source in spoken_of(effects):
+        while isinstance(source, Attribute | Item):
+            source = source.base
+        if isinstance(source, Cell) and source in recorder.functions.ambiguous:
+            name = source.function.partition("#")[0]
+            raise CaptureError(f"{source.name!r} of two functions called {name}: no name tells them apart")
 
 
 def _is_argument(source: Source) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _parts(module: object) -> list[object]:
 
 
 def _functions(module: object) -> Iterator[FunctionType]:
-    """The functions of a module, of its parts and of their classes, and those in their closures."""
+    """The functions of a module, of its parts and of their classes, in their closures, and that they call."""
     seen: dict[int, object] = {}
     waiting: list[Any] = []
     for part in _parts(module):
@@ -276,6 +276,17 @@ def _functions(module: object) -> Iterator[FunctionType]:
         seen[id(one)] = one
         yield one
         waiting += [cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell)]
+        if _package(one.__module__ or "") not in NOT_OWN:
+            waiting += [one.__globals__.get(name) for name in _names(one.__code__)]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names that some code may read."""
+    waiting = [code]
+    while waiting:
+        one = waiting.pop()
+        yield from one.co_names
+        waiting += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
 
 
 def _unwrapped(one: Any) -> Callable[..., object]:  # noqa: ANN401

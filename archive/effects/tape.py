@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import operator
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 WITHOUT_MODES = torch._C.DisableTorchFunction
 TYPES = (bool, int, float)
+TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
+"""Names that the text of a graph has for other things."""
+
 
 
 @dataclass(slots=True)
@@ -118,7 +122,7 @@ class Tape:
 
     def _unique(self, name: str) -> str:
         number, unique = 1, name
-        while unique in self._names or keyword.iskeyword(unique) or hasattr(torch, unique):
+        while unique in self._names or keyword.iskeyword(unique) or unique in TAKEN:
             unique, number = f"{name}_{number}", number + 1
         self._names.add(unique)
         return unique

@@ -3,7 +3,8 @@
 The function takes the method's arguments and ``out``, what the graph gave, and returns what the method
 returns. All values are those from before the first change: what is read behind a change of the same
 name, or of any item where an item is read, is given a name first (``old0``). Caution costs a line there,
-no more. Names are given so that none hides another.
+no more. What temporaries hold wasn't there before: that is read where it stands. Names are given so that
+none hides another.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from archive.formats.effects.model import (
     Made,
     Op,
     Output,
+    Temporary,
 )
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import Printer, is_dotted, is_name, source_text
@@ -136,7 +138,9 @@ class Changes:
                 self.anything = True
 
     def touch(self, source: Source) -> bool:
-        """Whether something else may live at a source now."""
+        """Whether something else may live at a source now; what temporaries hold is meant as it is now."""
+        if isinstance(root_of(source), Temporary):
+            return False
         while True:
             match source:
                 case Attribute(base, name):
@@ -237,7 +241,7 @@ class _Writing:
         """A printer that prints what must not be read any more by the names it was given before."""
         for value in values:
             for source in reads(value):
-                if copied or changes.touch(source):
+                if changes.touch(source) or (copied and not isinstance(root_of(source), Temporary)):
                     self.keep(source, copied=copied)
         stored = target.source if target is not None and target.op in (Op.SET_GLOBAL, Op.SET_CELL) else None
         if target is not None and stored is None and changes.touch(target.source):
@@ -281,6 +285,13 @@ def reads(value: Value) -> Iterator[Source]:
             yield from reads(item)
 
 
+def root_of(source: Source) -> Source:
+    """What a source is under."""
+    while isinstance(source, Attribute | Item):
+        source = source.base
+    return source
+
+
 def places(effects: MethodEffects) -> Iterator[Source]:
     """All sources of a method."""
     yield from effects.inputs
@@ -294,11 +305,7 @@ def places(effects: MethodEffects) -> Iterator[Source]:
 
 def _roots(effects: MethodEffects) -> Iterator[Source]:
     """What the sources of a method are under."""
-    for source in places(effects):
-        root = source
-        while isinstance(root, Attribute | Item):
-            root = root.base
-        yield root
+    yield from map(root_of, places(effects))
 
 
 def _modules(effects: MethodEffects) -> Iterator[str]:

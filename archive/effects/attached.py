@@ -1,0 +1,70 @@
+"""A module with effects as a backend takes it: its captured graph, at the model's source, and its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture import capture
+from archive.effects.errors import CaptureError
+from archive.effects.relocating import Relocating
+from archive.formats.effects.model import EffectTable
+from archive.formats.effects.record import build_effects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.backend.handles import DebugHandles
+    from archive.effects.side_effects import SideEffects
+
+
+@dataclass(frozen=True, slots=True)
+class WithEffects:
+    """A captured module.
+
+    Attributes:
+        scripted: its graph, which changes nothing.
+        type_name: the module's own class, as TorchScript writes it.
+        relocating: leads the graph's operations to the model's source.
+        side_effects: what the module changes.
+    """
+
+    scripted: torch.jit.ScriptModule
+    type_name: str
+    relocating: Relocating
+    side_effects: SideEffects
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors of the state, by their numbers."""
+        return [tensor.detach() for tensor in self.side_effects.state.tensors]
+
+    def record(self, recorder: DebugHandles) -> bytes:
+        """The archive record of the effects, each of which is given a debug handle now."""
+        lowered = self.side_effects.lowered()
+        handles = [recorder.record(self.relocating.effect(site)) for site in lowered.sites]
+        effects = tuple(
+            replace(effect, handle=handles[effect.handle]) if effect.handle >= 0 else effect
+            for effect in lowered.effects.effects
+        )
+        method = replace(lowered.effects, effects=effects)
+        return build_effects(EffectTable((method,), tuple(self.side_effects.state.entries)))
+
+
+def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> WithEffects:
+    """Capture what a module's ``forward`` computes and changes.
+
+    Raises:
+        CaptureError: that cannot be captured, or TorchScript does not take what it computes.
+    """
+    graph, side_effects = capture(module, *example_inputs)
+    try:
+        scripted = torch.jit.script(graph)
+    except RuntimeError as error:
+        raise CaptureError(f"TorchScript does not take what it computes: {error}") from error
+    sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
+    kind = type(module)
+    name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
+    return WithEffects(scripted, name, Relocating(sites), side_effects)
