@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+import pickle
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Literal, Source, Value
     from archive.limits import Limits
 
+Row = tuple[Any, ...]
 SELF, X = Local("self"), Local("x")
 GIVEN = Output(0)
 
@@ -76,6 +79,19 @@ COUNTING = EffectTable(
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EffectTable:
     return parse_effects(read_trees([Pickle(NAME, memoryview(data))], [False], limits), 0, limits)
+
+
+def packed(value: object) -> bytes:
+    """A pickle with PyTorch's opcodes alone; strings are not shared."""
+    out = io.BytesIO()
+    plain = pickle._Pickler(out, 2)
+    plain.fast = True
+    plain.dump(value)
+    return out.getvalue()
+
+
+def unpacked(data: bytes) -> list[Row]:
+    return list(pickle.loads(data))  # noqa: S301 (our own)
 
 
 def with_effects(path: Path, effects: EffectTable) -> bytes:

@@ -25,7 +25,8 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
-from archive.formats.effects.program_text import method_program, method_source, output_count
+from archive.formats.effects.parts import output_count
+from archive.formats.effects.program_text import method_program, method_source
 from archive.formats.effects.source_text import effect_text, source_text, value_text
 from tests import effect_tables
 from tests.effect_programs import (

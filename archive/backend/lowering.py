@@ -125,7 +125,7 @@ def lower(
     record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     lowered.setattr(DEBUG, write_table(own, record))
-    state = [] if captured is None else [(STATE, TENSORS, captured.tensors or [torch.empty(0)])]
+    state = [] if captured is None else [(STATE, TENSORS, captured.tensors)]
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",

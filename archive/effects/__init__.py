@@ -1,18 +1,26 @@
-"""What a module's methods compute and what they change, captured from Python. Needs PyTorch."""
+"""Side effects of eager modules: captured as a table beside a pure graph, and done again after it has run.
+
+``capture`` calls a module with what stands in for its state, and gives the graph and the table of effects;
+``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and keeps the table; ``Effectful``
+runs both where the archive is loaded. ``replay`` does the effects alone. Needs PyTorch.
+"""
 
 from archive.effects.capture import Captured, capture
+from archive.effects.effectful import Effectful
 from archive.effects.errors import CaptureError
-from archive.effects.side_effects import SideEffects, Initial
-from archive.effects.variables import DELETED, Kind, MutationType, Variable
+from archive.effects.replay import Plain, ReplayError, State, StateError, inputs, replay
+from archive.effects.side_effects import SideEffects
 
 __all__ = [
-    "DELETED",
     "CaptureError",
     "Captured",
-    "Kind",
-    "MutationType",
+    "Effectful",
+    "Plain",
+    "ReplayError",
     "SideEffects",
-    "Initial",
-    "Variable",
+    "State",
+    "StateError",
     "capture",
+    "inputs",
+    "replay",
 ]

@@ -32,25 +32,28 @@ class _After:
 
     def world(self) -> World:
         """The world."""
-        recorder, world = self._recorder, self._world
-        effects = recorder.side_effects
+        effects = self._recorder.side_effects
         for variable, pending in list(effects.store_attr_mutations.items()):
-            if variable in recorder.items and variable.kind is Kind.OBJECT:
+            if variable in self._recorder.items and variable.kind is Kind.OBJECT:
                 for name, value in pending.items():
-                    world.set_name(recorder.items[variable], name, self._real(value))
-        for variable, stand_in in recorder.stand_ins.items():
+                    self._world.set_name(self._recorder.items[variable], name, self._real(value))
+        for variable, stand_in in self._recorder.stand_ins.items():
             if variable.kind in (Kind.LIST, Kind.DICT) and effects.is_modified(variable):
-                world.set_contents(recorder.items[variable], self._inside(contents(stand_in)))
-        for names in recorder.functions.global_values():
+                self._world.set_contents(self._recorder.items[variable], self._inside(contents(stand_in)))
+        for one in self._recorder.tape.changed():
+            self._world.set_contents(one.original, one.stand_in.detach().clone())
+        self._functions()
+        return self._world
+
+    def _functions(self) -> None:
+        """What copied functions have in their globals and cells."""
+        for names in self._recorder.functions.global_values():
             for name, value in names.noted.items():
-                world.set_name(names.real, name, self._real(value))
-        for cell, fresh in recorder.functions.cell_values():
+                self._world.set_name(names.real, name, self._real(value))
+        for cell, fresh in self._recorder.functions.cell_values():
             value = contents_of(fresh)
             if value is not ABSENT:
-                world.set_contents(cell, self._real(value))
-        for one in recorder.tape.changed():
-            world.set_contents(one.original, one.stand_in.detach().clone())
-        return world
+                self._world.set_contents(cell, self._real(value))
 
     def _real(self, value: Any) -> Any:  # noqa: ANN401
         if value is DELETED:
@@ -81,8 +84,9 @@ class _After:
         """Lists, tuples and dicts with real items."""
         if id(value) in self._made:
             return self._made[id(value)]
+        made: Any
         if type(value) is list:
-            made: Any = []
+            made = []
             self._made[id(value)] = made
             self._world.alive.append(value)
             made += map(self._real, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from archive.backend.handles import DebugHandles
     from archive.effects.side_effects import SideEffects
+
+ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
+"""What PyTorch says of the source of ``torch.fx.GraphModule`` itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,9 @@ class WithEffects:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """The tensors of the state, by their numbers."""
-        return [tensor.detach() for tensor in self.side_effects.state.tensors]
+        """The tensors of the state, by their numbers; one of no use where there are none, for its type."""
+        tensors = [tensor.detach() for tensor in self.side_effects.state.tensors]
+        return tensors if tensors else [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:
         """The archive record of the effects, each of which is given a debug handle now."""
@@ -61,7 +66,9 @@ def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> With
     """
     graph, side_effects = capture(module, *example_inputs)
     try:
-        scripted = torch.jit.script(graph)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ABOUT_GRAPHS)
+            scripted = torch.jit.script(graph)
     except RuntimeError as error:
         raise CaptureError(f"TorchScript does not take what it computes: {error}") from error
     sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}

@@ -47,7 +47,9 @@ def apply_function(recorder: Recorder, cls: type[Any], args: tuple[Any, ...]) ->
         isinstance(one, torch.Tensor) and one.requires_grad for one in args
     )
     if wanted:
-        recorder.refuse(f"{cls.__qualname__}.apply: its own backward would be lost; capture without gradients")
+        recorder.refuse(
+            f"{cls.__qualname__}.apply: its own backward would be lost; capture without gradients"
+        )
     if cls.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context:
         recorder.refuse(f"{cls.__qualname__}.apply: a function with a setup_context")
     context = Context(recorder)

@@ -72,9 +72,7 @@ def _settled(module: Any, method: str, arguments: tuple[Any, ...], found: Found)
             return one
 
 
-def _again(
-    first: Run, module: Any, method: str, arguments: tuple[Any, ...], found: Found
-) -> Run:  # noqa: ANN401
+def _again(first: Run, module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Run:  # noqa: ANN401
     try:
         return run(module, method, _fresh(arguments, {}), world_after(first.recorder), found)
     except CaptureError as error:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 from archive.effects.open_list import OpenList
-from archive.effects.variables import ABSENT
 from archive.formats.effects.model import Item, Op
 
 if TYPE_CHECKING:
@@ -58,17 +57,17 @@ class TrackedList(list[Any]):
     def pop(self, index: SupportsIndex = -1) -> Any:  # noqa: ANN401
         return self._resized("pop", index)
 
-    def remove(self, value: object) -> None:
+    def remove(self, _: object) -> None:
         self._recorder.refuse("remove: which item goes differs from call to call")
 
     def clear(self) -> None:
         self._resized("clear")
 
-    def __iadd__(self, values: Iterable[object]) -> TrackedList:  # type: ignore[override,misc]
+    def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
         self._resized("extend", values)
         return self
 
-    def __imul__(self, count: SupportsIndex) -> NoReturn:  # type: ignore[override,misc]
+    def __imul__(self, count: SupportsIndex) -> NoReturn:
         self._recorder.refuse("a list that is repeated in place")
 
     def __delitem__(self, index: SupportsIndex | slice) -> None:
@@ -118,9 +117,7 @@ class TrackedDict(dict[Any, Any]):
     def intact(self) -> bool:
         """Whether nobody has changed it past its methods."""
         ours = dict(dict.items(self))
-        return list(ours) == list(self._expected) and same(
-            list(ours.values()), list(self._expected.values())
-        )
+        return list(ours) == list(self._expected) and same(list(ours.values()), list(self._expected.values()))
 
     def _keys_change(self) -> None:
         self._recorder.resized.add(self._source)
@@ -162,7 +159,7 @@ class TrackedDict(dict[Any, Any]):
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> TrackedDict:  # type: ignore[override,misc] # noqa: ANN401
+    def __ior__(self, other: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
         self.update(other)
         return self
 
@@ -208,7 +205,7 @@ class TrackedDict(dict[Any, Any]):
         self._check()
         return dict.__eq__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
         return dict, (self.copy(),)
@@ -216,9 +213,7 @@ class TrackedDict(dict[Any, Any]):
 
 def same(ours: list[Any], others: list[Any]) -> bool:
     """Whether two lists hold the same objects."""
-    return len(ours) == len(others) and all(
-        one is other for one, other in zip(ours, others, strict=True)
-    )
+    return len(ours) == len(others) and all(one is other for one, other in zip(ours, others, strict=True))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
@@ -241,6 +236,3 @@ def contents(stand_in: Any) -> Any:  # noqa: ANN401
     if isinstance(stand_in, TrackedDict):
         return dict(dict.items(stand_in))
     return list(list.__iter__(stand_in))
-
-
-__all__ = ["ABSENT", "TrackedDict", "TrackedList", "contents", "plain", "same"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.state import ABSENT, Plain, State, StateError
 from archive.formats.effects.model import At, Attribute, Cell, Constant, Global, Item, Local, Made, Op, Stored
-from archive.formats.effects.program_text import reads, root_of
+from archive.formats.effects.parts import reads, root_of
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import source_text, value_text
 

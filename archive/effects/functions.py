@@ -1,4 +1,4 @@
-"""The model's functions as copies: with globals and cells of their own, so that the real ones stay as they are.
+"""The model's functions as copies: with globals and cells of their own; the real ones stay as they are.
 
 Names are looked up when they are needed. What a function stores stays in the copy's globals or cell; who
 looks there afterwards knows what was stored. The statement that stored it is found in the function's code.
@@ -137,7 +137,7 @@ class Functions:
         """What stands in for a Python module."""
         return Namespace(self.globals_of(module.__dict__))
 
-    def copy(self, function: FunctionType) -> Any:  # noqa: ANN401
+    def copy(self, function: Any) -> Any:  # noqa: ANN401
         """A function with globals and cells of its own; a library's runs as it is, but for what it wraps."""
         if id(function) in self._copies:
             return self._copies[id(function)]
@@ -217,17 +217,17 @@ class Functions:
                 if before is not ABSENT:
                     recorder.originals.setdefault(source, before)
                 self._store(source, name, value, self._place(ran, name))
-        for identity, (cell, fresh, source) in list(self._cells.items()):
+        for identity, (cell, fresh, shared) in list(self._cells.items()):
             now = contents_of(fresh)
             if now is self._contents.get(identity, ABSENT):
                 continue
             if now is ABSENT:
-                recorder.refuse(f"a variable that is deleted: {source.name}")
+                recorder.refuse(f"a variable that is deleted: {shared.name}")
             self._contents[identity] = now
             before = recorder.world.cell(cell)
             if before is not ABSENT:
-                recorder.originals.setdefault(source, before)
-            self._store(source, source.name, now, self._place(ran, source.name))
+                recorder.originals.setdefault(shared, before)
+            self._store(shared, shared.name, now, self._place(ran, shared.name))
 
     def _store(self, source: Source, name: str, value: object, at: Place | None) -> None:
         effects = self._recorder.side_effects
@@ -278,7 +278,7 @@ def contents_of(cell: CellType) -> object:
         return ABSENT
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def stores_of(code: CodeType) -> dict[str, tuple[CodeType, int]]:
     """Where some code stores globals and what it shares with functions around it: the last place of each."""
     found: dict[str, tuple[CodeType, int]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from archive.effects.recorder import Recorder
@@ -26,7 +26,7 @@ class HookHandle:
         if self._number in self._recorder.side_effects.tensor_hooks:
             self._recorder.side_effects.remove_hook(self._number)
 
-    def __enter__(self) -> HookHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from archive.effects.errors import CaptureError, ValueRefusedError
+from archive.effects.reach import Reach, variable_of
 from archive.effects.variables import ABSENT, DELETED, Kind, MutationType, Variable
 from archive.formats.effects.model import (
     At,
@@ -26,14 +28,13 @@ from archive.formats.effects.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from archive.backend.tables import Site
     from archive.effects.side_effects import SideEffects
     from archive.effects.sites import Place
     from archive.formats.effects.model import Source, Value
 
-T = TypeVar("T")
 VALUES = (Output, Constant, At, Made, New, Stored)
 SOURCES = (Local, Attribute, Item, Global, Cell, Temporary)
 LITERALS = (bool, int, float, str, bytes, type(None))
@@ -65,56 +66,10 @@ class Lowering:
         self._table = side_effects
         self._outputs: dict[Hashable, int] = {}
         self._temporaries: dict[Variable | int, int] = {}
-        self._shared: dict[int, list[object] | dict[object, object]] = {}
-        self._counts: dict[int, int] = {}
-        self._reached: set[Variable] = set()
+        self._reach = Reach(side_effects)
+        self._shared = self._reach.shared
         self._hook_sources: dict[int, Source] = {}
-
-    # --- what is reached ---------------------------------------------------------------------------
-
-    def reached(self, live: Iterable[object]) -> set[Variable]:
-        """The variables that effects and some values lead to; lists and dicts met twice are noted."""
-        values = list(live)
-        for item, pending in self._table.store_attr_mutations.items():
-            if item.mutation_type is not MutationType.ATTRIBUTE_NEW:
-                values += pending.values()
-        for change in self._table.log:
-            values += [change.key, change.value]
-        for hook in self._table.tensor_hooks.values():
-            values.append(hook.tensor)
-        for one in values:
-            self._visit(one)
-        return self._reached
-
-    def _visit(self, value: object) -> None:
-        variable = self._variable(value)
-        if variable is not None:
-            if variable not in self._reached:
-                self._reached.add(variable)
-                if variable.mutation_type is MutationType.ATTRIBUTE_NEW:
-                    for one in self._table.store_attr_mutations.get(variable, {}).values():
-                        self._visit(one)
-                    for context, kept, _ in self._table.save_for_backward:
-                        if context is variable:
-                            self._visit(kept)
-            return
-        if type(value) in (list, dict):
-            self._counts[id(value)] = self._counts.get(id(value), 0) + 1
-            if self._counts[id(value)] > 1:
-                self._shared[id(value)] = cast("list[object] | dict[object, object]", value)
-                return
-        if type(value) is dict:
-            for key, one in value.items():
-                self._visit(key)
-                self._visit(one)
-        elif isinstance(value, list | tuple):
-            for one in value:
-                self._visit(one)
-
-    def _variable(self, value: object) -> Variable | None:
-        if isinstance(value, Variable):
-            return value
-        return self._table.id_to_variable.get(id(value))
+        self._holders = 0
 
     # --- values ------------------------------------------------------------------------------------
 
@@ -125,8 +80,8 @@ class Lowering:
             ValueRefusedError: a table cannot hold it.
         """
         if isinstance(value, VALUES):
-            return cast("Value", value)
-        variable = self._variable(value)
+            return value
+        variable = variable_of(self._table, value)
         if variable is not None:
             return self._of_variable(variable, value)
         if id(value) in self._shared:
@@ -170,13 +125,14 @@ class Lowering:
             CaptureError: a value that a table cannot hold, with the model's statement.
         """
         table = self._table
-        live = self.reached([table.result])
+        live = self._reach.of([table.result])
         for variable in dict.fromkeys(table.id_to_variable.values()):
             if variable in live and variable.mutation_type is MutationType.ATTRIBUTE_NEW:
                 self._temporaries[variable] = len(self._temporaries)
         for number in self._shared:
             self._temporaries[number] = len(self._temporaries)
-        result = self._placed(table.result_place, lambda: self.value(table.result))
+        with _placed(table.result_place):
+            result = self.value(table.result)
         rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
         effects, sites = [], []
         for effect, place in rows:
@@ -187,32 +143,25 @@ class Lowering:
         method = MethodEffects(table.method, table.inputs, result, tuple(effects))
         return Lowered(method, tuple(self._outputs), tuple(sites))
 
-    @staticmethod
-    def _placed(place: Place | None, made: Callable[[], T]) -> T:
-        try:
-            return made()
-        except ValueRefusedError as error:
-            if place is None:
-                raise CaptureError(str(error)) from None
-            raise CaptureError(str(error), place.filename, place.line) from None
-
     def _news(self) -> Iterator[tuple[Effect, Place | None]]:
         """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
-        for key, number in self._temporaries.items():
-            name = key.class_name if isinstance(key, Variable) else _class_of(self._shared[key])
-            yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(key)
+        for made, number in self._temporaries.items():
+            name = made.class_name if isinstance(made, Variable) else _class_of(self._shared[made])
+            yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(made)
         for identity, value in self._shared.items():
             source = Temporary(self._temporaries[identity])
-            if isinstance(value, dict):
-                for key, one in value.items():
-                    pair = self._placed(None, lambda key=key, one=one: (self.value(key), self.value(one)))
-                    yield Effect(Op.SET_ITEM, source, *pair), None
-            else:
-                items = Made("list", self._placed(None, lambda value=value: self._items(value)))
-                yield Effect(Op.EXTEND, source, None, items), None
+            with _placed(None):
+                if isinstance(value, dict):
+                    pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
+                    effects = [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
+                else:
+                    effects = [Effect(Op.EXTEND, source, None, Made("list", self._items(value)))]
+            for effect in effects:
+                yield effect, None
         for context, values, place in self._table.save_for_backward:
-            if context in self._reached or context.source is not None:
-                kept = Made("tuple", self._placed(place, lambda values=values: self._items(values)))
+            if context in self._reach.variables or context.source is not None:
+                with _placed(place):
+                    kept = Made("tuple", self._items(values))
                 yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), place
 
     def _made_at(self, key: Variable | int) -> Place | None:
@@ -226,11 +175,13 @@ class Lowering:
     def _hooked(self) -> Iterator[tuple[Effect, Place | None]]:
         """Lists for tensors with hooks that the graph makes: these have no other place."""
         for number, hook in self._table.tensor_hooks.items():
-            value = self._placed(hook.place, lambda hook=hook: self.value(hook.tensor))
+            with _placed(hook.place):
+                value = self.value(hook.tensor)
             if isinstance(value, At):
                 self._hook_sources[number] = value.source
                 continue
-            holder = Temporary(len(self._temporaries) + len(self._hook_sources))
+            holder = Temporary(len(self._temporaries) + self._holders)
+            self._holders += 1
             yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.place
             yield Effect(Op.APPEND, holder, None, value), hook.place
             self._hook_sources[number] = Item(holder, 0)
@@ -246,16 +197,16 @@ class Lowering:
         for (variable, name), (number, place) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
-            effect = self._placed(place, lambda variable=variable, name=name: self._store(variable, name))
+            with _placed(place):
+                effect = self._store(variable, name)
             if effect is not None:
                 rows.append(((True, number), effect, place))
         for change in self._table.log:
             target = change.target
             source = self._source(target) if isinstance(target, Variable) else target
-            key, value = (
-                None if one is ABSENT else self._placed(change.place, lambda one=one: self.value(one))
-                for one in (change.key, change.value)
-            )
+            with _placed(change.place):
+                key = None if change.key is ABSENT else self.value(change.key)
+                value = None if change.value is ABSENT else self.value(change.value)
             # A tensor is changed where it was found, before it may go elsewhere.
             order = change.op is not Op.COPY, change.order
             rows.append((order, Effect(change.op, source, key, value), change.place))
@@ -278,6 +229,17 @@ class Lowering:
 
     def _source(self, variable: Variable) -> Source:
         return variable.source if variable.source is not None else Temporary(self._temporaries[variable])
+
+
+@contextmanager
+def _placed(place: Place | None) -> Iterator[None]:
+    """Let a value that is refused name the model's statement."""
+    try:
+        yield
+    except ValueRefusedError as error:
+        if place is None:
+            raise CaptureError(str(error)) from None
+        raise CaptureError(str(error), place.filename, place.line) from None
 
 
 def _class_of(value: object) -> str:

@@ -11,7 +11,7 @@ import torch
 from archive.effects.autograd import apply_function
 from archive.effects.functions import model_code
 from archive.effects.hooks import importable
-from archive.effects.stand_ins import ClassStandIn, object_stand_in
+from archive.effects.stand_ins import ClassStandIn, object_stand_in, plainly_made
 from archive.effects.variables import ABSENT, DELETED
 from archive.effects.world import REGISTERED
 from archive.formats.effects.model import Attribute, Global
@@ -66,7 +66,7 @@ class Objects:
         variable = recorder.variable_of(stand_in)
         if recorder.side_effects.has_pending_mutation_of_attr(variable, name):
             return recorder.side_effects.load_attr(variable, name)
-        cls = self._real_class(stand_in)
+        cls: Any = self._real_class(stand_in)
         if name == "__class__":
             return recorder.wrap(cls, class_source(cls))
         if cls.__getattribute__ not in STANDARD_GETTERS:
@@ -102,9 +102,7 @@ class Objects:
             function = self._recorder.functions.copy(function)
         return function(*args)
 
-    def _bound(
-        self, raw: Any, cls: type, stand_in: Any, variable: Variable | None, name: str
-    ) -> Any:  # noqa: ANN401
+    def _bound(self, raw: Any, cls: type, stand_in: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
         """A class's attribute, for an object of it."""
         recorder = self._recorder
         if isinstance(raw, FunctionType):
@@ -133,7 +131,7 @@ class Objects:
             order = stands_for.__mro__
             raw = static(order[order.index(cls) + 1 :], name)
             if isinstance(raw, classmethod):
-                return MethodType(recorder.functions.copy(raw.__func__), stand_in)  # type: ignore[arg-type]
+                return MethodType(recorder.functions.copy(raw.__func__), stand_in)
             return recorder.wrap(raw, None)
         own = self._real_class(stand_in)
         order = own.__mro__
@@ -213,7 +211,7 @@ class Objects:
         recorder = self._recorder
         if issubclass(cls, torch.nn.Module):
             recorder.refuse(f"a module, {cls.__qualname__}, that is made in the call")
-        if cls.__new__ is not object.__new__:
+        if not plainly_made(cls):
             recorder.refuse(f"a new {cls.__qualname__}, whose __new__ is its own")
         name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
         stand_in = object_stand_in(recorder, cls)

@@ -7,7 +7,7 @@ the model asks for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from archive.effects.variables import ABSENT
 from archive.formats.effects.model import Item, Op
@@ -125,7 +125,7 @@ class OpenList(list[Any]):
         self._tail += new
         self._recorder.change(self, Op.EXTEND, ABSENT, new)
 
-    def __iadd__(self, values: Iterable[object]) -> OpenList:  # type: ignore[override,misc]
+    def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
         self.extend(values)
         return self
 
@@ -202,7 +202,7 @@ class OpenList(list[Any]):
     def __eq__(self, other: object) -> bool:
         return self._whole() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
         return self._whole() + list(other)
@@ -230,4 +230,4 @@ class OpenList(list[Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         self._recorder.refuse("a list that is put in another order or repeated in place")
 
-    remove = sort = reverse = __imul__ = _refuse  # type: ignore[assignment]
+    remove = sort = reverse = __imul__ = _refuse

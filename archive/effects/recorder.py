@@ -87,7 +87,7 @@ class Recorder:
         self.items: dict[Variable, Any] = {}
         self.met: dict[Variable, Place | None] = {}
         self._by_source: dict[Source, Any] = {}
-        self._tensors: dict[int, tuple[Any, Source]] = {}
+        self._tensors: dict[int, tuple[Any, Source | None]] = {}
         self._paths: dict[int, Source] = {}
 
     def name_paths(self, module: Any) -> None:  # noqa: ANN401
@@ -169,8 +169,8 @@ class Recorder:
             return value
         known = self.side_effects.id_to_variable.get(id(value))
         if known is not None:
-            if source is not None and known.source not in (None, source):
-                self.aliases.setdefault(source, known.source)  # type: ignore[arg-type]
+            if source is not None and known.source is not None and known.source != source:
+                self.aliases.setdefault(source, known.source)
             return self.stand_ins[known]
         if isinstance(value, tuple):
             items = [
@@ -199,7 +199,9 @@ class Recorder:
             return MappingProxyType({})
         if type(value) is partial:
             function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
-            return partial(function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()})
+            return partial(
+                function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()}
+            )
         if isinstance(value, ReferenceType):
             target = value()
             return lambda: self.wrap(target, self._paths.get(id(target)))
@@ -259,7 +261,7 @@ class Recorder:
             place = self._paths.get(id(value), source)
             data = self.world.tensor(value)
             made = self.tape.constant(data) if place is None else self.tape.tensor_input(place, value, data)
-            self._tensors[id(value)] = made, place  # type: ignore[assignment]
+            self._tensors[id(value)] = made, place
             self.side_effects.keepalive.append(value)
         stand_in, first = self._tensors[id(value)]
         if source is not None and first is not None and source != first:

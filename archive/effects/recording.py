@@ -53,10 +53,43 @@ REFLECTED: dict[str, Any] = {
 """The same with what stands on the left given last."""
 
 SHAPES = frozenset(
-    "size dim ndim ndimension numel nelement stride storage_offset element_size is_floating_point is_complex "
-    "is_signed is_contiguous is_same_size __len__ get_device is_tensor is_pinned is_inference result_type "
-    "promote_types can_cast is_conj is_neg is_nested is_sparse is_grad_enabled get_default_dtype finfo iinfo "
-    "has_names is_storage type is_distributed is_shared".split()
+    (
+        "size",
+        "dim",
+        "ndim",
+        "ndimension",
+        "numel",
+        "nelement",
+        "stride",
+        "storage_offset",
+        "element_size",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "is_contiguous",
+        "is_same_size",
+        "__len__",
+        "get_device",
+        "is_tensor",
+        "is_pinned",
+        "is_inference",
+        "result_type",
+        "promote_types",
+        "can_cast",
+        "is_conj",
+        "is_neg",
+        "is_nested",
+        "is_sparse",
+        "is_grad_enabled",
+        "get_default_dtype",
+        "finfo",
+        "iinfo",
+        "has_names",
+        "is_storage",
+        "type",
+        "is_distributed",
+        "is_shared",
+    )
 )
 """What depends on shapes and types alone; these are the captured call's."""
 
@@ -85,13 +118,47 @@ REFUSED = {
     "resize_": "a tensor of another size",
 }
 
-GETTERS = frozenset("T mT H mH real imag".split())
+GETTERS = frozenset(
+    (
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "real",
+        "imag",
+    )
+)
 """Attributes of tensors that are tensors."""
 
 KNOWN = frozenset(
-    "shape dtype device layout ndim requires_grad is_leaf names is_cuda is_cpu is_mps is_xpu is_meta is_sparse "
-    "is_quantized is_nested is_mkldnn is_sparse_csr itemsize nbytes is_vulkan is_ipu is_xla is_mtia "
-    "is_maia output_nr".split()
+    (
+        "shape",
+        "dtype",
+        "device",
+        "layout",
+        "ndim",
+        "requires_grad",
+        "is_leaf",
+        "names",
+        "is_cuda",
+        "is_cpu",
+        "is_mps",
+        "is_xpu",
+        "is_meta",
+        "is_sparse",
+        "is_quantized",
+        "is_nested",
+        "is_mkldnn",
+        "is_sparse_csr",
+        "itemsize",
+        "nbytes",
+        "is_vulkan",
+        "is_ipu",
+        "is_xla",
+        "is_mtia",
+        "is_maia",
+        "output_nr",
+    )
 )
 """Attributes of tensors that depend on shapes and types alone."""
 
@@ -143,10 +210,10 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self,
         func: Any,  # noqa: ANN401
-        types: object,  # noqa: ARG002
+        types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401, PLW3201 (PyTorch's name)
+    ) -> Any:  # noqa: ANN401 (PyTorch's name)
         """Record a call and do it."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
@@ -233,4 +300,3 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
             self._recorder.refuse("a complex number that depends on a tensor")
         kind = float if tensor.is_floating_point() else bool if tensor.dtype == torch.bool else int
         return self._do("call_function", kind, (tensor,), {}, lambda one: kind(one.item()))
-

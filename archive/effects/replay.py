@@ -25,7 +25,7 @@ from archive.effects.compiling import Compiling
 from archive.effects.state import Plain, State, StateError
 from archive.errors import ArchiveError
 from archive.formats.effects.model import Attribute, Constant, Global, Item, Op
-from archive.formats.effects.program_text import places
+from archive.formats.effects.parts import places
 from archive.formats.effects.rules import check_method
 from archive.formats.effects.source_text import EMPTY, effect_text, source_text
 

@@ -89,9 +89,7 @@ def _given(recorder: Recorder, module: Any, method: str, arguments: tuple[Any, .
     given: list[Any] = []
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            given += [
-                recorder.argument(one, Item(Local(name), place)) for place, one in enumerate(value)
-            ]
+            given += [recorder.argument(one, Item(Local(name), place)) for place, one in enumerate(value)]
         else:
             given.append(recorder.argument(value, Local(name)))
     return tuple(given)
@@ -166,7 +164,8 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
 
 def _check_cells(recorder: Recorder, effects: MethodEffects) -> None:
     """Refuse variables of functions that no name tells apart."""
-    for source in spoken_of(effects):
+    for one in spoken_of(effects):
+        source = one
         while isinstance(source, Attribute | Item):
             source = source.base
         if isinstance(source, Cell) and source in recorder.functions.ambiguous:
@@ -218,4 +217,3 @@ def _check_storages(recorder: Recorder, changed: list[Input]) -> None:
                     "a tensor that is changed in place shares its memory with another one",
                     *(("", 0) if place is None else (place.filename, place.line)),
                 )
-

@@ -66,13 +66,13 @@ class Scalar:
         self._recorder = recorder
         self._value = value
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """The number's own class: ``isinstance`` sees a number."""
         return type(self._value)
 
     @classmethod
-    def __torch_function__(cls, *_: object, **__: object) -> Any:  # noqa: ANN401, PLW3201 (PyTorch's name)
+    def __torch_function__(cls, *_: object, **__: object) -> Any:  # noqa: ANN401 (PyTorch's name)
         """PyTorch takes it where it takes a number; the recording mode is asked first."""
         return NotImplemented
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.lowering import Lowered, Lowering
+from archive.effects.reach import Reach
 from archive.effects.variables import ABSENT, DELETED, Change, Hook, Kind, MutationType, Variable
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ class SideEffects:
         Args:
             live: values beside the result.
         """
-        reached = Lowering(self).reached([self.result, *live])
+        reached = Reach(self).of([self.result, *live])
         dead = [
             number
             for number, variable in self.id_to_variable.items()

@@ -8,7 +8,7 @@ import os
 import sys
 import sysconfig
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ class Owner:
     instance: str
 
 
-@lru_cache(maxsize=None)
+@cache
 def of_model(filename: str) -> bool:
     """Whether a file's code belongs to a model; PyTorch's own modules do."""
     if filename.startswith(OWN):
@@ -123,7 +123,7 @@ def place(
         frames: outermost first.
         owner_of: the module whose method a frame runs; None for functions.
         position: of the statement.
-        called: code that the innermost frame has called, if the statement is in there, and whose method it is.
+        called: code that the innermost frame has called, if the statement is in there, and its module.
     """
     calls = [(frame.f_code, owner_of(frame)) for frame in frames]
     code, _ = called or calls[-1]
@@ -158,7 +158,7 @@ def _position(frame: FrameType) -> Position | None:
     return position_of(frame.f_code, frame.f_lasti // 2)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _span(code: CodeType, position: Position | None) -> Span | None:
     lines = linecache.getlines(code.co_filename)
     if position is None or not lines:

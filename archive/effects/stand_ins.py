@@ -16,16 +16,68 @@ if TYPE_CHECKING:
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 OWN_METHODS = frozenset(
-    "__init__ __new__ __getattribute__ __getattr__ __setattr__ __delattr__ __class__ __init_subclass__ __del__ "
-    "__subclasshook__ __class_getitem__ __set_name__ __dict__ __weakref__ __slots__ __call__ __annotate__".split()
+    (
+        "__init__",
+        "__new__",
+        "__getattribute__",
+        "__getattr__",
+        "__setattr__",
+        "__delattr__",
+        "__class__",
+        "__init_subclass__",
+        "__del__",
+        "__subclasshook__",
+        "__class_getitem__",
+        "__set_name__",
+        "__dict__",
+        "__weakref__",
+        "__slots__",
+        "__call__",
+        "__annotate__",
+    )
 )
 METACLASSES = ("type", "ABCMeta")
 OPERATIONS = (
-    "__call__ __getattr__ __setattr__ __delattr__ __getitem__ __setitem__ __delitem__ __len__ __iter__ __next__ "
-    "__contains__ __bool__ __add__ __radd__ __iadd__ __sub__ __isub__ __mul__ __imul__ __or__ __ior__ __and__ "
-    "__lt__ __gt__ __le__ __ge__ __eq__ __ne__ __hash__ __str__ __repr__ __format__ __enter__ __exit__ "
-    "__array__ __index__ __int__ __float__ __reversed__"
-).split()
+    "__call__",
+    "__getattr__",
+    "__setattr__",
+    "__delattr__",
+    "__getitem__",
+    "__setitem__",
+    "__delitem__",
+    "__len__",
+    "__iter__",
+    "__next__",
+    "__contains__",
+    "__bool__",
+    "__add__",
+    "__radd__",
+    "__iadd__",
+    "__sub__",
+    "__isub__",
+    "__mul__",
+    "__imul__",
+    "__or__",
+    "__ior__",
+    "__and__",
+    "__lt__",
+    "__gt__",
+    "__le__",
+    "__ge__",
+    "__eq__",
+    "__ne__",
+    "__hash__",
+    "__str__",
+    "__repr__",
+    "__format__",
+    "__enter__",
+    "__exit__",
+    "__array__",
+    "__index__",
+    "__int__",
+    "__float__",
+    "__reversed__",
+)
 
 
 class Untouchable:
@@ -63,7 +115,12 @@ def to_follow(value: Any) -> bool:  # noqa: ANN401
         return False
     if isinstance(value, torch.nn.Module):
         return True
-    return model_code(cls.__module__) and cls.__new__ is object.__new__
+    return model_code(cls.__module__) and plainly_made(cls)
+
+
+def plainly_made(cls: Any) -> bool:  # noqa: ANN401
+    """Whether a class makes its objects as ``object`` does."""
+    return cls.__new__ is object.__new__
 
 
 class Tracked:
@@ -147,11 +204,11 @@ class ClassStandIn:
         object.__setattr__(self, "_cls", cls)
 
     @staticmethod
-    def stands_for(cls: type) -> bool:
+    def stands_for(kind: type) -> bool:
         """Whether a class needs it; exceptions, enumerations, named tuples and the like do not."""
-        if type(cls).__name__ not in METACLASSES:
-            return issubclass(cls, torch.autograd.Function)
-        return not issubclass(cls, BaseException | tuple | torch.Tensor | str | int | float)
+        if type(kind).__name__ not in METACLASSES:
+            return issubclass(kind, torch.autograd.Function)
+        return not issubclass(kind, BaseException | tuple | torch.Tensor | str | int | float)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         return self._recorder.objects.make(self._cls, args, kwargs)
@@ -184,7 +241,7 @@ class ClassStandIn:
         return self._recorder.objects.real_of(other) | self._cls
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
-        return self._cls.__class_getitem__(key)  # type: ignore[attr-defined]
+        return self._cls.__class_getitem__(key)
 
     def __mro_entries__(self, _: object) -> tuple[type]:
         return (self._cls,)

@@ -25,7 +25,6 @@ TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
 """Names that the text of a graph has for other things."""
 
 
-
 @dataclass(slots=True)
 class Input:
     """What the graph takes.
@@ -137,14 +136,12 @@ class Tape:
             self.bind(stand_in, self.graph.get_attr(name))
         return stand_in
 
-    def emit(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str = ""
-    ) -> Any:  # noqa: ANN401
+    def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Add a node; its arguments are what the call works with."""
         node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
         place = self._recorder.here()
         if place is not None:
-            shown = name or (target if isinstance(target, str) else target.__name__)
+            shown = target if isinstance(target, str) else target.__name__
             node.meta["site"] = place.site(f"aten::{shown}")
         return node
 
@@ -226,7 +223,7 @@ def named(source: Source) -> str:
         case Attribute(base, name):
             text = f"{named(base)}_{name}"
         case Item(base, key):
-            text = f"{named(base)}_{key}"
+            text = f"{named(base)}_{key!s}" if not isinstance(key, bytes) else named(base)
         case Global(module, name):
             text = f"{module.rpartition('.')[2]}_{name}"
         case Cell(_, name):

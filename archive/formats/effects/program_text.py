@@ -20,11 +20,10 @@ from archive.formats.effects.model import (
     Global,
     Item,
     Local,
-    Made,
     Op,
-    Output,
     Temporary,
 )
+from archive.formats.effects.parts import output_count, places, reads, root_of
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import Printer, is_dotted, is_name, source_text
 
@@ -84,23 +83,6 @@ def method_source(effects: MethodEffects) -> str:
 def method_program(effects: MethodEffects) -> Program:
     """A method's effects as a Python function."""
     return _Writing(effects).program()
-
-
-def output_count(effects: MethodEffects) -> int:
-    """How many values the graph gives, at least: as many as the effects ask for."""
-    values = [effects.result, *(value for effect in effects.effects for value in (effect.key, effect.value))]
-    seen: dict[int, Value] = {}
-    most = -1
-    while values:
-        value = values.pop()
-        if value is None or id(value) in seen:
-            continue
-        seen[id(value)] = value
-        if isinstance(value, Output):
-            most = max(most, value.index)
-        elif isinstance(value, Made):
-            values += value.items
-    return most + 1
 
 
 def graph_text(effects: MethodEffects) -> str:
@@ -274,33 +256,6 @@ class _Writing:
         if what in ("out", "modules", "named", "hooks"):
             return self.names.give(what, what)
         return what if what in self.roots else ""
-
-
-def reads(value: Value) -> Iterator[Source]:
-    """The sources that a value is made of."""
-    if isinstance(value, At):
-        yield value.source
-    elif isinstance(value, Made):
-        for item in value.items:
-            yield from reads(item)
-
-
-def root_of(source: Source) -> Source:
-    """What a source is under."""
-    while isinstance(source, Attribute | Item):
-        source = source.base
-    return source
-
-
-def places(effects: MethodEffects) -> Iterator[Source]:
-    """All sources of a method."""
-    yield from effects.inputs
-    yield from reads(effects.result)
-    for effect in effects.effects:
-        yield effect.source
-        for value in (effect.key, effect.value):
-            if value is not None:
-                yield from reads(value)
 
 
 def _roots(effects: MethodEffects) -> Iterator[Source]:

@@ -1,0 +1,212 @@
+"""Modules with effects: lowered, saved, loaded elsewhere, and run until their state is the eager one."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.effects import Effectful, State
+from archive.effects.replay import ReplayError
+from archive.verify import verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+X = torch.ones(2, 3)
+
+
+class Counting(torch.nn.Module):
+    """It counts, averages, remembers, and changes a buffer in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.count = 0
+        self.average = 0.5
+        self.history: list[torch.Tensor] = []
+        self.cache: dict[str, torch.Tensor] = {}
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.inner(x)
+        self.count += 1
+        self.average = 0.9 * self.average + 0.1 * self.count
+        self.history.append(y.mean())
+        self.cache["last"] = y
+        self.seen.add_(x.sum(0))
+        return y * self.average
+
+
+def lowered() -> tuple[Counting, torch.jit.ScriptModule]:
+    torch.manual_seed(0)
+    model = Counting()
+    return model, lower(model, "aten", effects=True, example_inputs=(X,))
+
+
+def same_state(ours: Any, theirs: Counting) -> None:  # noqa: ANN401
+    assert (ours.count, ours.average) == (theirs.count, theirs.average)
+    assert torch.equal(torch.stack(ours.history), torch.stack(theirs.history))
+    assert torch.equal(ours.cache["last"], theirs.cache["last"])
+    assert torch.equal(ours.seen, theirs.seen)
+
+
+@pytest.mark.parametrize("stock", [False, True], ids=["machine", "TorchScript"])
+@pytest.mark.parametrize("ending", [".pt", ".ptl"])
+def test_n_calls_end_in_the_state_of_the_eager_module(ending: str, stock: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    eager, module = lowered()
+    save_lowered(module, tmp_path / f"a{ending}")
+    loaded = Effectful.load(tmp_path / f"a{ending}", stock=stock)
+    for seed in range(4):
+        x = torch.randn(2, 3, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(loaded(x), eager(x))
+        same_state(loaded.state.module, eager)
+
+
+ELSEWHERE = """
+import sys
+import torch
+from archive.effects import Effectful
+assert not any(name.startswith("tests") for name in sys.modules)
+model = Effectful.load(sys.argv[1])
+for number in range(3):
+    out = model(torch.full((2, 3), float(number)))
+state = model.state.module
+print(state.count, state.average, len(state.history), state.seen.tolist(), out.detach().sum().item())
+"""
+
+
+def test_it_runs_in_a_process_without_the_model(tmp_path: Path) -> None:
+    eager, module = lowered()
+    save_lowered(module, tmp_path / "a.pt")
+    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(tmp_path / "a.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    for number in range(3):
+        out = eager(torch.full((2, 3), float(number)))
+    expected = eager.count, eager.average, len(eager.history), eager.seen.tolist(), out.detach().sum().item()
+    assert done.stdout.split() == " ".join(map(str, expected)).split()
+
+
+def test_the_model_and_the_state_of_another_load_are_left_alone() -> None:
+    eager, module = lowered()
+    before = copy.deepcopy(eager)
+    first, second = Effectful.of(module), Effectful.of(module)
+    first(X)
+    assert eager.count == before.count == second.state.module.count == 0
+    assert torch.equal(eager.seen, before.seen)
+    assert torch.equal(second.state.module.seen, before.seen)
+    assert first.state.module.count == 1
+
+
+def test_a_live_module_may_be_the_state() -> None:
+    eager, module = lowered()
+    live = copy.deepcopy(eager)
+    model = Effectful.of(module, State.of(live))
+    for _ in range(2):
+        model(X)
+        eager(X)
+    same_state(live, eager)
+
+
+def test_an_operation_that_fails_leads_to_the_model_and_changes_nothing() -> None:
+    model = Effectful.of(lowered()[1])
+    with pytest.raises(BackendError) as caught:
+        model(torch.ones(2, 4))
+    assert caught.value.module_hierarchy == "top(Counting)::<unknown>.inner(Linear)::forward.aten::linear"
+    assert "y = self.inner(x)" in str(caught.value.frames[0])
+    assert model.state.module.count == 0
+
+
+def test_an_effect_that_fails_leads_to_the_model_and_changes_nothing() -> None:
+    model = Effectful.of(lowered()[1])
+    del model.state.module.history
+    with pytest.raises(ReplayError) as caught:
+        model(X)
+    assert "self.history.append" in str(caught.value)
+    assert "self.history.append(y.mean())\n        ~~~~" in str(caught.value)
+    assert (model.state.module.count, model.state.module.seen.tolist()) == (0, [0, 0, 0])
+
+
+def test_gradients_flow_and_hooks_run() -> None:
+    model = Hooked()
+    module = lower(model, "aten", effects=True, example_inputs=(torch.ones(2, 3, requires_grad=True),))
+    allowed = {f"{__name__}:doubled": doubled}
+    effectful = Effectful.of(module, allow=allowed)
+    grads = []
+    for run in (model, effectful):
+        x = torch.ones(2, 3, requires_grad=True)
+        run(x).sum().backward()
+        grads.append(x.grad)
+    assert torch.equal(*grads)
+    with pytest.raises(ReplayError, match="doubled"):
+        Effectful.of(module)
+
+
+def doubled(grad: torch.Tensor) -> torch.Tensor:
+    return grad * 2
+
+
+class Hooked(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(doubled)
+        return self.inner(x)
+
+
+def test_what_is_saved_is_well_formed_and_the_same_bytes() -> None:
+    first, second = (lowered_archive(lowered()[1]) for _ in range(2))
+    assert first == second
+    with archive.open(first) as opened:
+        assert [one for one in verify(opened) if one.severity != "note"] == []
+        assert opened.effects is not None
+        (method,) = opened.effects.methods
+        said = {effect.handle: str(opened.symbolicate(effect.handle)) for effect in method.effects}
+    assert len(said) == 5
+    assert all("tests" in text and "<eval_with_key>" not in text for text in said.values())
+
+
+def test_effects_stay_with_the_model_when_debug_info_is_split_off(tmp_path: Path) -> None:
+    path, device, companion = (tmp_path / name for name in ("a.pt", "device.pt", "model.ptdbg"))
+    save_lowered(lowered()[1], path)
+    archive.split(path, device, companion)
+    with archive.open(path) as one, archive.open(device) as other:
+        assert one.effects == other.effects
+    model = Effectful.load(device, companion=companion)
+    del model.state.module.history
+    with pytest.raises(ReplayError, match=r"self.history.append\(y.mean\(\)\)\n        ~~~~"):
+        model(X)
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, held: torch.nn.Module) -> None:
+        super().__init__()
+        self.held = held
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_a_module_with_effects_is_saved_by_itself() -> None:
+    host = torch.jit.script(Holder(lowered()[1]))
+    with pytest.raises(LoweringError, match="is saved by itself, not as part of another"):
+        lowered_archive(host)
+
+
+def test_a_module_without_effects_has_none_to_run() -> None:
+    with pytest.raises(LoweringError, match="was not lowered with effects"):
+        Effectful(Delegate.of(lower(torch.nn.Linear(3, 3), "aten")))
