@@ -10,7 +10,13 @@ from typing import NamedTuple
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 RELEASES = FIXTURES / "releases"
 ORACLES = FIXTURES / "oracles"
-ARCHIVES = sorted(path for path in FIXTURES.rglob("*.pt*") if path.suffix in (".pt", ".ptl"))
+ARCHIVES = sorted(
+    path
+    for folder in (ORACLES, RELEASES)
+    for path in folder.rglob("*.pt*")
+    if path.suffix in (".pt", ".ptl")
+)
+"""Those that PyTorch itself wrote."""
 
 CALLSTACKS = "callstack_debug_map.pkl"
 HANDLES = "mobile_debug_handles.pkl"

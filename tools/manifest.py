@@ -41,6 +41,8 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
+    "effects/*.pt": (ORACLE_RELEASE, "tools/make_effects.py: lowered with its effects by archive.backend"),
+    "effects/models/*": ("", "source of models that change their state, written by hand"),
     "releases/src/*": ("", "source of models and of the scripts that made the archives, written by hand"),
     "releases/torch-*/made.json": (
         "",

@@ -1,0 +1,31 @@
+"""The archive with effects among the fixtures: made again to the byte, and run."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.effects import Effectful
+from tests.corpus import FIXTURES
+from tools.make_effects import counting, made
+
+pytestmark = pytest.mark.torch
+
+COUNTING = FIXTURES / "effects" / "counting.pt"
+
+
+def test_it_is_made_again_to_the_byte() -> None:
+    assert made() == COUNTING.read_bytes()
+
+
+def test_it_does_what_the_model_does() -> None:
+    eager, loaded = counting(), Effectful.load(COUNTING)
+    for number in range(3):
+        x = torch.full((2, 3), float(number))
+        assert torch.equal(loaded(x), eager(x))
+    state = loaded.state.module
+    assert (state.count, state.average, len(state.history)) == (eager.count, eager.average, 3)
+    assert torch.equal(state.seen, eager.seen)
