@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -29,3 +33,13 @@ def test_it_does_what_the_model_does() -> None:
     state = loaded.state.module
     assert (state.count, state.average, len(state.history)) == (eager.count, eager.average, 3)
     assert torch.equal(state.seen, eager.seen)
+
+
+def test_the_readme_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Modules that change their state\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"model": counting(), "x": torch.ones(2, 3)}
+    exec(code, names)  # noqa: S102 (as a reader runs it)
+    assert names["loaded"].state.module.count == 1
