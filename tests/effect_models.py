@@ -106,6 +106,8 @@ class Cache(nn.Module):
 class Rebound(nn.Module):
     """A buffer that is bound anew, and a plain attribute."""
 
+    state: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("state", torch.zeros(3))
@@ -262,12 +264,6 @@ class Aliases(nn.Module):
         self.right = shared
         self.left.append(y)
         return y + self.first[-2]
-
-
-class Nested(NamedTuple):
-    """A result in results."""
-
-    x: torch.Tensor
 
 
 class Results(nn.Module):

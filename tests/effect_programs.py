@@ -146,7 +146,7 @@ def tensors() -> list[Tensor]:
 def started(*methods: MethodEffects) -> State:
     """The state that effects are done to."""
     state = State.fresh(EffectTable(methods, START), tensors())
-    state.module.context = Context()  # type: ignore[attr-defined]
+    state.module.context = Context()
     return state
 
 

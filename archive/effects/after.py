@@ -74,7 +74,7 @@ class _After:
             return recorder.items.get(variable, stand_in)
         if id(stand_in) not in self._made:
             cls = type(stand_in).__mro__[2]
-            made = object.__new__(cls)
+            made: Any = object.__new__(cls)
             self._made[id(stand_in)] = made
             for name, value in recorder.side_effects.store_attr_mutations.get(variable, {}).items():
                 self._world.set_name(made, name, self._real(value))
@@ -82,22 +82,23 @@ class _After:
 
     def _inside(self, value: Any) -> Any:  # noqa: ANN401
         """Lists, tuples and dicts with real items."""
-        if id(value) in self._made:
-            return self._made[id(value)]
-        made: Any
-        if type(value) is list:
-            made = []
-            self._made[id(value)] = made
-            self._world.alive.append(value)
-            made += map(self._real, value)
-            return made
-        if type(value) is dict:
-            made = {}
-            self._made[id(value)] = made
-            self._world.alive.append(value)
-            made.update({key: self._real(one) for key, one in value.items()})
-            return made
         if isinstance(value, tuple):
             items = list(map(self._real, value))
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if type(value) is list:
+            made = self._noted(value, [])
+            made.extend(map(self._real, value))
+            return made
+        if type(value) is dict:
+            made = self._noted(value, {})
+            made.update({key: self._real(one) for key, one in value.items()})
+            return made
         return value
+
+    def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
+        """What is made for a list or dict, which may hold itself."""
+        self._made[id(value)] = made
+        self._world.alive.append(value)
+        return made

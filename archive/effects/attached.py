@@ -44,7 +44,7 @@ class WithEffects:
     def tensors(self) -> list[torch.Tensor]:
         """The tensors of the state, by their numbers; one of no use where there are none, for its type."""
         tensors = [tensor.detach() for tensor in self.side_effects.state.tensors]
-        return tensors if tensors else [torch.empty(0)]
+        return tensors or [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:
         """The archive record of the effects, each of which is given a debug handle now."""

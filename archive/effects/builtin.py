@@ -33,6 +33,7 @@ class NumberType:
         self._kind = kind
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        """Make a number."""
         if len(args) == 1 and self._kind is not bool:
             value = args[0]
             if is_scalar(value):
@@ -79,6 +80,7 @@ class TypeOf:
         self._recorder = recorder
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        """Tell a class, or make one."""
         if len(args) != 1:
             return type(*args)
         if is_scalar(args[0]):

@@ -109,7 +109,7 @@ class _State:
         """Whether an item is told with what it is in."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
-    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
+    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401
         if type(value) in LITERALS:
             return Constant(value)
         if not isinstance(value, (*CONTAINERS, torch.Tensor)):

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType
+from types import (
+    ClassMethodDescriptorType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +19,7 @@ import torch
 from archive.effects.autograd import apply_function
 from archive.effects.functions import model_code
 from archive.effects.hooks import importable
-from archive.effects.stand_ins import ClassStandIn, object_stand_in, plainly_made
+from archive.effects.stand_ins import ClassStandIn, call_module, object_stand_in, plainly_made
 from archive.effects.variables import ABSENT, DELETED
 from archive.effects.world import REGISTERED
 from archive.formats.effects.model import Attribute, Global
@@ -24,6 +32,10 @@ if TYPE_CHECKING:
 STANDARD_SETTERS = (object.__setattr__, torch.nn.Module.__setattr__)
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
 STANDARD_GETTERS = (object.__getattribute__,)
+
+
+SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
+"""Methods and attributes of classes that are not written in Python."""
 
 
 class Objects:
@@ -74,22 +86,28 @@ class Objects:
         raw = static(cls.__mro__, name)
         if isinstance(raw, property):
             return self._called(raw.fget, stand_in)
-        item = recorder.items.get(variable)
-        if item is not None:
-            if name == "__dict__":
-                names = recorder.world.names(item)
-                return MappingProxyType({one: self.load(stand_in, one) for one in names})
-            if name in REGISTERED and isinstance(item, torch.nn.Module):
-                return MappingProxyType(
-                    {one: self.load(stand_in, one) for one in recorder.world.registered(item, name)}
-                )
-            value = recorder.world.attribute(item, name)
-            if value is not ABSENT:
-                source = variable.source
-                return recorder.wrap(value, None if source is None else Attribute(source, name))
+        value = self._own(stand_in, variable, name)
+        if value is not ABSENT:
+            return value
         if raw is not ABSENT and not isinstance(raw, MemberDescriptorType):
             return self._bound(raw, cls, stand_in, variable, name)
         return self._missing(cls, stand_in, name)
+
+    def _own(self, stand_in: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
+        """What an object that was there before has by itself; ``ABSENT`` if nothing."""
+        recorder = self._recorder
+        item = recorder.items.get(variable)
+        if item is None:
+            return ABSENT
+        names = recorder.world.names(item) if name == "__dict__" else None
+        if name in REGISTERED and isinstance(item, torch.nn.Module):
+            names = recorder.world.registered(item, name)
+        if names is not None:
+            return MappingProxyType({one: self.load(stand_in, one) for one in names})
+        value = recorder.world.attribute(item, name)
+        if value is ABSENT:
+            return ABSENT
+        return recorder.wrap(value, None if variable.source is None else Attribute(variable.source, name))
 
     def _missing(self, cls: type, stand_in: Any, name: str) -> Any:  # noqa: ANN401
         getter = static(cls.__mro__, "__getattr__")
@@ -112,10 +130,8 @@ class Objects:
         if isinstance(raw, classmethod):
             owner = recorder.wrap(cls, class_source(cls))
             return MethodType(recorder.functions.copy(raw.__func__), owner)
-        if inspect.ismethoddescriptor(raw) or inspect.isdatadescriptor(raw):
-            if hasattr(raw, "__objclass__") or hasattr(raw, "__name__"):
-                return raw.__get__(stand_in, type(stand_in))
-            recorder.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
+        if isinstance(raw, SLOTS):
+            return raw.__get__(stand_in, type(stand_in))
         if hasattr(type(raw), "__get__"):
             recorder.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
         source: Source | None = class_source(cls)
@@ -126,29 +142,33 @@ class Objects:
     def load_super(self, cls: type, stand_in: Any, name: str) -> Any:  # noqa: ANN401
         """An attribute of the classes behind one."""
         recorder = self._recorder
-        stands_for = recorder.items.get(recorder.variable_of(stand_in))
-        if isinstance(stands_for, type):
-            order = stands_for.__mro__
-            raw = static(order[order.index(cls) + 1 :], name)
+        owner = recorder.items.get(recorder.variable_of(stand_in))
+        own = owner if isinstance(owner, type) else self._real_class(stand_in)
+        raw = static(own.__mro__[own.__mro__.index(cls) + 1 :], name)
+        if raw is ABSENT:
+            raise AttributeError(f"'super' object has no attribute {name!r}")
+        if isinstance(owner, type):
             if isinstance(raw, classmethod):
                 return MethodType(recorder.functions.copy(raw.__func__), stand_in)
             return recorder.wrap(raw, None)
-        own = self._real_class(stand_in)
-        order = own.__mro__
-        raw = static(order[order.index(cls) + 1 :], name)
-        if raw is ABSENT:
-            raise AttributeError(f"'super' object has no attribute {name!r}")
         if isinstance(raw, property):
             return self._called(raw.fget, stand_in)
-        if name == "__init__" and raw is object.__init__:
-            return lambda *_, **__: None
-        if raw is object.__setattr__ or raw is torch.nn.Module.__setattr__:
-            return lambda key, value: self.save(stand_in, key, value, custom=True)
-        if raw is torch.nn.Module.__getattr__:
-            return lambda key: self.load(stand_in, key)
-        if raw is torch.nn.Module.__call__:
-            return type(stand_in).__call__.__get__(stand_in)
+        standard = self._standard(raw, stand_in) if callable(raw) else None
+        if standard is not None:
+            return standard
         return self._bound(raw, own, stand_in, recorder.variable_of(stand_in), name)
+
+    def _standard(self, raw: Any, stand_in: Any) -> Any:  # noqa: ANN401
+        """What ``object`` and ``torch.nn.Module`` do themselves; None for other methods."""
+        return {
+            object.__init__: lambda *_, **__: None,
+            object.__setattr__: lambda key, value: self.save(stand_in, key, value, custom=True),
+            torch.nn.Module.__setattr__: lambda key, value: self.save(stand_in, key, value, custom=True),
+            torch.nn.Module.__getattr__: lambda key: self.load(stand_in, key),
+            torch.nn.Module.__call__: lambda *args, **kwargs: call_module(
+                self._recorder, stand_in, args, kwargs
+            ),
+        }.get(raw)
 
     def load_class(self, stand_in: Any, cls: type, name: str) -> Any:  # noqa: ANN401
         """An attribute of a class."""

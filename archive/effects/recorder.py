@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-import enum
-import re
-from collections import OrderedDict
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import ReferenceType
 
 import torch
 
 from archive.effects.containers import TrackedDict, TrackedList
 from archive.effects.errors import CaptureError
-from archive.effects.functions import Functions, model_code
+from archive.effects.functions import Functions
 from archive.effects.hooks import Hooks
 from archive.effects.objects import Objects
 from archive.effects.open_list import OpenList
 from archive.effects.scalars import NUMBERS, is_scalar
 from archive.effects.side_effects import SideEffects
 from archive.effects.sites import Owner, Place, here, model_frames
-from archive.effects.stand_ins import ClassStandIn, Tracked, Untouchable, object_stand_in, to_follow
+from archive.effects.stand_ins import Tracked
 from archive.effects.tape import Tape, concrete
-from archive.effects.variables import ABSENT, DELETED, Kind, Variable
-from archive.formats.effects.model import Attribute, Item, Local, Op
+from archive.effects.variables import ABSENT, DELETED, Kind
+from archive.effects.wrapping import Wrapping
+from archive.formats.effects.model import Attribute, Local, Op
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from archive.effects.variables import Variable
     from archive.effects.world import World
     from archive.formats.effects.model import Source
-
-SAFE = (
-    str,
-    bytes,
-    type(None),
-    complex,
-    slice,
-    range,
-    frozenset,
-    enum.Enum,
-    re.Pattern,
-    type(Ellipsis),
-    type(NotImplemented),
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-    torch.Size,
-    BuiltinFunctionType,
-    torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket,
-)
-"""What nobody can change, and is passed on as it is."""
 
 CONTAINERS = (TrackedList, TrackedDict, OpenList)
 
@@ -80,27 +54,17 @@ class Recorder:
         self.functions = Functions(self)
         self.hooks = Hooks(self)
         self.objects = Objects(self)
+        self.wrapping = Wrapping(self)
         self.refusal: CaptureError | None = None
         self.originals: dict[Source, object] = {}
         self.aliases: dict[Source, Source] = {}
         self.stand_ins: dict[Variable, Any] = {}
         self.items: dict[Variable, Any] = {}
         self.met: dict[Variable, Place | None] = {}
-        self._by_source: dict[Source, Any] = {}
-        self._tensors: dict[int, tuple[Any, Source | None]] = {}
-        self._paths: dict[int, Source] = {}
 
-    def name_paths(self, module: Any) -> None:  # noqa: ANN401
-        """Let a module's own modules, parameters and buffers be known by their paths in it."""
-        for path, one in [
-            *module.named_modules(),
-            *module.named_parameters(),
-            *module.named_buffers(),
-        ]:
-            source: Source = Local("self")
-            for name in path.split(".") if path else ():
-                source = Attribute(source, name)
-            self._paths.setdefault(id(one), source)
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """What the model gets for a value; see ``Wrapping``."""
+        return self.wrapping.wrap(value, source)
 
     # --- where the model is ------------------------------------------------------------------------
 
@@ -139,140 +103,6 @@ class Recorder:
             error = CaptureError(message, frames[-1].f_code.co_filename, frames[-1].f_lineno)
         self.refusal = self.refusal or error
         raise error
-
-    # --- reading -----------------------------------------------------------------------------------
-
-    def volatile(self, source: Source | None) -> bool:
-        """Whether calls change what lives somewhere, or what it is in."""
-        while source is not None:
-            if source in self.written:
-                return True
-            if isinstance(source, Item) and source.base in self.mutated:
-                return True
-            source = source.base if isinstance(source, Attribute | Item) else None
-        return False
-
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912
-        """What the model gets for a value.
-
-        Args:
-            value: of the real world.
-            source: where it lives; None for what is the same in each call, such as a default.
-        """
-        if source is not None:
-            self.originals.setdefault(source, value)
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value, source)
-        if type(value) in NUMBERS:
-            return self._number(value, source)
-        if isinstance(value, SAFE):
-            return value
-        known = self.side_effects.id_to_variable.get(id(value))
-        if known is not None:
-            if source is not None and known.source is not None and known.source != source:
-                self.aliases.setdefault(source, known.source)
-            return self.stand_ins[known]
-        if isinstance(value, tuple):
-            items = [
-                self.wrap(one, None if source is None else Item(source, place))
-                for place, one in enumerate(value)
-            ]
-            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
-        if type(value) in (list, dict) and source is not None:
-            return self._container(value, source)
-        if isinstance(value, FunctionType):
-            return self._other(value, self.functions.copy(value), source)
-        if isinstance(value, MethodType):
-            return self._method(value, source)
-        if isinstance(value, type):
-            if model_code(value.__module__) and ClassStandIn.stands_for(value):
-                return self._other(value, ClassStandIn(self, value), source)
-            return value
-        if isinstance(value, ModuleType):
-            if model_code(value.__name__):
-                return self._other(value, self.functions.namespace(value), source)
-            return value
-        return self._object(value, source)
-
-    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        if type(value) is OrderedDict and not value:
-            return MappingProxyType({})
-        if type(value) is partial:
-            function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
-            return partial(
-                function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()}
-            )
-        if isinstance(value, ReferenceType):
-            target = value()
-            return lambda: self.wrap(target, self._paths.get(id(target)))
-        if source is None:
-            source = self._paths.get(id(value))
-        if not to_follow(value) or source is None:
-            return Untouchable(self, type(value).__qualname__)
-        source = self._paths.get(id(value), source)
-        stand_in = object_stand_in(self, type(value))
-        variable = self.side_effects.track_object_existing(value, source, stand_in)
-        self.stand_ins[variable], self.items[variable] = stand_in, value
-        return stand_in
-
-    def _other(self, value: object, stand_in: Any, source: Source | None) -> Any:  # noqa: ANN401
-        if stand_in is value:
-            return value
-        if id(value) not in self.side_effects.id_to_variable:
-            variable = self.side_effects.track_other(value, source, stand_in)
-            self.stand_ins[variable], self.items[variable] = stand_in, value
-        return stand_in
-
-    def _method(self, value: MethodType, source: Source | None) -> Any:  # noqa: ANN401
-        owner = self.wrap(value.__self__, Attribute(source, "__self__") if source is not None else None)
-        function = value.__func__
-        if isinstance(function, FunctionType):
-            return MethodType(self.functions.copy(function), owner)
-        return value
-
-    def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        is_open = source in self.resized
-        stand_in: Any
-        if type(value) is dict:
-            stand_in = TrackedDict(self, source, is_open=is_open)
-            variable = self.side_effects.track_dict(value, source, stand_in)
-        else:
-            stand_in = OpenList(self, source) if is_open else TrackedList(self, source)
-            variable = self.side_effects.track_list(value, source, stand_in)
-        self.stand_ins[variable], self.items[variable] = stand_in, value
-        self.met[variable] = self.here()
-        stand_in.fill(self.world.contents(value))
-        return stand_in
-
-    def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        if source is None or not self.volatile(source):
-            return value
-        if source not in self._by_source:
-            self._by_source[source] = self.tape.scalar_input(source, value)
-        return self._by_source[source]
-
-    def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        if source is not None and self.volatile(source):
-            if source not in self._by_source:
-                data = self.world.tensor(value)
-                self._by_source[source] = self.tape.tensor_input(source, value, data)
-            return self._by_source[source]
-        if id(value) not in self._tensors:
-            place = self._paths.get(id(value), source)
-            data = self.world.tensor(value)
-            made = self.tape.constant(data) if place is None else self.tape.tensor_input(place, value, data)
-            self._tensors[id(value)] = made, place
-            self.side_effects.keepalive.append(value)
-        stand_in, first = self._tensors[id(value)]
-        if source is not None and first is not None and source != first:
-            self.aliases.setdefault(source, first)
-        return stand_in
-
-    def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        """What the model gets for an argument: numbers differ from call to call."""
-        if type(value) in NUMBERS:
-            return self.tape.scalar_input(source, value)
-        return self.wrap(value, source)
 
     # --- computing ---------------------------------------------------------------------------------
 
@@ -361,7 +191,7 @@ class Recorder:
 
     def is_registered(self, tensor: object, source: Source) -> bool:
         """Whether a tensor is a parameter or buffer of the module, by its path."""
-        return self._paths.get(id(tensor)) == source
+        return self.wrapping.paths.get(id(tensor)) == source
 
     def function_place(self, function: object) -> Place | None:
         """Where a function begins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,7 @@ def run(module: Any, method: str, arguments: tuple[Any, ...], world: World, foun
     """
     recorder = Recorder(world, set(found.written), found.resized, set(found.mutated))
     recorder.side_effects.method = method
-    recorder.name_paths(module)
+    recorder.wrapping.name_paths(module)
     stand_in = recorder.wrap(module, Local("self"))
     given = _given(recorder, module, method, arguments)
     result = _called(recorder, stand_in, method, given)
@@ -89,9 +90,11 @@ def _given(recorder: Recorder, module: Any, method: str, arguments: tuple[Any, .
     given: list[Any] = []
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            given += [recorder.argument(one, Item(Local(name), place)) for place, one in enumerate(value)]
+            given += [
+                recorder.wrapping.argument(one, Item(Local(name), place)) for place, one in enumerate(value)
+            ]
         else:
-            given.append(recorder.argument(value, Local(name)))
+            given.append(recorder.wrapping.argument(value, Local(name)))
     return tuple(given)
 
 
@@ -192,7 +195,7 @@ def _cloned(recorder: Recorder, one: Input) -> object:
 
 def _path(recorder: Recorder, one: Input) -> str | None:
     """The path of a parameter or buffer that calls leave where it is."""
-    if not isinstance(one.original, torch.Tensor) or recorder.volatile(one.source):
+    if not isinstance(one.original, torch.Tensor) or recorder.wrapping.volatile(one.source):
         return None
     if not recorder.is_registered(one.original, one.source):
         return None
@@ -206,14 +209,12 @@ def _path(recorder: Recorder, one: Input) -> str | None:
 
 def _check_storages(recorder: Recorder, changed: list[Input]) -> None:
     """Refuse what is changed through one tensor and seen through another one."""
+    tensors = [one for one in recorder.tape.inputs if isinstance(one.original, torch.Tensor)]
+    users = Counter(one.original.untyped_storage().data_ptr() for one in tensors)
     for one in changed:
         address = one.original.untyped_storage().data_ptr()
-        for other in recorder.tape.inputs:
-            if other is one or not isinstance(other.original, torch.Tensor) or not address:
-                continue
-            if other.original.untyped_storage().data_ptr() == address:
-                place = one.place
-                raise CaptureError(
-                    "a tensor that is changed in place shares its memory with another one",
-                    *(("", 0) if place is None else (place.filename, place.line)),
-                )
+        if address and users[address] > 1:
+            raise CaptureError(
+                "a tensor that is changed in place shares its memory with another one",
+                *(("", 0) if one.place is None else (one.place.filename, one.place.line)),
+            )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.lowering import Lowered, Lowering
 from archive.effects.reach import Reach
+from archive.effects.tracking import Tracking
 from archive.effects.variables import ABSENT, DELETED, Change, Hook, Kind, MutationType, Variable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Initial(NamedTuple):
     tensors: tuple[Any, ...] = ()
 
 
-class SideEffects:
+class SideEffects(Tracking):
     """The table of one call.
 
     Args:
@@ -43,12 +44,10 @@ class SideEffects:
             graph makes it, None for what the graph does not know.
 
     Attributes:
-        id_to_variable: by the identity of objects.
         store_attr_mutations: pending attributes of objects, contents of cells and globals.
         log: what is done to lists, dicts and tensors.
         tensor_hooks: by their numbers.
         save_for_backward: contexts, and what they are to keep.
-        keepalive: objects whose identities are in use.
         inputs: what the graph takes.
         result: what the method returns.
         state: what lived where before.
@@ -57,14 +56,13 @@ class SideEffects:
     def __init__(
         self, method: str = "forward", graph_value: Callable[[object], Hashable | None] = lambda _: None
     ) -> None:
+        super().__init__()
         self.method = method
         self.graph_value = graph_value
-        self.id_to_variable: dict[int, Variable] = {}
         self.store_attr_mutations: dict[Variable, dict[str, object]] = {}
         self.log: list[Change] = []
         self.tensor_hooks: dict[int, Hook] = {}
         self.save_for_backward: list[tuple[Variable, tuple[object, ...], Place | None]] = []
-        self.keepalive: list[object] = []
         self.inputs: tuple[Source, ...] = ()
         self.result: object = None
         self.result_place: Place | None = None
@@ -72,54 +70,6 @@ class SideEffects:
         self.stores: dict[tuple[Variable, str], tuple[int, Place | None]] = {}
         self._modified: dict[Variable, None] = {}
         self._order = 0
-
-    # --- tracking ----------------------------------------------------------------------------------
-
-    def _track(self, variable: Variable, *items: object) -> Variable:
-        for item in items:
-            if id(item) in self.id_to_variable:
-                raise ValueError(f"{item!r} is already tracked, as {self.id_to_variable[id(item)]}")
-            self.id_to_variable[id(item)] = variable
-            self.keepalive.append(item)
-        return variable
-
-    def track_list(self, item: object, source: Source, *stand_ins: object) -> Variable:
-        """Follow a list; what stands in for it in the call is followed as the same."""
-        return self._track(Variable(Kind.LIST, source), item, *stand_ins)
-
-    def track_dict(self, item: object, source: Source, *stand_ins: object) -> Variable:
-        """Follow a dict."""
-        return self._track(Variable(Kind.DICT, source), item, *stand_ins)
-
-    def track_object_existing(self, item: object, source: Source, *stand_ins: object) -> Variable:
-        """Follow an object that was there before the call."""
-        return self._track(Variable(Kind.OBJECT, source), item, *stand_ins)
-
-    def track_object_new(self, item: object, class_name: str) -> Variable:
-        """Follow an object that the call has made, of the class ``module:qualname``."""
-        return self._track(Variable(Kind.OBJECT, None, class_name), item)
-
-    def track_cell_new(self) -> Variable:
-        """Follow a cell that the call has made."""
-        return self._track(Variable(Kind.CELL), object())
-
-    def track_cell_existing(self, source: Source, cell: object, contents: object = ABSENT) -> Variable:
-        """Follow a cell that was there before the call."""
-        return self._track(Variable(Kind.CELL, source, contents=contents), cell)
-
-    def track_global_existing(self, source: Source, item: object) -> Variable:
-        """Follow a global; what it is known by is an object that stands for the name."""
-        return self._track(Variable(Kind.GLOBAL, source), item)
-
-    def track_other(self, item: object, source: Source | None, *stand_ins: object) -> Variable:
-        """Know where a function, class or the like lives."""
-        return self._track(Variable(Kind.OTHER, source), item, *stand_ins)
-
-    def __contains__(self, item: object) -> bool:
-        return id(item) in self.id_to_variable
-
-    def __getitem__(self, item: object) -> Variable:
-        return self.id_to_variable[id(item)]
 
     # --- attributes, cells, globals ----------------------------------------------------------------
 

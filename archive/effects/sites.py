@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 OWN = str(Path(__file__).parent) + os.sep
+OUTERMOST = str(Path(__file__).with_name("running.py"))
 LIBRARY = str(Path(torch.__file__).parent) + os.sep
 MODULES = str(Path(LIBRARY, "nn", "modules")) + os.sep
 STANDARD = sysconfig.get_path("stdlib") + os.sep
@@ -87,7 +88,7 @@ def model_frames() -> list[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if filename == str(Path(OWN, "running.py")):
+        if filename == OUTERMOST:
             break
         if of_model(filename):
             found.append(frame)

@@ -155,13 +155,7 @@ def _derived(recorder: Recorder, cls: type) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    for base in reversed(cls.__mro__[:-1]):
-        for name, value in base.__dict__.items():
-            if name[:2] == name[-2:] == "__" and name not in OWN_METHODS and isinstance(value, FunctionType):
-                if model_code(base.__module__):
-                    names[name] = _forwarded(recorder, value)
-                else:
-                    names.pop(name, None)
+    names |= _own_methods(recorder, cls)
     call = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
     if call is torch.nn.Module.__call__:
         names["__call__"] = lambda self, *args, **kwargs: call_module(recorder, self, args, kwargs)
@@ -170,6 +164,18 @@ def _derived(recorder: Recorder, cls: type) -> type:
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None
     return type(cls)(cls.__name__, (Tracked, cls), names)
+
+
+def _own_methods(recorder: Recorder, cls: type) -> dict[str, Any]:
+    """Methods that Python looks for in the class, as copies; a library's stay what they are."""
+    names: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        for name, value in base.__dict__.items():
+            if name[:2] == name[-2:] == "__" and name not in OWN_METHODS and isinstance(value, FunctionType):
+                names.pop(name, None)
+                if model_code(base.__module__):
+                    names[name] = _forwarded(recorder, value)
+    return names
 
 
 def _forwarded(recorder: Recorder, function: FunctionType) -> Any:  # noqa: ANN401
@@ -211,6 +217,7 @@ class ClassStandIn:
         return not issubclass(kind, BaseException | tuple | torch.Tensor | str | int | float)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Make an object."""
         return self._recorder.objects.make(self._cls, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401

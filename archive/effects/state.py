@@ -70,7 +70,7 @@ class State:
         self.hooks: dict[int, Any] = {}
 
     @property
-    def module(self) -> object:
+    def module(self) -> Any:  # noqa: ANN401 (whatever was captured)
         """What the methods call ``self``."""
         return self.roots["self"]
 

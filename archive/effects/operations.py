@@ -1,0 +1,182 @@
+"""Which calls of PyTorch are recorded as what, and which are refused."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from types import FunctionType
+from typing import Any
+
+OPERATORS: dict[str, Any] = {
+    "__getitem__": operator.getitem,
+    "__setitem__": operator.setitem,
+    "__and__": operator.and_,
+    "__or__": operator.or_,
+    "__xor__": operator.xor,
+    "__eq__": operator.eq,
+    "__ne__": operator.ne,
+    "__invert__": operator.invert,
+    "__floordiv__": operator.floordiv,
+    "__mod__": operator.mod,
+    "__matmul__": operator.matmul,
+    "__lshift__": operator.lshift,
+    "__rshift__": operator.rshift,
+    "__ior__": operator.ior,
+    "__iand__": operator.iand,
+    "__ixor__": operator.ixor,
+}
+"""Methods of tensors that TorchScript knows as operators."""
+
+REFLECTED: dict[str, Any] = {
+    "__rsub__": operator.sub,
+    "__rdiv__": operator.truediv,
+    "__rtruediv__": operator.truediv,
+    "__rpow__": operator.pow,
+    "__rfloordiv__": operator.floordiv,
+    "__rmod__": operator.mod,
+    "__rmatmul__": operator.matmul,
+    "__rand__": operator.and_,
+    "__ror__": operator.or_,
+    "__rxor__": operator.xor,
+}
+"""The same with what stands on the left given last."""
+
+SHAPES = frozenset(
+    (
+        "size",
+        "dim",
+        "ndim",
+        "ndimension",
+        "numel",
+        "nelement",
+        "stride",
+        "storage_offset",
+        "element_size",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "is_contiguous",
+        "is_same_size",
+        "__len__",
+        "get_device",
+        "is_tensor",
+        "is_pinned",
+        "is_inference",
+        "result_type",
+        "promote_types",
+        "can_cast",
+        "is_conj",
+        "is_neg",
+        "is_nested",
+        "is_sparse",
+        "is_grad_enabled",
+        "get_default_dtype",
+        "finfo",
+        "iinfo",
+        "has_names",
+        "is_storage",
+        "type",
+        "is_distributed",
+        "is_shared",
+    )
+)
+"""What depends on shapes and types alone; these are the captured call's."""
+
+REFUSED = {
+    "__bool__": "control flow that depends on a tensor",
+    "__index__": "an index or size that depends on a tensor",
+    "__int__": "a Python number that depends on a tensor",
+    "__float__": "a Python number that depends on a tensor",
+    "__complex__": "a Python number that depends on a tensor",
+    "__contains__": "control flow that depends on a tensor",
+    "is_nonzero": "control flow that depends on a tensor",
+    "tolist": "Python numbers that depend on a tensor",
+    "__repr__": "a text that depends on a tensor",
+    "__format__": "a text that depends on a tensor",
+    "numpy": "a tensor that leaves PyTorch",
+    "__array__": "a tensor that leaves PyTorch",
+    "__deepcopy__": "a deep copy of a tensor",
+    "data_ptr": "the address of a tensor",
+    "storage": "the storage of a tensor",
+    "untyped_storage": "the storage of a tensor",
+    "backward": "the way back inside the model",
+    "grad": "the way back inside the model",
+    "retain_grad": "a gradient that is kept",
+    "register_post_accumulate_grad_hook": "a hook on a gradient that has been added up",
+    "set_": "a tensor with another tensor's storage",
+    "resize_": "a tensor of another size",
+}
+
+GETTERS = frozenset(
+    (
+        "T",
+        "mT",
+        "H",
+        "mH",
+        "real",
+        "imag",
+    )
+)
+"""Attributes of tensors that are tensors."""
+
+KNOWN = frozenset(
+    (
+        "shape",
+        "dtype",
+        "device",
+        "layout",
+        "ndim",
+        "requires_grad",
+        "is_leaf",
+        "names",
+        "is_cuda",
+        "is_cpu",
+        "is_mps",
+        "is_xpu",
+        "is_meta",
+        "is_sparse",
+        "is_quantized",
+        "is_nested",
+        "is_mkldnn",
+        "is_sparse_csr",
+        "itemsize",
+        "nbytes",
+        "is_vulkan",
+        "is_ipu",
+        "is_xla",
+        "is_mtia",
+        "is_maia",
+        "output_nr",
+    )
+)
+"""Attributes of tensors that depend on shapes and types alone."""
+
+
+TRAINING = {
+    "batch_norm": "training",
+    "native_batch_norm": "training",
+    "instance_norm": "use_input_stats",
+}
+"""Functions that change running statistics without telling, and the argument that says whether they do."""
+
+ORDER = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+"""Arguments of those of these functions that Python knows no signature of."""
+
+
+def running_statistics(
+    name: str,
+    function: Any,  # noqa: ANN401
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> list[Any]:
+    """The tensors that such a call changes."""
+    if isinstance(function, FunctionType):
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+    else:
+        given = dict(zip(ORDER, args, strict=False)) | kwargs
+        given[TRAINING[name]] = given.get(TRAINING[name], given.get("training"))
+    if not given.get(TRAINING[name]):
+        return []
+    return [given[one] for one in ("running_mean", "running_var") if given.get(one) is not None]

@@ -1,0 +1,223 @@
+"""Models that cannot be captured: what is said of each, and its line, which ends in ``# here``."""
+
+from __future__ import annotations
+
+import collections
+import heapq
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Model: TypeAlias = Any
+REFUSALS: list[tuple[str, dict[str, Any], Callable[[Any, torch.Tensor], Any]]] = []
+X = torch.tensor([1.0, 2.0, 3.0])
+
+
+def refused(message: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401
+    """A forward that is refused with this, in a module with these attributes."""
+
+    def note(forward: Any) -> Any:  # noqa: ANN401
+        REFUSALS.append((message, attributes, forward))
+        return forward
+
+    return note
+
+
+def module(attributes: dict[str, Any], forward: Any) -> nn.Module:  # noqa: ANN401
+    """A module with a forward."""
+    made = type("Refused", (nn.Module,), {"forward": forward, "__module__": __name__})()
+    for name, value in attributes.items():
+        setattr(made, name, value)
+    return made
+
+
+class Strict:
+    """Attributes that are set in a way of its own."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def hooked() -> nn.Module:
+    linear = nn.Linear(3, 3)
+    linear.register_forward_hook(lambda _, __, result: result)
+    return linear
+
+
+@refused("control flow: the number", n=0)
+def branch(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    if self.n > 2:  # here
+        return x
+    return x * 2
+
+
+@refused("an index or a size: the number", n=0)
+def index(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    return x * [1, 2][self.n]  # here
+
+
+@refused("an index or a size: the number", n=0)
+def loop(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    for _ in range(self.n):  # here
+        x = x + 1
+    return x
+
+
+@refused("a text: the number", n=0)
+def text(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    self.text = f"{self.n}"  # here
+    return x
+
+
+@refused("a key that differs from call to call", n=0, seen={})
+def key(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    self.seen[self.n] = x  # here
+    return x
+
+
+@refused("control flow that depends on a tensor")
+def tensor_branch(_: Model, x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:  # here
+        return x
+    return -x
+
+
+@refused("control flow that depends on a tensor")
+def swallowed(_: Model, x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x if x.sum() > 0 else -x  # here
+    except RuntimeError:
+        return x * 2
+
+
+@refused("len() or iteration of a list", history=[])
+def length(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.history.append(x)
+    return x * len(self.history)  # here
+
+
+@refused("len() or iteration of a list", history=[X])
+def stacked(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.history.append(x)
+    return torch.stack(self.history)  # here
+
+
+@refused("which item that is depends on the length", history=[X])
+def far(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.history.append(x)
+    return self.history[1]  # here
+
+
+@refused("len() or iteration of a dict", seen={})
+def dict_length(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.seen["a"] = x
+    return x * len(self.seen)  # here
+
+
+@refused("changed by what is not written in Python", heap=[3, 1, 2])
+def c_function(self: Model, x: torch.Tensor) -> torch.Tensor:
+    heapq.heappush(self.heap, 0)  # here
+    return x
+
+
+@refused("a list that is sorted", items=[3, 1, 2])
+def ordered(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.sort()  # here
+    return x
+
+
+@refused("a deque cannot be followed", queue=collections.deque())
+def deque(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.queue.append(x)  # here
+    return x
+
+
+@refused("a second call, from where the first one ends", last=None)
+def first_time(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if self.last is None:
+        self.last = x
+    else:
+        self.last = self.last + x  # here
+    return self.last
+
+
+@refused("a second call, from where the first one ends", cache=torch.zeros(1, 3))
+def growing(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.cache = torch.cat([self.cache, x[None]])
+    return self.cache * self.cache.shape[0]  # here
+
+
+@refused("a hook that is no function of a Python module")
+def local_hook(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: gradient)  # here
+    return y
+
+
+@refused("'step', a function, cannot be kept")
+def kept_function(self: Model, x: torch.Tensor) -> torch.Tensor:
+    def step() -> None: ...
+
+    step.__qualname__ = "step"
+    self.step = step  # here
+    return x
+
+
+@refused("a dtype cannot be kept")
+def kept_type(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.kind = x.dtype  # here
+    return x
+
+
+@refused("Strict has a __setattr__ of its own", strict=Strict())
+def custom_setattr(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.strict.a = 1  # here
+    return x
+
+
+@refused("an attribute of a class that is set: Refused.calls")
+def class_attribute(self: Model, x: torch.Tensor) -> torch.Tensor:
+    type(self).calls = 3  # here
+    return x
+
+
+@refused("shares its memory with another one", whole=X.clone())
+def overlapping(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.part.add_(x[0])  # here
+    return self.whole * 2
+
+
+@refused("a tensor that leaves PyTorch")
+def numpy(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.numpy())  # here
+
+
+@refused("autocast inside the model")
+def autocast(_: Model, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return x @ x  # here
+
+
+@refused("print: what it does outside the model")
+def printed(_: Model, x: torch.Tensor) -> torch.Tensor:
+    print(x.shape)  # noqa: T201 # here
+    return x
+
+
+@refused("ValueError: the model's own")
+def failing(_: Model, x: torch.Tensor) -> torch.Tensor:
+    raise ValueError(f"the model's own: {x.shape}")  # here
+
+
+@refused("with hooks of its own", linear=hooked())
+def forward_hook(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
+    return self.linear(x)  # here
