@@ -267,7 +267,8 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
         if methods_table is not None:
             yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
     if archive.effects is not None:
-        yield EFFECTS, f"{len(archive.effects.methods):,} methods, {len(archive.effects.state):,} places"
+        counted = sum(len(method.effects) for method in archive.effects.methods)
+        yield EFFECTS, f"effects: {counted:,}, places of state: {len(archive.effects.state):,}"
     if archive.bytecode is not None:
         yield (
             BYTECODE,

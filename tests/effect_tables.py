@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -123,7 +124,8 @@ numbers = st.integers(0, 3) | st.sampled_from([255, 256, (1 << 63) - 1])
 references = st.sampled_from(["m:f", "a.b:C.d", "builtins:list", "m:f.<locals>.g", "a-b:C", "self:x", "é:ﬁ"])
 
 
-def sources(made: list[int]) -> SearchStrategy[Source]:
+@cache
+def sources(made: tuple[int, ...]) -> SearchStrategy[Source]:
     roots: list[SearchStrategy[Source]] = [
         st.builds(Local, names),
         st.builds(Global, names, names),
@@ -138,7 +140,8 @@ def sources(made: list[int]) -> SearchStrategy[Source]:
     )
 
 
-def values(made: list[int], *, in_state: bool = False) -> SearchStrategy[Value]:
+@cache
+def values(made: tuple[int, ...], *, in_state: bool = False) -> SearchStrategy[Value]:
     single: list[SearchStrategy[Value]] = [st.builds(Constant, literals), st.builds(At, sources(made))]
     single.append(st.builds(Stored, numbers) if in_state else st.builds(Output, numbers))
     if made:
@@ -157,7 +160,7 @@ def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
 
 @st.composite
 def methods(draw: DrawFn) -> MethodEffects:
-    made = draw(st.lists(numbers, max_size=2, unique=True))
+    made: tuple[int, ...] = draw(st.sampled_from([(), (), (0,), (255, 1)]))
     effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references))) for number in made]
     ops = draw(st.lists(st.sampled_from([op for op in Op if op is not Op.NEW]), max_size=5))
     effects += [draw(_effects(op, made)) for op in ops]
@@ -165,7 +168,8 @@ def methods(draw: DrawFn) -> MethodEffects:
     return MethodEffects(draw(names), inputs, draw(values(made)), tuple(effects))
 
 
-def _effects(op: Op, made: list[int]) -> SearchStrategy[Effect]:
+@cache
+def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     rule = RULES[op]
     if rule.source in (Global, Cell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)
@@ -176,13 +180,13 @@ def _effects(op: Op, made: list[int]) -> SearchStrategy[Effect]:
     )
 
 
-def _part(wanted: str, made: list[int]) -> SearchStrategy[Value | None]:
+def _part(wanted: str, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
     if wanted in (NONE, ANY, MAYBE):
         return {NONE: st.none(), ANY: values(made), MAYBE: st.none() | values(made)}[wanted]
     return st.builds(Constant, {NUMBER: numbers, CODE: references}.get(wanted, names))
 
 
-state_rows = st.lists(st.tuples(sources([]), values([], in_state=True)), max_size=4).map(tuple)
+state_rows = st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4).map(tuple)
 tables: SearchStrategy[EffectTable] = st.builds(
     EffectTable, st.lists(methods(), max_size=3, unique_by=lambda one: one.method).map(tuple), state_rows
 )

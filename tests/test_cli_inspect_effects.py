@@ -39,7 +39,7 @@ def test_a_line_tells_of_effects(model: Path) -> None:
     shown = well("inspect", model)
     assert "effects of 1 method: forward 4" in shown
     (record,) = (line for line in shown.splitlines() if line.startswith(NAME))
-    assert record.split()[-5:] == ["effects", "1", "methods,", "2", "places"]
+    assert record.split()[-6:] == ["effects:", "4,", "places", "of", "state:", "2"]
     assert told("inspect", model)["effects"] == {"forward": 4}
 
 

@@ -182,12 +182,9 @@ class Compiling:
         keep = KEEP[effect.op].format(**parts)
         if effect.op is Op.COPY and number == len(self._effects.effects) - 1:
             keep = ""  # nothing can fail behind it
-        if (
-            effect.op is Op.SET_ATTRIBUTE
-            and isinstance(effect.key, Constant)
-            and is_name(str(effect.key.value))
-        ):
-            return keep, f"{parts['target']}.{effect.key.value} = {parts['value']}"
+        name = str(effect.key.value) if isinstance(effect.key, Constant) else ""
+        if effect.op is Op.SET_ATTRIBUTE and is_name(name):
+            return keep, f"{parts['target']}.{name} = {parts['value']}"
         return keep, DO[effect.op].format(**parts)
 
     def _target(self, effect: Effect) -> str:
@@ -303,6 +300,6 @@ class Compiling:
             return error
         said = self._failed(at, error)
         said.__cause__ = error
-        for failure in failures:
-            said.add_note(failure)
+        for note in failures:
+            said.add_note(note)
         return said
