@@ -107,8 +107,9 @@ def test_the_blob_names_operators_and_handles() -> None:
 def test_constants_that_a_blob_cannot_hold_are_refused(constant: object) -> None:
     odd = Operation("prim::Constant", [], [1], value=constant)
     add = Operation("aten::add", [0, 1, 1], [2], "aten::add(…)")
+    types = {0: "Tensor", 1: "Any", 2: "Tensor"}
     with pytest.raises(LoweringError, match="The node of prim::Constant is not supported"):
-        blob(Graph("forward", Block([0], [odd, add], [2]), {}), {odd: 0, add: 1})
+        blob(Graph("forward", Block([0], [odd, add], [2]), types), {odd: 0, add: 1})
 
 
 def compiled(text: str) -> dict[str, object]:

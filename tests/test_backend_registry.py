@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ from archive.backend import (
     backend_names,
     lower,
     register_backend,
+    registry,
     save_lowered,
     unregister_backend,
 )
@@ -131,6 +133,13 @@ def test_backends_of_other_distributions_are_found_by_their_entry_points(tmp_pat
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert said[:3] == ["['misnamed', 'outside']", "imported", "outside True"], "imported when asked for"
     assert said[3].startswith("expected entry point misnamed of archive.backends to be a Backend misnamed")
+
+
+def test_an_entry_point_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("broken", "nowhere_at_all:BACKEND", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [point])
+    with pytest.raises(LoweringError, match=r"broken of archive\.backends \(nowhere_at_all:BACKEND\): "):
+        registry.find_backend("broken")
 
 
 def test_where_it_is_available_it_runs(needy: str) -> None:

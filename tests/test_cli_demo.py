@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("torch", exc_type=ImportError)
 
 import archive
 from archive.backend import LoweringError, example, stock
-from archive.cli import demo_stock
+from archive.cli import demo, demo_stock
 from archive.errors import ArchiveError
 from tests.commands import called, files, told
 
@@ -31,6 +32,28 @@ SCORE = "return self.head(self.features(image))"
 MESSAGE = "The size of tensor a (9) must match the size of tensor b (8) at non-singleton dimension 3"
 INNER = "layer2(ResidualBlock)::forward.aten::add"
 OUTER = f"top(Classifier)::<unknown>.features(Features)::forward.__loweredModule__(Features)::forward.{INNER}"
+
+
+class Shown:
+    """A demo without steps."""
+
+    FAILURES = ()
+
+    @staticmethod
+    def check_targets(*_: object, **__: object) -> None:
+        """All may be replaced."""
+
+    @staticmethod
+    def steps(*_: object, **__: object) -> tuple[()]:
+        return ()
+
+
+def test_the_folder_is_told_as_it_can_be_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "_demo_backend", Shown)
+    done = CliRunner().invoke(demo.command, ["--backend", "-o", "."])
+    assert done.exit_code == 0
+    assert done.output.endswith(f"The files are in {tmp_path}.\n")
 
 
 def run(

@@ -18,6 +18,7 @@ import torch
 
 from archive.backend import codegen
 from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.links import DEBUG
 from archive.backend.lowering import LOWERED, lowered_parts
 from archive.backend.profiling import Profile, Recording
 from archive.backend.registry import find_backend
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from archive.reader import Archive
     from archive.symbolicate import Symbolication
 
+INTERPRETER = "The following operation failed in the TorchScript interpreter."
+"""How errors of loaded code begin, which end with what is wrong; others begin with that."""
 HANDLE_TEXT = re.compile(r"\s*Debug info for handle\(s\): .*", re.DOTALL)
 """What runtimes add to their messages for stock PyTorch, where nothing else tells the handle."""
 
@@ -66,10 +69,11 @@ class Delegate:
         self._runtime = self.backend.runtime()
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
-        processed, spec = (lowered.getattr(name) for name in ("__processed_module", "__method_compile_spec"))
         try:
+            names = ("__processed_module", "__method_compile_spec")
+            processed, spec = (lowered.getattr(name) for name in names)
             self._compiled = self._runtime.compile(processed, spec)
-        except (ArchiveError, AssertionError, RuntimeError) as error:
+        except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError) as error:
             raise ArchiveError(f"backend {self.backend.name} does not compile the state: {error}") from error
 
     @classmethod
@@ -81,12 +85,16 @@ class Delegate:
             part: path of the lowered module in it; needed where there are several.
 
         Raises:
-            LoweringError: there is none, there are several, or its backend is missing.
+            LoweringError: there is none, there are several, its backend is missing, or it was read from a
+                file, which :meth:`load` is for.
             BackendError: the backend is not available.
             ArchiveError: the backend does not compile its state.
         """
+        path, lowered = _part(module, part)
+        if lowered.hasattr(DEBUG) and not lowered.getattr(DEBUG):
+            raise LoweringError("the module was read from a file, or copied: Delegate.load knows its source")
         debug = partial(open_archive, name="the module")
-        return cls(module, _part(module, part), lambda: debug(lowered_archive(module)))
+        return cls(module, (path, lowered), lambda: debug(lowered_archive(module)))
 
     @classmethod
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
@@ -160,11 +168,13 @@ class Delegate:
                 enabled, what is kept for them counts as in use.
 
         Raises:
-            LoweringError: the backend records nothing.
+            LoweringError: the backend records nothing, or does so already.
         """
         runtime: Any = self._runtime
         if not hasattr(runtime, "profiling"):
             raise LoweringError(f"backend {self.backend.name} records no operations")
+        if runtime.profiling:
+            raise LoweringError("this delegate is being recorded already")
         recording = Recording(self.backend.name)
         runtime.operations, runtime.memory = recording.operations, recording.memory if memory else None
         runtime.profiling = True
@@ -190,10 +200,11 @@ def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
     try:
         return torch.jit.load(io.BytesIO(mapped.data))
     except Exception as error:  # of broken archives, PyTorch's are of any kind
-        *_, last = [type(error).__name__, *str(error).strip().splitlines()]
-        if last.endswith(codegen.UNAVAILABLE):
+        first, *others = str(error).strip().splitlines() or [type(error).__name__]
+        said = others[-1] if others and first.startswith(INTERPRETER) else first
+        if said.endswith(codegen.UNAVAILABLE):
             raise BackendError(codegen.UNAVAILABLE, name) from error
-        raise ArchiveError(f"PyTorch does not load it: {last}", file=name) from error
+        raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
     finally:
         mapped.close()
 

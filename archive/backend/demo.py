@@ -19,6 +19,7 @@ do not say enough, and what is missing is said.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from archive.backend.codegen import compile_error
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 OPERATORS = ("aten::add", "aten::sub")
 HANDLE = "<debug_handle>"
+LEAST, MOST = sys.float_info.min, sys.float_info.max
+"""Of other floats, TorchScript cannot read the digits."""
 
 
 def preprocess(
@@ -54,7 +57,7 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
     """A graph as text.
 
     Raises:
-        LoweringError: an operation is not supported.
+        LoweringError: an operation is not supported, or takes something else than tensors and numbers.
     """
     places = {value: place for place, value in enumerate(graph.body.parameters)}
     constants: dict[int, Operation] = {}
@@ -65,7 +68,7 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
             tokens.append(f"prim::Load#{places[value]}")
             return
         constant = constants[value]
-        if isinstance(constant.value, bool) or not isinstance(constant.value, int | float):
+        if not _is_number(constant.value):
             raise LoweringError(compile_error(constant))
         tokens.append(f"prim::Constant#{constant.value!r}{HANDLE}{handles[constant]}")
 
@@ -75,6 +78,8 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
             continue
         if operation.kind not in OPERATORS or not operation.schema:
             raise LoweringError(compile_error(operation))
+        if any(graph.types[value] != "Tensor" for value in operation.inputs if value in places):
+            raise LoweringError(compile_error(operation))
         for value in operation.inputs:
             push(value)
         tokens.append(f"{operation.kind}{HANDLE}{handles[operation]}")
@@ -83,6 +88,13 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
     if not tokens or places.get(result) != len(places) - 1:
         push(result)
     return ",".join(tokens)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a constant is a number that the runtime can read: finite, and not too near to zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == 0 or LEAST <= abs(value) <= MOST
 
 
 BACKEND = Backend("backend_with_compiler_demo", preprocess, CompilerDemo, Link.INLINE)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SELF = "SELF"
 MANGLED = re.compile(r"___torch_mangle_\d+\.")
+TAKING = ("prim::SetAttr", "prim::Enter", "prim::Exit")
+"""Operations that PyTorch records no place for, and that belong to what is before them."""
 DEEPEST = 200
 """Calls within calls; TorchScript has no recursion, but modules may call in circles."""
 
@@ -51,8 +53,19 @@ def inlined(module: Module, method: str, places: Places) -> Graph:
     body = Block(parameters)
     walk.nodes(graph, scope, body)
     body.results = [walk.number(value, scope) for value in graph.outputs()]
+    graph_of = Graph(method, body, walk.types)
+    _place_as_taken(graph_of)
     _settle(body, {})
-    return Graph(method, body, walk.types)
+    return graph_of
+
+
+def _place_as_taken(graph: Graph) -> None:
+    """Give operations without a place that make nothing for others the place of what they take."""
+    makers = {value: one for one in graph.operations() for value in one.outputs}
+    for one in graph.operations():
+        maker = makers.get(one.inputs[-1]) if one.kind in TAKING and not one.shown else None
+        if maker is not None and maker.stack is one.stack:
+            one.shown, one.range = maker.shown, maker.range
 
 
 def _settle(block: Block, before: dict[int, Operation]) -> None:

@@ -90,6 +90,8 @@ def lower(
         scripted = captured.scripted
     else:
         scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    if not isinstance(scripted, torch.jit.ScriptModule):
+        raise LoweringError("PyTorch scripts nothing in this process: PYTORCH_JIT=0")
     for path in lowered_parts(scripted._c):
         where = f"its part {path}" if path else "the module"
         raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
@@ -155,7 +157,7 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.Sc
     return found
 
 
-def _checked(scripted: torch.jit.ScriptModule, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _checked(scripted: torch.jit.ScriptModule, given: object) -> dict[str, dict[str, Any]]:
     """The compile spec, if it is one. A method without options gets an empty one, as PyTorch's have it.
 
     Raises:

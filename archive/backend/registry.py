@@ -165,7 +165,7 @@ def find_backend(name: str) -> Backend:
     """The backend of a name: registered, of this library, or of an entry point.
 
     Raises:
-        LoweringError: there is none, or its entry point refers to something else.
+        LoweringError: there is none, or its entry point refers to something else, or to nothing.
     """
     if name in _registered:
         return _registered[name]
@@ -173,7 +173,10 @@ def find_backend(name: str) -> Backend:
         built_in: Backend = import_module(BUILT_IN[name]).BACKEND
         return built_in
     for point in entry_points(group=GROUP, name=name):
-        found = point.load()
+        try:
+            found = point.load()
+        except Exception as error:  # whatever a foreign module raises
+            raise LoweringError(f"entry point {name} of {GROUP} ({point.value}): {error}") from error
         if not isinstance(found, Backend) or found.name != name:
             raise LoweringError(
                 f"expected entry point {name} of {GROUP} to be a Backend {name}, found {found!r}"

@@ -87,8 +87,8 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
         force: replace an existing file.
 
     Raises:
-        LoweringError: nothing in it was lowered here, a part was read from a file or copied since, or it is
-            not scripted.
+        LoweringError: nothing in it was lowered here, a part was read from a file or copied since, it is
+            not scripted, or PyTorch cannot save it.
         ArchiveError: the target exists, or PyTorch wrote what is not understood.
         OSError: it cannot be written.
     """
@@ -108,17 +108,25 @@ def _save(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bo
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
     sites, effects = _tables(module)
-    if lite:
-        data = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
-    else:
-        buffer = io.BytesIO()
-        torch.jit.save(module, buffer)
-        data = buffer.getvalue()
+    try:
+        data = _saved(module, lite=lite)
+    except RuntimeError as error:
+        raise LoweringError(f"PyTorch does not save it: {error}") from error
     with open_archive(data, name=name) as opened:
         size = _write(file, opened, _attached(opened, sites) | effects)
         with open_archive(file, name=name) as again:
             _check(opened, again, sites)
     return Saved(size, len(sites))
+
+
+def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
+    """The archive as PyTorch writes it."""
+    if lite:
+        data: bytes = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
+        return data
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+    return buffer.getvalue()
 
 
 def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, bytes]]:
@@ -144,10 +152,7 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
             if record:
                 effects[EFFECTS] = record
             for handle, read in own.items():
-                site = read
-                while site.span is None and site.steps:
-                    *steps, last = site.steps
-                    site = Site(site.op, last.span, tuple(steps))
+                site = _placed(read)
                 if site.span is None:
                     continue
                 if sites.setdefault(handle, site) != site:
@@ -162,6 +167,14 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
             "a module that was lowered with effects is saved by itself, not as part of another"
         )
     return sites, effects
+
+
+def _placed(site: Site) -> Site:
+    """An operation at its own place, or at that of the last call that has one."""
+    while site.span is None and site.steps:
+        *steps, last = site.steps
+        site = Site(site.op, last.span, tuple(steps))
+    return site
 
 
 def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:

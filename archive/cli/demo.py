@@ -93,8 +93,10 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
     if as_json:
         common.write_json({**facts, "seconds": seconds, "problem": problem or None})
     elif not problem:
-        where = f"The files are in {folder}." if kept else "The files are removed; -o FOLDER keeps them."
-        common.write(f"All of it compared and true, in {sum(seconds.values()):.1f} s. {where}\n".encode())
+        where = f"are in {folder.absolute()}." if kept else "are removed; -o FOLDER keeps them."
+        common.write(
+            f"All of it compared and true, in {sum(seconds.values()):.1f} s. The files {where}\n".encode()
+        )
     if problem:
         common.note(problem)
     return common.FINDINGS if problem else 0
