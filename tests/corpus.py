@@ -11,10 +11,7 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 RELEASES = FIXTURES / "releases"
 ORACLES = FIXTURES / "oracles"
 ARCHIVES = sorted(
-    path
-    for folder in (ORACLES, RELEASES)
-    for path in folder.rglob("*.pt*")
-    if path.suffix in (".pt", ".ptl")
+    path for folder in (ORACLES, RELEASES) for path in folder.rglob("*.pt*") if path.suffix in (".pt", ".ptl")
 )
 """Those that PyTorch itself wrote."""
 

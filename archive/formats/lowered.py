@@ -8,7 +8,8 @@ Their state is the argument of ``__setstate__``:
   ``torch.jit.LoweredWrapper.<backend>.<original class>`` in its attribute ``__loweredModule__``.
 
 They may hang anywhere in the module tree, and inside tuples, lists and dicts. Debug handles stand in the
-texts of a state: behind ``<debug_handle>``, or in the instructions of a program of :mod:`archive.backend.blob`.
+texts of a state: behind ``<debug_handle>``, or in the instructions of a program, whose format is in
+:mod:`archive.backend.blob`.
 """
 
 from __future__ import annotations
