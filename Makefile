@@ -79,6 +79,7 @@ bench: .venv/.bench-ready
 	@.venv/bin/python tools/bench.py
 	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
 	@.venv/bin/python -m tools.bench_backend >> build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench_effects >> build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
 
 fmt: .venv/.ready

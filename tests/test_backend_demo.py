@@ -232,3 +232,10 @@ def test_a_tampered_archive_is_refused_with_the_token(tmp_path: Path) -> None:
     data = tampered(path, {"data.pkl": state.replace(b"aten::add<", b"aten::bad<")})
     with pytest.raises(ArchiveError, match=r"token 3: expected a token of backend_with_compiler_demo"):
         Delegate.load(data)
+
+
+def test_a_failure_of_no_operation_is_the_message_alone() -> None:
+    delegate = Delegate.of(lower(L.AA(), DEMO))
+    with pytest.raises(BackendError) as caught:
+        delegate(torch.ones(2), 3)
+    assert (str(caught.value), caught.value.handles) == ("expected tensors as inputs", ())

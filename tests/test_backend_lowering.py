@@ -97,6 +97,16 @@ class Tables(torch.nn.Module):
 SIGNATURES = [Two, Numbers, One, Nothing, Maybe, Bare, Nested, Named, Several, Listed, Words, Tables]
 
 
+OBJECTS = [
+    codegen.block([f"def __create_{name}(self):", f"    self.__{name} = __torch__.torch.classes.{of}()"])
+    for name, of in (
+        ("backend", "__backends__.test_backend"),
+        ("backend_debug_info", "backendutils.BackendDebugInfo"),
+    )
+]
+"""What of PyTorch's own source makes objects of C++."""
+
+
 def generated(module: torch.jit.ScriptModule) -> set[str]:
     """The sources of the methods that PyTorch's own lowering has made."""
     buffer = io.BytesIO()
@@ -114,8 +124,7 @@ def test_generated_source_is_that_of_pytorch_s_own_lowering(model: type[torch.nn
     scripted = torch.jit.script(model())
     methods = ["forward", "other"] if model is Several else ["forward"]
     theirs = generated(torch._C._jit_to_backend("test_backend", scripted, dict.fromkeys(methods, "")))
-    ours = {codegen.CREATE_DEBUG_INFO, codegen.IS_AVAILABLE, codegen.GET_STATE, codegen.set_state()}
-    ours.add(codegen.create_backend("test_backend"))
+    ours = {*OBJECTS, codegen.IS_AVAILABLE, codegen.GET_STATE, codegen.set_state()}
     for name in methods:
         schema = scripted._c._get_method(name).schema
         ours |= {codegen.forwarding(name, schema), codegen.executing(name, schema)}

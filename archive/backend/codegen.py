@@ -128,12 +128,6 @@ def _letter(letter: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
-CREATE_DEBUG_INFO = block(
-    [
-        "def __create_backend_debug_info(self):",
-        "    self.__backend_debug_info = __torch__.torch.classes.backendutils.BackendDebugInfo()",
-    ]
-)
 IS_AVAILABLE = block(["def __is_available(self):", "    return self.__backend.is_available()"])
 GET_STATE = block(
     [
@@ -168,16 +162,6 @@ def set_state(backend: str = OBJECT, state: str = "state") -> str:
             f"        self.__handles = {backend}compile(self.__processed_module, self.__method_compile_spec)",
             "    else:",
             f'        raise Exception("{UNAVAILABLE}")',
-        ]
-    )
-
-
-def create_backend(backend: str) -> str:
-    """The method that makes a backend that is a class of PyTorch's C++."""
-    return block(
-        [
-            "def __create_backend(self):",
-            f"    self.__backend = __torch__.torch.classes.__backends__.{backend}()",
         ]
     )
 

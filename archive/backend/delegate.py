@@ -140,8 +140,8 @@ class Delegate:
             results = self._runtime.execute(self._compiled[method], list(bound.arguments.values()))
         except Exception as error:
             handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
-            message = HANDLE_TEXT.sub("", str(error))
-            raise BackendError(message, self.backend.name, self.symbolicate([handle])) from error
+            told = None if handle < 0 else self.symbolicate([handle])
+            raise BackendError(HANDLE_TEXT.sub("", str(error)), self.backend.name, told) from error
         types, is_tuple = codegen.results(schema)
         if len(results) != len(types):
             raise BackendError(

@@ -71,10 +71,11 @@ def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | 
 
 def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:
     """Whether an error is a backend's, and leads to a line."""
-    if not isinstance(error, BackendError) or error.symbolication is None:
+    if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
-    unknown = [handle for handle in error.handles if handle not in subject.lowered.operations]
+    handles = error.handles or (IDLE,)
+    unknown = [handle for handle in handles if handle not in subject.lowered.operations]
     for handle in unknown:
         yield Differs(f"{what}: a handle that was given out", str(handle))
     if unknown:
@@ -139,10 +140,10 @@ def _failed(
     subject: Subject, what: str, event: Event | None, error: Exception | None, *, outside: bool
 ) -> Said:
     """Whether a failure that was made is told by the right handle; by none, if it may be no operation's."""
-    if not isinstance(error, BackendError) or error.symbolication is None:
+    if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
-    handle, *_ = error.handles
+    handle, *_ = error.handles or (IDLE,)
     if event is not None and handle != event.handle:
         yield Differs(f"{what}: handle {event.handle} ({event.name}), as its event has", str(handle))
     elif handle == IDLE and outside:
