@@ -20,6 +20,7 @@ from archive.backend import codegen
 from archive.backend.errors import BackendError, LoweringError, OperationError
 from archive.backend.links import DEBUG
 from archive.backend.lowering import LOWERED, lowered_parts
+from archive.backend.memory import tensors_in
 from archive.backend.profiling import Profile, Recording
 from archive.backend.registry import find_backend
 from archive.backend.saving import lowered_archive
@@ -153,6 +154,11 @@ class Delegate:
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
         """The model's source behind debug handles: inner ones first. Paths start at the lowered module."""
         return self.archive.symbolicate(handles, top=self._top)
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors in the state of the lowered module."""
+        return list(tensors_in(self._module.getattr("__processed_module")))
 
     @cached_property
     def archive(self) -> Archive:

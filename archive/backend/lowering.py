@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from archive.effects.attached import WithEffects
 
-STATE = "__effects_state"
-"""The wrapper's attribute that holds the tensors of the state that effects change."""
+STATE, ARGUMENTS = "__effects_state", "__effects_arguments"
+"""The wrapper's attributes that hold the tensors of the state that effects change, and arguments' names."""
 LOWERED = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY = torch._C.AnyType.get()
 BY_METHOD = torch._C.DictType(TEXT, ANY)
@@ -127,7 +127,11 @@ def lower(
     record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     lowered.setattr(DEBUG, write_table(own, record))
-    state = [] if captured is None else [(STATE, TENSORS, captured.tensors)]
+    state = (
+        []
+        if captured is None
+        else [(STATE, TENSORS, captured.tensors), (ARGUMENTS, TEXT, ", ".join(captured.arguments))]
+    )
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import torch
 from archive.effects.capture import capture
 from archive.effects.errors import CaptureError
 from archive.effects.relocating import Relocating
-from archive.formats.effects.model import EffectTable
+from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from archive.backend.handles import DebugHandles
     from archive.effects.side_effects import SideEffects
+    from archive.formats.effects.model import Source
 
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
 """What PyTorch says of the source of ``torch.fx.GraphModule`` itself."""
@@ -29,21 +31,34 @@ class WithEffects:
     """A captured module.
 
     Attributes:
+        module: it.
         scripted: its graph, which changes nothing.
         type_name: the module's own class, as TorchScript writes it.
         relocating: leads the graph's operations to the model's source.
         side_effects: what the module changes.
+        arguments: names of the arguments that were given; one behind a star takes all that follow.
     """
 
+    module: torch.nn.Module
     scripted: torch.jit.ScriptModule
     type_name: str
     relocating: Relocating
     side_effects: SideEffects
+    arguments: list[str]
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """The tensors of the state, by their numbers; one of no use where there are none, for its type."""
-        tensors = [tensor.detach() for tensor in self.side_effects.state.tensors]
+        """The tensors of the state, by their numbers; one of no use where there are none, for its type.
+
+        Parameters share their elements with the graph's, which tells that they are the same.
+        """
+        state = self.side_effects.state
+        tensors = [tensor.detach() for tensor in state.tensors]
+        for source, value in state.entries:
+            if isinstance(value, Stored) and isinstance(
+                parameter := _of(self.module, source), torch.nn.Parameter
+            ):
+                tensors[value.number] = parameter.detach()
         return tensors or [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:
@@ -74,4 +89,23 @@ def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> With
     sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
     kind = type(module)
     name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
-    return WithEffects(scripted, name, Relocating(sites), side_effects)
+    names = _arguments(module, example_inputs)
+    return WithEffects(module, scripted, name, Relocating(sites), side_effects, names)
+
+
+def _of(module: torch.nn.Module, source: Source) -> object:
+    """What is at an attribute of a module or its parts; None at other places."""
+    if isinstance(source, Attribute):
+        return getattr(_of(module, source.base), source.name, None)
+    return module if source == Local("self") else None
+
+
+def _arguments(module: torch.nn.Module, example_inputs: Sequence[Any]) -> list[str]:
+    names: list[str] = []
+    for one in inspect.signature(module.forward).parameters.values():
+        if len(names) == len(example_inputs):
+            break
+        if one.kind is one.VAR_POSITIONAL:
+            return [*names, f"*{one.name}"]
+        names.append(one.name)
+    return names

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.backend.delegate import Delegate
 from archive.backend.errors import LoweringError
-from archive.backend.lowering import STATE
+from archive.backend.lowering import ARGUMENTS, STATE
 from archive.effects.replay import State, prepared
-from archive.formats.effects.model import Local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
     from archive.effects.replay import Allowed
     from archive.mapping import Source
-
-SELF = "self"
 
 
 class Effectful:
@@ -37,7 +34,8 @@ class Effectful:
     Args:
         delegate: the lowered module.
         state: what is changed; by default what the module had when it was captured, without any class of the
-            model: ``state.module`` is a plain object with the model's attributes.
+            model: ``state.module`` is a plain object with the model's attributes. Its parameters are those
+            that the graph uses; everything else is the state's own.
         allow: classes and functions that effects may name: see :func:`archive.effects.replay.prepared`.
         stock: let TorchScript run the graph, not the backend's own runtime.
 
@@ -57,15 +55,15 @@ class Effectful:
         table = delegate.archive.effects
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
-        tensors = [tensor.clone() for tensor in getattr(delegate.module, STATE)]
+        parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
+        tensors = [parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, STATE)]
         (effects,) = table.methods
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state
         self._run: Callable[..., Any] = delegate.module if stock else delegate
         self._effects = prepared(effects, allow, delegate.archive.symbolicate)
-        own = [one.name for one in effects.inputs if isinstance(one, Local) and one.name != SELF]
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self._signature = inspect.Signature([inspect.Parameter(name, kind) for name in own])
+        names = getattr(delegate.module, ARGUMENTS).split(", ")
+        self._signature = inspect.Signature([_parameter(name) for name in names if name])
 
     @classmethod
     def of(
@@ -104,3 +102,14 @@ class Effectful:
         given = self._effects.inputs(self.state, arguments)
         made = self._run(*given)
         return self._effects.replay(self.state, made, arguments)
+
+
+def _place(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Where a tensor's elements lie: that of a parameter and of its copy in the state is the same."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    if name.startswith("*"):
+        return inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL)
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)

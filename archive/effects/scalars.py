@@ -87,6 +87,17 @@ def value_of(value: Any) -> Any:  # noqa: ANN401 (a number)
     return value._value if type(value) is Scalar else value
 
 
+def _check(self: Scalar, name: str, one: object, other: object) -> None:
+    """Refuse what TorchScript computes otherwise."""
+    kinds = {type(value_of(one)), type(value_of(other))}
+    if name == "pow" and float not in kinds:
+        self._recorder.refuse("a power of ints that differ from call to call: TorchScript gives a float")
+    if name == "mod" and float in kinds:
+        self._recorder.refuse(
+            "a remainder of floats that differ from call to call: TorchScript rounds it twice"
+        )
+
+
 def _binary(name: str) -> None:
     function = getattr(operator, name)
     plain = name.rstrip("_")
@@ -94,11 +105,13 @@ def _binary(name: str) -> None:
     def forward(self: Scalar, other: object) -> object:
         if not (is_scalar(other) or type(other) in NUMBERS):
             return NotImplemented
+        _check(self, name, self, other)
         return self._recorder.compute(function, self, other)
 
     def backward(self: Scalar, other: object) -> object:
         if type(other) not in NUMBERS:
             return NotImplemented
+        _check(self, name, other, self)
         return self._recorder.compute(function, other, self)
 
     setattr(Scalar, f"__{plain}__", forward)
