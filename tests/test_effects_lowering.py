@@ -154,6 +154,31 @@ def test_gradients_flow_and_hooks_run() -> None:
         Effectful.of(module)
 
 
+class HookedInside(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.inner(x)
+        y.register_hook(doubled)
+        return y * 1
+
+
+def test_hooks_of_what_the_graph_makes_are_refused_where_torchscript_would_lose_them() -> None:
+    model = HookedInside()
+    module = lower(model, "aten", effects=True, example_inputs=(torch.ones(2, 3, requires_grad=True),))
+    allowed = {f"{__name__}:doubled": doubled}
+    grads = []
+    for run in (model, Effectful.of(module, allow=allowed)):
+        x = torch.ones(2, 3, requires_grad=True)
+        run(x).sum().backward()
+        grads.append(x.grad)
+    assert torch.equal(*grads)
+    with pytest.raises(LoweringError, match="TorchScript gives no gradient to hooks"):
+        Effectful.of(module, allow=allowed, stock=True)
+
+
 def doubled(grad: torch.Tensor) -> torch.Tensor:
     return grad * 2
 

@@ -16,6 +16,7 @@ from archive.backend.delegate import Delegate
 from archive.backend.errors import LoweringError
 from archive.backend.lowering import ARGUMENTS, STATE
 from archive.effects.replay import State, prepared
+from archive.formats.effects.model import Item, Op, Temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from archive.effects.replay import Allowed
-    from archive.mapping import Source
+    from archive.formats.effects.model import Source
+    from archive.mapping import Source as File
 
 
 class Effectful:
@@ -44,7 +46,7 @@ class Effectful:
         delegate: the lowered module.
 
     Raises:
-        LoweringError: the module was not lowered with effects.
+        LoweringError: the module was not lowered with effects, or has some that TorchScript does not serve.
         ReplayError: effects name what is not allowed.
         StateError: the state cannot be made.
     """
@@ -58,6 +60,8 @@ class Effectful:
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
         tensors = [parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, STATE)]
         (effects,) = table.methods
+        if stock and any(one.op is Op.REGISTER_HOOK and _is_made(one.source) for one in effects.effects):
+            raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state
         self._run: Callable[..., Any] = delegate.module if stock else delegate
@@ -80,10 +84,10 @@ class Effectful:
     @classmethod
     def load(
         cls,
-        source: Source,
+        source: File,
         state: State | None = None,
         *,
-        companion: Source | None = None,
+        companion: File | None = None,
         allow: Allowed = (),
         stock: bool = False,
     ) -> Effectful:
@@ -102,6 +106,11 @@ class Effectful:
         given = self._effects.inputs(self.state, arguments)
         made = self._run(*given)
         return self._effects.replay(self.state, made, arguments)
+
+
+def _is_made(source: Source) -> bool:
+    """Whether a tensor is one that the graph makes: effects then hold it in a list of their own."""
+    return isinstance(source, Item) and isinstance(source.base, Temporary)
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
