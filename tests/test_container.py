@@ -14,9 +14,8 @@ import pytest
 
 from archive.container import Container, Member, member_from, new_member, write_archive
 from archive.errors import ArchiveError
+from tests.corpus import ARCHIVES, FIXTURES
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-ARCHIVES = sorted(FIXTURES.rglob("*.pt")) + sorted(FIXTURES.rglob("*.ptl"))
 LEGACY = ("torch-1.0.1", "torch-1.2.0")
 NESTED = FIXTURES / "releases" / "torch-2.13.0" / "nested.ptl"
 EIGHT_MIB = 8 << 20

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from archive.container import Container, member_from
 from archive.serialization_id import RECORD_NAME, serialization_id, string_hash, unordered
-
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-ARCHIVES = sorted(FIXTURES.rglob("*.pt")) + sorted(FIXTURES.rglob("*.ptl"))
+from tests.corpus import ARCHIVES
 
 
 @dataclass(frozen=True)
