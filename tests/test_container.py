@@ -7,14 +7,16 @@ import io
 import tracemalloc
 import zipfile
 import zlib
-from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import pytest
 
 from archive.container import Container, Member, member_from, new_member, write_archive
 from archive.errors import ArchiveError
 from tests.corpus import ARCHIVES, FIXTURES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LEGACY = ("torch-1.0.1", "torch-1.2.0")
 NESTED = FIXTURES / "releases" / "torch-2.13.0" / "nested.ptl"

@@ -8,7 +8,7 @@ import pytest
 
 from archive.container import Container, member_from
 from archive.serialization_id import RECORD_NAME, serialization_id, string_hash, unordered
-from tests.corpus import ARCHIVES
+from tests.corpus import ARCHIVES, FIXTURES
 
 
 @dataclass(frozen=True)
