@@ -247,6 +247,6 @@ def test_the_same_is_changed(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     case = (CASES | MORE)[name]
     module = case.make()
     names = Spelling(module)
-    effects = capture(module, *case.arguments).side_effects.lowered().effects.effects
+    effects = capture(module, *case.arguments).side_effects.flat().effects.effects
     said = {ours(module, effect, names) for effect in effects} - {None}
     assert said | ONLY_DYNAMO.get(name, set()) == traced(module, case, monkeypatch)

@@ -186,7 +186,7 @@ def learnt(eager: Any, loaded: Effectful) -> list[tuple[torch.Tensor, torch.Tens
 def same_capture(model: Any, x: torch.Tensor) -> None:  # noqa: ANN401
     (graph, one), (again, other) = capture(model, x), capture(model, x)
     assert graph.code == again.code
-    ours, theirs = one.lowered(), other.lowered()
+    ours, theirs = one.flat(), other.flat()
     assert (ours.effects, ours.sites) == (theirs.effects, theirs.sites)
     assert list(map(str, ours.outputs)) == list(map(str, theirs.outputs))
     assert one.state.entries == other.state.entries

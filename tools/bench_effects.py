@@ -190,7 +190,7 @@ def replaying() -> None:
     for name, (make, count) in KINDS.items():
         eager, live = make(), make()
         graph, effects = capture(eager, X)
-        method = effects.lowered().effects
+        method = effects.flat().effects
         assert len(method.effects) == count
         table = EffectTable((method,), effects.state.entries)
         ready, arguments = prepared(method), {"x": X}

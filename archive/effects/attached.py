@@ -63,13 +63,13 @@ class WithEffects:
 
     def record(self, recorder: DebugHandles) -> bytes:
         """The archive record of the effects, each of which is given a debug handle now."""
-        lowered = self.side_effects.lowered()
-        handles = [recorder.record(self.relocating.effect(site)) for site in lowered.sites]
+        flat = self.side_effects.flat()
+        handles = [recorder.record(self.relocating.effect(site)) for site in flat.sites]
         effects = tuple(
             replace(effect, handle=handles[effect.handle]) if effect.handle >= 0 else effect
-            for effect in lowered.effects.effects
+            for effect in flat.effects.effects
         )
-        method = replace(lowered.effects, effects=effects)
+        method = replace(flat.effects, effects=effects)
         return build_effects(EffectTable((method,), tuple(self.side_effects.state.entries)))
 
 

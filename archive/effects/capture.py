@@ -96,7 +96,7 @@ def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
 
 def _compare(first: Run, second: Run) -> None:
     """Refuse a model whose second call is another one."""
-    one, other = first.recorder.side_effects.lowered(), second.recorder.side_effects.lowered()
+    one, other = first.recorder.side_effects.flat(), second.recorder.side_effects.flat()
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
         if mine is None or its is None or _shown(mine) != _shown(its):

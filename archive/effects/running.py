@@ -157,11 +157,11 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
             tape.graph.erase_node(one.node)
     effects.inputs = tuple(one.source for one in kept)
     effects.prune_dead_object_new()
-    lowered = effects.lowered()
-    _check_cells(recorder, lowered.effects)
-    tape.graph.output(lowered.outputs)
+    flat = effects.flat()
+    _check_cells(recorder, flat.effects)
+    tape.graph.output(flat.outputs)
     tape.graph.lint()
-    effects.state = initial_state(recorder, lowered.effects)
+    effects.state = initial_state(recorder, flat.effects)
     return fx.GraphModule(attributes, tape.graph, class_name=type(module).__name__)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.lowering import Lowered, Lowering
+from archive.effects.flattening import Flat, Flattening
 from archive.effects.reach import Reach
 from archive.effects.tracking import Tracking
 from archive.effects.variables import ABSENT, DELETED, Change, Hook, Kind, MutationType, Variable
@@ -282,13 +282,13 @@ class SideEffects(Tracking):
         for rows in (self.log, self.save_for_backward, self.keepalive):
             rows.clear()
 
-    def lowered(self) -> Lowered:
+    def flat(self) -> Flat:
         """The same as plain data, with what the graph must give and where each effect comes from.
 
         Raises:
             CaptureError: a value that a table cannot hold.
         """
-        return Lowering(self).lowered()
+        return Flattening(self).flat()
 
     def table(self) -> MethodEffects:
         """The same as plain data.
@@ -296,12 +296,12 @@ class SideEffects(Tracking):
         Raises:
             CaptureError: a value that a table cannot hold.
         """
-        return self.lowered().effects
+        return self.flat().effects
 
     @property
     def sites(self) -> Sequence[Site]:
         """Where each effect comes from, by its provisional handle."""
-        return self.lowered().sites
+        return self.flat().sites
 
     def _tracked(self) -> list[tuple[str, Source | None, str | None, bool]]:
         variables = dict.fromkeys(self.id_to_variable.values())
@@ -313,7 +313,7 @@ class SideEffects(Tracking):
         if ours != theirs:
             odd = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
             return f"variables: {len(ours)} and {len(theirs)}" if odd is None else f"variables: {odd}"
-        one, two = self.lowered(), other.lowered()
+        one, two = self.flat(), other.flat()
         if list(map(str, one.outputs)) != list(map(str, two.outputs)):
             return f"outputs: {one.outputs} and {two.outputs}"
         for name in ("method", "inputs", "result"):

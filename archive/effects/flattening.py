@@ -41,7 +41,7 @@ LITERALS = (bool, int, float, str, bytes, type(None))
 STORES = {Kind.OBJECT: Op.SET_ATTRIBUTE, Kind.CELL: Op.SET_CELL, Kind.GLOBAL: Op.SET_GLOBAL}
 
 
-class Lowered(NamedTuple):
+class Flat(NamedTuple):
     """A table as plain data.
 
     Attributes:
@@ -55,7 +55,7 @@ class Lowered(NamedTuple):
     sites: tuple[Site, ...]
 
 
-class Lowering:
+class Flattening:
     """Turns a table into plain data.
 
     Args:
@@ -118,7 +118,7 @@ class Lowering:
 
     # --- effects -----------------------------------------------------------------------------------
 
-    def lowered(self) -> Lowered:
+    def flat(self) -> Flat:
         """The table.
 
         Raises:
@@ -141,7 +141,7 @@ class Lowering:
             handle = len(sites) - 1 if place is not None else -1
             effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
         method = MethodEffects(table.method, table.inputs, result, tuple(effects))
-        return Lowered(method, tuple(self._outputs), tuple(sites))
+        return Flat(method, tuple(self._outputs), tuple(sites))
 
     def _news(self) -> Iterator[tuple[Effect, Place | None]]:
         """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
@@ -218,14 +218,14 @@ class Lowering:
         value = self._table.store_attr_mutations[variable][name]
         source = self._source(variable)
         if variable.kind is not Kind.OBJECT:
-            lowered = self.value(value)
-            return None if lowered == At(source) else Effect(STORES[variable.kind], source, None, lowered)
+            flat = self.value(value)
+            return None if flat == At(source) else Effect(STORES[variable.kind], source, None, flat)
         if value is DELETED:
             return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
-        lowered = self.value(value)
-        if lowered == At(Attribute(source, name)):
+        flat = self.value(value)
+        if flat == At(Attribute(source, name)):
             return None
-        return Effect(Op.SET_ATTRIBUTE, source, Constant(name), lowered)
+        return Effect(Op.SET_ATTRIBUTE, source, Constant(name), flat)
 
     def _source(self, variable: Variable) -> Source:
         return variable.source if variable.source is not None else Temporary(self._temporaries[variable])
