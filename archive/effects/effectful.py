@@ -1,10 +1,8 @@
-"""Modules with effects, lowered and run: what they change is changed in a state that they bring along.
+"""Modules with effects, lowered and run: what they change is changed in a state that they bring along::
 
->>> from archive.effects import Effectful  # doctest: +SKIP
->>> model = Effectful.load("model.pt")  # doctest: +SKIP
->>> model(x)  # doctest: +SKIP
->>> model.state.module.count  # doctest: +SKIP
-1
+    model = Effectful.load("model.pt")
+    model(x)
+    model.state.module.count  # 1
 """
 
 from __future__ import annotations
