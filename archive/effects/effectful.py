@@ -1,4 +1,6 @@
-"""Modules with effects, lowered and run: what they change is changed in a state that they bring along::
+"""Modules with effects, lowered and run: what they change is changed in a state that they bring along.
+
+So it is used::
 
     model = Effectful.load("model.pt")
     model(x)
