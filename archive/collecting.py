@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KEPT, RANGES, CALLSTACKS, METHODS, PATHS, RAW_RECORD, COMPUTED = range(7)
 """What ``member.kind`` says of a record: that it stays in the archive, or what makes it again. COMPUTED is
-the serialization id, where it is what PyTorch computes from the other records."""
+the serialization id, where it is what PyTorch on Linux computes from the other records; any other is kept."""
 DEFLATED, NO_CRC = 8, 16
 """Added to it: how the record was stored."""
 NAMED = {
@@ -117,7 +117,7 @@ def _not_regenerated(facts: Facts, records: Mapping[str, Record]) -> dict[str, b
 
 
 def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
-    """The serialization id, if PyTorch would compute another one from these records."""
+    """The serialization id, if PyTorch on Linux would compute another one from these records."""
     if RECORD_NAME not in records:
         return {}
     found = bytes(records[RECORD_NAME].view())

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from archive.companions import Companion, Rejoined
 from archive.errors import ArchiveError
 from archive.formats import callstack_map, methods
+from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.effects.program_text import Line, graph_text, method_program
 from archive.formats.effects.record import NAME as EFFECTS
 from archive.formats.effects.source_text import effect_text, source_text, value_text
 from archive.formats.kinds import MIGRATED, VERSIONS, RecordKind, kind_of
 from archive.provenance import provenance
+from archive.serialization_id import RECORD_NAME, writers
 from archive.strings import decoded
 
 if TYPE_CHECKING:
@@ -55,6 +57,9 @@ class Inspection:
         root: the folder that all records are in.
         size: of the whole file, in bytes.
         companion: what kind of companion it is; "" for an archive.
+        archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read.
+        platforms: those by whose rules ``.data/serialization_id`` is the id of the records, which is one, or
+            none of those known here; None where there is no such record.
         origin: the PyTorch releases that may have written it, told by all records together.
         migrated: whether it keeps what it was before a migration.
         version: what the record ``.data/version`` or ``version`` says; "" where there is none.
@@ -74,6 +79,8 @@ class Inspection:
     root: str
     size: int
     companion: str
+    archive_id: str
+    platforms: Sequence[str] | None
     origin: Provenance | None
     migrated: bool
     version: str
@@ -109,6 +116,8 @@ def inspect(archive: Archive) -> Inspection:
         archive.root,
         len(archive.container.data),
         _companion(archive),
+        _archive_id(archive),
+        _platforms(archive),
         None if isinstance(archive, Companion) else provenance(archive),
         MIGRATED in archive.records,
         _version(archive),
@@ -242,6 +251,27 @@ def _companion(archive: Archive) -> str:
         return ""
     profile = archive.opened.directory.profile.name.lower()
     return f"{profile} companion of archive {archive.archive_id.hex()}"
+
+
+def _archive_id(archive: Archive) -> str:
+    if isinstance(archive, Companion):
+        return archive.archive_id.hex()
+    try:
+        return archive_id(archive.records).hex()
+    except ArchiveError:  # told by `verify`
+        return ""
+
+
+def _platforms(archive: Archive) -> list[str] | None:
+    """The platforms by whose rules the serialization id of an archive is that of its records."""
+    if _companion(archive) or RECORD_NAME not in archive.container.records:
+        return None
+    records = archive.container.records
+    try:
+        found = records[RECORD_NAME].view()
+    except ArchiveError:  # told by `verify`
+        return []
+    return [platform.name for platform in writers(records.values(), found)]
 
 
 def _version(archive: Archive) -> str:

@@ -148,7 +148,7 @@ def joined_members(
 
 
 def _computed(member: Member, members: list[Member], *, deflated: bool) -> Member:
-    """The serialization id of an archive."""
+    """The serialization id of an archive that PyTorch on Linux wrote."""
     data = serialization_id(members).encode()
     return replace(_member(RECORD_NAME, data, deflated=deflated), modified=member.modified)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from archive.container import member_from, new_member
 from archive.formats.archive_id import counts
 from archive.formats.kinds import RecordKind, kind_of
-from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.serialization_id import RECORD_NAME, renewed_id
 from archive.zipfmt.deflate import deflate
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> 
 
 
 def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:
-    """The members, and behind them the serialization id that is theirs, if the archive had one.
+    """The members, and behind them their serialization id by its writer's rules, if the archive had one.
 
     Args:
         members: of the archive to be written.
@@ -45,7 +45,8 @@ def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> lis
     """
     listed = list(members)
     if RECORD_NAME in records:
-        member = new_member(RECORD_NAME, serialization_id(listed).encode(), compress=False)
+        found = records[RECORD_NAME].view()
+        member = new_member(RECORD_NAME, renewed_id(listed, records.values(), found), compress=False)
         listed.append(replace(member, aligned=False))
     return listed
 

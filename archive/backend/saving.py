@@ -41,7 +41,7 @@ from archive.formats.effects.record import NAME as EFFECTS
 from archive.formats.kinds import VERSIONS
 from archive.model import Generation
 from archive.opening import open as open_archive
-from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.serialization_id import RECORD_NAME, renewed_id
 from archive.strings import decoded
 from archive.writer import replacing
 
@@ -254,7 +254,8 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
     added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
     place = next((n for n, name in enumerate(opened.records) if name in VERSIONS), len(members))
     members[place:place] = added
-    members.append(new_member(RECORD_NAME, serialization_id(members).encode()))
+    found = opened.records[RECORD_NAME].view()
+    members.append(new_member(RECORD_NAME, renewed_id(members, opened.records.values(), found)))
     return write_archive(file, opened.root, members)
 
 

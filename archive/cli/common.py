@@ -10,14 +10,15 @@ from rich.console import Console
 from archive.report.as_json import as_json as to_json
 
 FINDINGS = 1
-WIDE = 400
+WIDE = 1 << 16
+"""Columns where nobody looks at a terminal: lines stay whole, for other programs."""
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 file_argument = click.argument("file", type=click.Path(dir_okay=False))
 
 
 def console() -> Console:
-    """Standard output; wide enough for whole records where it isn't a terminal."""
+    """Standard output; wide enough for whole lines where it isn't a terminal."""
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 

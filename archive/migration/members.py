@@ -9,10 +9,10 @@ from archive.formats import bytecode, callstack_map, methods
 from archive.formats.kinds import MIGRATED, VERSIONS, kind_of
 from archive.formats.source_ranges import DELEGATED
 from archive.migration.aside import is_format
-from archive.serialization_id import RECORD_NAME, serialization_id
+from archive.serialization_id import RECORD_NAME, renewed_id, serialization_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from archive.container import Member, Record
     from archive.formats.releases import Release
@@ -77,8 +77,15 @@ def ordered(
     first = next(iter(records), "") in formats if release is None else release.version_first
     members = told + members if first else members + told
     if RECORD_NAME in records if release is None else release.byteorder:
-        members.append(new_member(RECORD_NAME, serialization_id(members).encode()))
+        members.append(new_member(RECORD_NAME, _id(members, records)))
     return members
+
+
+def _id(members: Sequence[Member], records: Mapping[str, Record]) -> bytes:
+    """The serialization id, by the rules of the original's writer; where it had none, as PyTorch on Linux."""
+    if RECORD_NAME in records:
+        return renewed_id(members, records.values(), records[RECORD_NAME].view())
+    return serialization_id(members).encode()
 
 
 def _member(name: str, records: Mapping[str, Record], rewritten: Mapping[str, bytes]) -> Member:

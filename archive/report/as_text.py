@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from archive.errors import one_line
 from archive.report.as_json import escaped
+from archive.report.listing import Listing
+from archive.serialization_id import PLATFORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ def inspection_text(facts: Inspection) -> Group:
     what = facts.companion or f"archive version {_line(facts.version) or 'not given'}"
     head = [
         f"{_line(facts.file)}: {facts.size:,} bytes, {what}",
+        *([] if facts.companion else _identity(facts)),
         f"root {escaped(facts.root)!r}, top module {_line(facts.top) or 'not recorded'}",
         (
             f"{len(facts.records):,} records, {debug:,} of them debug info: "
@@ -37,7 +38,7 @@ def inspection_text(facts: Inspection) -> Group:
         "",
     ]
     if facts.origin is not None:
-        head[2:2] = _origin(facts.origin, migrated=facts.migrated)
+        head[-3:-3] = _origin(facts.origin, migrated=facts.migrated)
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")
@@ -50,6 +51,16 @@ def inspection_text(facts: Inspection) -> Group:
     if facts.effects is not None:
         tail.append(f"effects of {_counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
     return Group(*map(Text, head), _records(facts), *(Text(_line(line)) for line in tail))
+
+
+def _identity(facts: Inspection) -> list[str]:
+    """What an archive's companion knows it by, and by whose rules it was written."""
+    lines = [f"archive id {facts.archive_id or 'not known: a record cannot be read'}"]
+    if facts.platforms is not None:
+        libraries = {platform.name: platform.library for platform in PLATFORMS}
+        names = " or ".join(f"{name} ({libraries[name]})" for name in facts.platforms)
+        lines.append(f"serialization id as PyTorch writes it on {names or 'no platform known here'}")
+    return lines
 
 
 def _effects(effects: Mapping[str, int]) -> str:
@@ -77,19 +88,14 @@ def _line(text: str) -> str:
     return one_line(escaped(text))
 
 
-def _records(facts: Inspection) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("record", no_wrap=True)
-    table.add_column("bytes", justify="right")
-    table.add_column("stored", justify="right")
-    table.add_column("kind", no_wrap=True)
-    table.add_column("holds", no_wrap=True)
+def _records(facts: Inspection) -> Listing:
+    listing = Listing(
+        [("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text"), ("holds", "text")]
+    )
     for name, record in facts.records.items():
         kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
-        table.add_row(
-            Text(_line(name)), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds)
-        )
-    return table
+        listing.add(_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
+    return listing
 
 
 def runs(numbers: Sequence[int]) -> str:

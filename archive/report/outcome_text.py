@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from archive.errors import one_line
 from archive.report.as_json import escaped
+from archive.report.listing import Listing
 
 if TYPE_CHECKING:
     from archive.converting import Conversion
@@ -55,11 +54,11 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
     """What shrinking made of each kind of record."""
-    table = _table("kind", "before", "after", "%")
+    table = Listing.of("kind", "before", "after", "%")
     kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
     for kind, (before, after) in kinds:
-        table.add_row(kind, f"{before:,}", f"{after:,}", _share(after, before))
-    table.add_row(TOTAL, f"{file.size:,}", f"{out.size:,}", _share(out.size, file.size), style="bold")
+        table.add(kind, f"{before:,}", f"{after:,}", _share(after, before))
+    table.add(TOTAL, f"{file.size:,}", f"{out.size:,}", _share(out.size, file.size), style="bold")
     return Group(table, *(Text(line) for line in ("", *_readable(facts))))
 
 
@@ -96,20 +95,11 @@ def _readable(facts: Shrinkage) -> list[str]:
     ]
 
 
-def _files(whole: int, *rows: tuple[Sized, str]) -> Table:
+def _files(whole: int, *rows: tuple[Sized, str]) -> Listing:
     """Files, their sizes, also as parts of the archive with its debug info, and what they hold."""
-    table = _table("file", "bytes", "%", "holds")
-    table.columns[-1].justify = "left"
+    table = Listing([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
     for file, holds in rows:
-        table.add_row(Text(str(file)), f"{file.size:,}", _share(file.size, whole), holds)
-    return table
-
-
-def _table(label: str, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(label, overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right")
+        table.add(str(file), f"{file.size:,}", _share(file.size, whole), holds)
     return table
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from archive.errors import one_line
+from archive.report.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +16,7 @@ V = TypeVar("V")
 TOTAL = "total"
 
 
-def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> Table:
+def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> Listing:
     """Stored bytes, their share of the file, and inflated bytes, by label.
 
     Args:
@@ -28,7 +25,7 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
         view: that view.
         rows: how many labels are shown, the others together; 0 for all.
     """
-    table = _table(view, "stored", "%", "inflated")
+    table = Listing.of(view.value, "stored", "%", "inflated")
     shown, others = _parted(sizes, rows)
     lines = [(label, size.stored, size.inflated) for label, size in shown.items()]
     if others:
@@ -42,7 +39,7 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
 
 def difference_text(
     account: Account, base: Account, changes: Mapping[str, Change], view: View, rows: int
-) -> Table:
+) -> Listing:
     """Stored bytes of the old and the new file, and their difference, by label.
 
     Args:
@@ -52,7 +49,7 @@ def difference_text(
         view: that view.
         rows: how many labels are shown, the others together; 0 for all.
     """
-    table = _table(view, "old", "new", "difference", "%")
+    table = Listing.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)
     lines = [(label, change.old, change.new) for label, change in shown.items()]
     if others:
@@ -74,14 +71,6 @@ def _growth(old: int | None, new: int | None) -> str:
     return f"{(new - old) / old:+.1%}" if old and new != old else ""
 
 
-def _table(view: View, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(view.value, overflow="fold")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
-
-
 def _parted(labels: Mapping[str, V], rows: int) -> tuple[dict[str, V], dict[str, V]]:
     """The labels that are shown and the others: never a single one, which would take as much space."""
     items = list(labels.items())
@@ -94,6 +83,5 @@ def _name(others: Mapping[str, object]) -> str:
     return f"[{len(others):,} others]"
 
 
-def _add(table: Table, label: str, *columns: str) -> None:
-    style = "bold" if label == TOTAL else ""
-    table.add_row(Text(one_line(label)), *columns, style=style)
+def _add(table: Listing, label: str, *columns: str) -> None:
+    table.add(one_line(label), *columns, style="bold" if label == TOTAL else "")

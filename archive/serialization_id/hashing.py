@@ -1,0 +1,143 @@
+"""``std::hash<std::string>`` of the standard libraries that PyTorch is built on, 64 bit.
+
+- libstdc++ (Linux): MurmurHash64A with the seed 0xc70f6907.
+- libc++ (macOS): CityHash64 1.0.0, in which ``a << 3`` of names of 4 to 8 bytes is cut to 32 bits.
+- MSVC's library (Windows): FNV-1a.
+
+Each takes bytes and gives an unsigned number of 64 bits; `U64` cuts what C++ lets overflow.
+"""
+
+from __future__ import annotations
+
+U64 = 0xFFFF_FFFF_FFFF_FFFF
+
+_MURMUR_FACTOR = 0xC6A4_A793_5BD1_E995
+_MURMUR_SEED = 0xC70F_6907
+
+_CITY_0 = 0xC3A5_C85C_97CB_3127
+_CITY_1 = 0xB492_B66F_BE98_F273
+_CITY_2 = 0x9AE1_6A3B_2F90_404F
+_CITY_3 = 0xC949_D7C7_509E_6557
+_CITY_PAIR = 0x9DDF_EA08_EB38_2D69
+
+_FNV_START = 0xCBF2_9CE4_8422_2325
+_FNV_FACTOR = 0x0100_0000_01B3
+
+
+def murmur(data: bytes) -> int:
+    """MurmurHash64A, as libstdc++ has it."""
+    whole = len(data) & ~7
+    state = _MURMUR_SEED ^ (len(data) * _MURMUR_FACTOR & U64)
+    for at in range(0, whole, 8):
+        word = int.from_bytes(data[at : at + 8], "little") * _MURMUR_FACTOR & U64
+        state = (state ^ (_mixed(word) * _MURMUR_FACTOR & U64)) * _MURMUR_FACTOR & U64
+    if whole < len(data):
+        state = (state ^ int.from_bytes(data[whole:], "little")) * _MURMUR_FACTOR & U64
+    return _mixed(_mixed(state) * _MURMUR_FACTOR & U64)
+
+
+def fnv(data: bytes) -> int:
+    """FNV-1a, as MSVC's library has it."""
+    state = _FNV_START
+    for byte in data:
+        state = (state ^ byte) * _FNV_FACTOR & U64
+    return state
+
+
+def city(data: bytes) -> int:
+    """CityHash64, as libc++ has it: a way for each class of lengths."""
+    size = len(data)
+    for longest, way in ((3, _city_3), (8, _city_8), (16, _city_16), (32, _city_32), (64, _city_64)):
+        if size <= longest:
+            return way(data)
+    return _city_long(data)
+
+
+def _city_3(data: bytes) -> int:
+    size = len(data)
+    if not size:
+        return _CITY_2
+    low = data[0] + (data[size >> 1] << 8)
+    high = size + (data[-1] << 2)
+    return _mixed((low * _CITY_2 ^ high * _CITY_3) & U64) * _CITY_2 & U64
+
+
+def _city_8(data: bytes) -> int:
+    first = int.from_bytes(data[:4], "little") << 3 & 0xFFFF_FFFF
+    return _paired(len(data) + first, int.from_bytes(data[-4:], "little"))
+
+
+def _city_16(data: bytes) -> int:
+    size, last = len(data), _word(data, len(data) - 8)
+    return _paired(_word(data, 0), _rotated(last + size, size)) ^ last
+
+
+def _city_32(data: bytes) -> int:
+    size = len(data)
+    a, b = _word(data, 0) * _CITY_1, _word(data, 8)
+    c, d = _word(data, size - 8) * _CITY_2, _word(data, size - 16) * _CITY_0
+    return _paired(_rotated(a - b, 43) + _rotated(c, 30) + d, a + _rotated(b ^ _CITY_3, 20) - c + size)
+
+
+def _city_64(data: bytes) -> int:
+    size = len(data)
+    front, back = _word(data, 24), _word(data, size - 8)
+    first, other = _half(data, 0, _word(data, 0) + (size + _word(data, size - 16)) * _CITY_0, front)
+    last, rest = _half(data, size - 32, _word(data, 16) + _word(data, size - 32), front + back)
+    mixed = _mixed((first + rest) * _CITY_2 + (last + other) * _CITY_0 & U64)
+    return _mixed(mixed * _CITY_0 + other & U64) * _CITY_2 & U64
+
+
+def _half(data: bytes, at: int, a: int, z: int) -> tuple[int, int]:
+    """One half of a name of 33 to 64 bytes; of its 32 bytes, the words at 8 and at 16."""
+    b, c = _rotated(a + z, 52), _rotated(a, 37)
+    a += _word(data, at + 8)
+    c += _rotated(a, 7)
+    a += _word(data, at + 16)
+    return a + z, b + _rotated(a, 31) + c
+
+
+def _city_long(data: bytes) -> int:
+    size = len(data)
+    x = _word(data, size - 40)
+    y = _word(data, size - 16) + _word(data, size - 56)
+    z = _paired(_word(data, size - 48) + size, _word(data, size - 24))
+    v = _block(data, size - 64, size, z)
+    w = _block(data, size - 32, y + _CITY_1, x)
+    x = x * _CITY_1 + _word(data, 0)
+    for at in range(0, size - 1 & ~63, 64):
+        x = _rotated(x + y + v[0] + _word(data, at + 8), 37) * _CITY_1 & U64 ^ w[1]
+        y = _rotated(y + v[1] + _word(data, at + 48), 42) * _CITY_1 + v[0] + _word(data, at + 40) & U64
+        z = _rotated(z + w[0], 33) * _CITY_1 & U64
+        v = _block(data, at, v[1] * _CITY_1, x + w[0])
+        w = _block(data, at + 32, z + w[1], y + _word(data, at + 16))
+        x, z = z, x
+    return _paired(_paired(v[0], w[0]) + _mixed(y & U64) * _CITY_1 + z, _paired(v[1], w[1]) + x)
+
+
+def _block(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+    """32 bytes with two seeds."""
+    start = a + _word(data, at)
+    b = _rotated(b + start + _word(data, at + 24), 21)
+    a = start + _word(data, at + 8) + _word(data, at + 16)
+    return a + _word(data, at + 24) & U64, b + _rotated(a, 44) + start & U64
+
+
+def _paired(low: int, high: int) -> int:
+    """Two numbers as one."""
+    low, high = low & U64, high & U64
+    a = _mixed((low ^ high) * _CITY_PAIR & U64)
+    return _mixed((high ^ a) * _CITY_PAIR & U64) * _CITY_PAIR & U64
+
+
+def _word(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def _rotated(value: int, by: int) -> int:
+    value &= U64
+    return (value >> by | value << 64 - by) & U64
+
+
+def _mixed(value: int) -> int:
+    return value ^ value >> 47
