@@ -16,12 +16,15 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import LoweringError, lower, save_lowered
+from archive.container import Container, member_from, new_member, write_archive
 from archive.errors import ArchiveError
+from archive.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
 from archive.verify import verify
 from tests.backend_models import Host, cases
 from tests.corpus import CALLSTACKS, DELEGATED
 
 if TYPE_CHECKING:
+    import io
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -179,6 +182,26 @@ def test_a_module_that_was_not_lowered_here_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LoweringError, match="no module in it was lowered in this process"):
         save_lowered(plain, tmp_path / "plain.ptl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_platform_is_that_of_the_pytorch_that_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def saved_on_macos(module: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
+        with Container.open(save_to_bytes(module)) as container:
+            members = [member_from(one) for one in container.records.values() if one.name != RECORD_NAME]
+            members.append(new_member(RECORD_NAME, serialization_id(members, MACOS).encode()))
+            write_archive(buffer, container.root, members)
+
+    monkeypatch.setattr(torch.jit, "save", saved_on_macos)
+    save_lowered(lower(cases()["mlp"].model, "aten"), tmp_path / "model.pt")
+    with archive.open(tmp_path / "model.pt") as opened:
+        assert writers(opened.records.values(), opened.records[RECORD_NAME].view()) == (MACOS,)
+
+
+def save_to_bytes(module: torch.jit.ScriptModule) -> bytes:
+    data: bytes = module.save_to_buffer()
+    return data
 
 
 def test_an_existing_file_is_not_replaced_unasked(tmp_path: Path) -> None:

@@ -26,10 +26,12 @@ def inspection_text(facts: Inspection) -> Group:
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
     what = facts.companion or f"archive version {_line(facts.version) or 'not given'}"
+    origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
         f"{_line(facts.file)}: {facts.size:,} bytes, {what}",
-        *([] if facts.companion else _identity(facts)),
         f"root {escaped(facts.root)!r}, top module {_line(facts.top) or 'not recorded'}",
+        *origin,
+        *([] if facts.companion else _identity(facts)),
         (
             f"{len(facts.records):,} records, {debug:,} of them debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
@@ -37,8 +39,6 @@ def inspection_text(facts: Inspection) -> Group:
         f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
         "",
     ]
-    if facts.origin is not None:
-        head[-3:-3] = _origin(facts.origin, migrated=facts.migrated)
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")

@@ -94,10 +94,9 @@ def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
     if RECORD_NAME in readable:
         found = bytes(archive.records[RECORD_NAME].view()[:64])
         if not writers(archive.records.values(), found):
-            known = ", ".join(platform.name for platform in PLATFORMS)
-            message = (
-                f"not the id of these records by the rules of any known platform ({known}): {shown(found)}"
-            )
+            *others, last = (platform.name for platform in PLATFORMS)
+            known = f"{', '.join(others)} or {last}"
+            message = f"expected the id that PyTorch on {known} gives these records, found {shown(found)}"
             report.add("warning", RECORD_NAME, "", message)
 
 
