@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 GAP = 3
 """Between columns."""
-SHORTEST_NAME = 16
-SHORTEST_TEXT = 12
+SHORTEST_NAME = 14
+SHORTEST_TEXT = 10
 NAME_WEIGHT, TEXT_WEIGHT = 2, 3
 """The column with the largest product of weight and width gives way: texts before names."""
 ELLIPSIS = "…"
@@ -114,10 +114,16 @@ class Listing:
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:
-    """Names in so many columns of a terminal; those that would look the same stay whole, to be wrapped."""
+    """Names in so many columns of a terminal, each another.
+
+    Those that look the same without the folders in their middle are cut anywhere; those that look the same
+    even so stay whole, to be wrapped.
+    """
     short = [in_the_middle(name, width) for name in names]
-    count = Counter(short)
-    return [name if count[one] > 1 else one for name, one in zip(names, short, strict=True)]
+    for way in (_cut, _whole):
+        count = Counter(short)
+        short = [one if count[one] == 1 else way(name, width) for name, one in zip(names, short, strict=True)]
+    return short
 
 
 def in_the_middle(name: str, width: int) -> str:
@@ -149,7 +155,13 @@ def in_the_middle(name: str, width: int) -> str:
 
 def _cut(name: str, width: int) -> str:
     """A name's beginning and end."""
+    if cell_len(name) <= width:
+        return name
     head = (width - 1) // 2
     start = set_cell_size(name, head)
     end = set_cell_size(name[::-1], width - 1 - head)[::-1]
     return f"{start.rstrip()}{ELLIPSIS}{end.lstrip()}"
+
+
+def _whole(name: str, _: int) -> str:
+    return name
