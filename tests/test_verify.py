@@ -262,3 +262,10 @@ def test_a_fault_of_the_library_hides_nothing() -> None:
     assert report.attempt("data.pkl", lambda: 1) == 1
     (finding,) = report.findings
     assert str(finding).startswith("data.pkl: cannot be read: ValueError: invalid literal")
+
+
+def test_notes_that_say_the_same_are_one_with_their_count() -> None:
+    bare = without(STACK, lambda name: name in {f"{PLAIN}.debug_pkl", f"{LINEAR}.debug_pkl"})
+    assert [line for line in said(bare) if line.startswith("note")] == [
+        f"note: {PLAIN}: code without source ranges; the first of 2 code records without them"
+    ]

@@ -92,10 +92,10 @@ TABLE = b"\x80\x02X\x18\0\0\0FORMAT_WITH_STRING_TABLEq\0"
         (
             STACK,
             LINEAR_DEBUG,
-            {"end": {0: 1}, "tag": {0: 900}},
-            ["row 0, field range: expected start <= end <= 0, the text's end, found 0 to 1"],
+            {"end": {0: 2}, "tag": {0: 900}},
+            ["row 0, field range: expected start <= end <= 0, the text's end, found 0 to 2"],
         ),
-        (NESTED_1_2, LEGACY, {"end": {0: 1}}, ["row 0, field range: expected start <= end <= 0, the text's"]),
+        (NESTED_1_2, LEGACY, {"end": {0: 2}}, ["row 0, field range: expected start <= end <= 0, the text's"]),
     ],
 )
 def test_rows_that_are_wrong_by_themselves(
@@ -153,16 +153,26 @@ def test_equal_sources_may_have_the_same_tag_or_not() -> None:
 
 @pytest.mark.parametrize(
     ("path", "place", "several"),
-    [(LOWERED, "row 3, field tag: tag 4 stands for the same range as tag 3 in row 1", 35), (TRACED, "", 9)],
+    [
+        (
+            LOWERED,
+            "row 3, field tag: tag 4 stands for the same range as tag 3 in row 1",
+            "35 ranges of several tags in 2 records",
+        ),
+        (
+            TRACED,
+            "row 41, field tag: tag 20 stands for the same range as tag 19 in row 40",
+            "9 ranges of several tags",
+        ),
+    ],
 )
-def test_several_tags_of_a_range_whose_sources_were_made_one_are_noted(
-    path: Path, place: str, several: int, tmp_path: Path
+def test_several_tags_of_a_range_whose_sources_were_made_one_are_one_note(
+    path: Path, place: str, several: str, tmp_path: Path
 ) -> None:
     shrink(path, tmp_path / "compact.ptl")
     found = said(tmp_path / "compact.ptl")
-    noted = [line for line in found if "stands for the same range" in line]
-    assert len(noted) == several
-    assert noted[0].endswith(place)
+    (noted,) = (line for line in found if "stands for the same range" in line)
+    assert noted.endswith(f", {place}; the first of {several}")
     assert [line for line in found if not line.startswith("note: ")] == []
 
 
@@ -259,9 +269,10 @@ def test_texts_that_are_not_utf8_are_warned_of(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("end", "refused"), [(1, False), (2, True)])
+@pytest.mark.parametrize("filename", [b"m.py", None, b""])
 def test_one_byte_of_an_empty_source_is_what_pytorch_writes_where_a_trace_knew_no_place(
-    end: int, *, refused: bool
+    end: int, filename: bytes | None, *, refused: bool
 ) -> None:
-    made = build_source_ranges(table_of([0], [Range(b"", 0, end)], Layout.INLINE), 0)
+    made = build_source_ranges(table_of([0], [Range(b"", 0, end, filename, 0)], Layout.INLINE), 0)
     found = [line for line in said(tampered(NESTED_1_12, {DEBUG: made})) if "the text's end" in line]
     assert bool(found) == refused

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from archive.errors import ArchiveError, one_line
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+    Describe = Callable[[int], tuple[str, str]]
 
 Severity = Literal["error", "warning", "note"]
 T = TypeVar("T")
@@ -43,13 +44,29 @@ class Finding:
         return one_line(f"{where}: {self.message}" if where else self.message)
 
 
+class _Notes(NamedTuple):
+    """Notes of one kind: the first one, and how many there are in each record."""
+
+    first: Finding
+    counts: dict[str, int]
+
+    def as_one(self, what: str) -> Finding:
+        """The first one, which tells of the others."""
+        count, records = sum(self.counts.values()), len(self.counts)
+        if count == 1:
+            return self.first
+        where = f" in {records:,} records" if 1 < records < count else ""
+        return replace(self.first, message=f"{self.first.message}; the first of {count:,} {what}{where}")
+
+
 class Report:
     """The findings so far."""
 
-    __slots__ = ("findings",)
+    __slots__ = ("_notes", "findings")
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self._notes: dict[str, _Notes] = {}
 
     def add(self, severity: Severity, record: str, place: str, message: str) -> None:
         """Note one finding."""
@@ -61,17 +78,22 @@ class Report:
         record: str,
         what: str,
         found: Ints | list[int],
-        describe: Callable[[int], tuple[str, str]],
+        describe: Describe,
     ) -> None:
-        """Note findings of one kind in one record, the first of them one by one.
+        """Add findings of one kind in one record: the first of them one by one, or all notes as a single one.
 
         Args:
-            severity: of each.
+            severity: of each. Notes of a kind become one, over all records.
             record: where they are.
             what: what they are, in the plural.
             found: their numbers.
             describe: place and message of one of them.
         """
+        if severity == "note" and len(found):
+            first = self._notes.get(what) or _Notes(Finding("note", record, *describe(int(found[0]))), {})
+            first.counts[record] = first.counts.get(record, 0) + len(found)
+            self._notes[what] = first
+            return
         for number in found[:MOST]:
             self.add(severity, record, *describe(int(number)))
         if len(found) > MOST:
@@ -94,7 +116,8 @@ class Report:
     def ordered(self, records: Iterable[str]) -> list[Finding]:
         """The findings by record, in the archive's order; first those about the archive as a whole."""
         order = {name: number for number, name in enumerate(records)}
-        return sorted(self.findings, key=lambda finding: order.get(finding.record, -1))
+        notes = [notes.as_one(what) for what, notes in self._notes.items()]
+        return sorted([*self.findings, *notes], key=lambda finding: order.get(finding.record, -1))
 
 
 def finding_of(error: ArchiveError, record: str = "") -> Finding:

@@ -3,7 +3,8 @@
 - Every record of them can be read, and has the bytes that PyTorch would write for its rows; but for those of
   PyTorch 1.2, which had another pickler. Texts are UTF-8.
 - Offsets increase strictly and lie inside of the code record. In ``delegated_backends.debug_pkl`` all are -1.
-- ``0 <= start <= end <=`` bytes of the text.
+- ``0 <= start <= end <=`` bytes of the text. Without text PyTorch itself writes 0 to 1 where it knows no place,
+  with a source of its own; ``shrink`` makes that one the null source where inline rows cannot tell them apart.
 - Sources have a text; those of traced models may be without.
 """
 
@@ -118,8 +119,7 @@ def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
 def _check_spans(rows: Rows) -> None:
     table = rows.table
     start, end, length = table.start, table.end, table.sources.lengths[table.source]
-    # PyTorch's own, where a trace knew no place.
-    nothing = (length == 0) & ~table.sources.is_null[table.source] & (start == 0) & (end == 1)
+    nothing = (length == 0) & (start == 0) & (end == 1)
     rows.add(
         "error",
         (start < 0) | (start > end) | ((end > length) & ~nothing),

@@ -65,7 +65,7 @@ def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report:
         message = (
             f"from here on not as PyTorch writes it ({len(found):,} bytes, which would be {len(expected):,})"
         )
-        report.add("note", name, f"byte {at}", message)
+        report.add_each("note", name, "records in other bytes", [at], lambda at: (f"byte {at}", message))
 
 
 def _is_value(archive: Archive, name: str) -> bool:
@@ -108,7 +108,9 @@ def _check_pairs(archive: Archive, report: Report) -> None:
         return
     for name in code:
         if name not in mapped:
-            report.add("note", name, "", "code without source ranges")
+            report.add_each(
+                "note", name, "code records without them", [0], lambda _: ("", "code without source ranges")
+            )
     for name, debug in mapped.items():
         if name not in archive.records:
             report.add("warning", debug, "", f"source ranges without their code record {shown(name)}")
