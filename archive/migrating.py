@@ -93,7 +93,8 @@ def migrate(
         source: the archive.
         out: where to write; by default nowhere: the result's ``data`` is what would have been written.
         to: a release (``1.9``, ``latest``), a layout of source ranges (``pair-rows``, ``inline-rows``,
-            ``string-table``), or ``original``: what it was before it was migrated.
+            ``string-table``), or ``original``: what it was before it was migrated; an archive that keeps
+            nothing of that is given as it is.
         lossy: consent to what the target has no place for.
         dry_run: plan, and write nothing.
         aside: keep what the archive was, for the way back, in a record that PyTorch ignores.
@@ -113,8 +114,8 @@ def migrate(
         opened = stack.enter_context(opening.open(source, limits=limits))
         check_archive(opened)
         stack.enter_context(_named(opened.file))
-        if target.is_original and (MIGRATED not in opened.records or not aside):
-            raise ArchiveError(f"keeps nothing of what it was before: there is no {MIGRATED}")
+        if target.is_original and MIGRATED in opened.records and not aside:
+            raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
         original = stack.enter_context(_original(opened, limits)) if aside else opened
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)

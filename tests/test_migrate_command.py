@@ -294,3 +294,6 @@ def test_the_original_is_given_back(tmp_path: Path) -> None:
     said = well("migrate", there, "-o", back, "--to", "original")
     assert f"{there}, which was of PyTorch 1.6 to 1.8 before its migration\n\ngiven back as it was\n" in said
     assert back.read_bytes() == source.read_bytes()
+    again = well("migrate", source, "-o", back, "--to", "original", "--force")
+    assert "given as it is: without extra/migrated.ptdbg, nothing in it tells of a migration\n" in again
+    assert back.read_bytes() == source.read_bytes()

@@ -145,8 +145,23 @@ def test_the_original_comes_back_even_where_it_is_of_no_release() -> None:
     odd = tampered(RELEASES / "torch-1.8.0" / "nested.pt", {"byteorder": b"little"})
     there = archive.migrate(odd, to="latest").data
     assert archive.migrate(there, to="original").data == odd
-    with pytest.raises(archive.ArchiveError, match="keeps nothing of what it was before"):
-        archive.migrate(odd, to="original")
+    with pytest.raises(archive.ArchiveError, match=r"kept in extra/migrated\.ptdbg, and --no-aside"):
+        archive.migrate(there, to="original", aside=False)
+
+
+def test_an_archive_that_was_never_migrated_is_its_own_original() -> None:
+    for path in ARCHIVES:
+        back = archive.migrate(path, to="original")
+        assert back.data == path.read_bytes(), path
+        assert (back.exact, back.restored, back.plan.is_needed) == (True, False, False)
+
+
+def test_there_and_back_is_the_same_file_even_where_nothing_had_to_be_rewritten() -> None:
+    unneeded = [path for path in MODERN if not migrated(path, release_of(path)).plan.is_needed]
+    assert len(unneeded) > 200
+    for path in unneeded[::5]:
+        there = migrated(path, release_of(path)).data
+        assert archive.migrate(there, to="original").data == path.read_bytes(), path
 
 
 def test_an_aside_is_left_out_where_it_is_not_asked_for() -> None:

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.errors import one_line
+from archive.formats.kinds import MIGRATED
 from archive.report.as_json import escaped
 from archive.report.outcome_text import SAME, SAME_RECORDS
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def plan_text(facts: Migration, file: str) -> Group:
     """What would be done."""
-    lines = [_head(facts, file), *_against(facts), *_steps(facts.plan)]
+    lines = [_head(facts, file), *_against(facts), *_steps(facts)]
     if facts.plan.losses:
         lines += ["", "pass --lossy to go on without what is lost"]
     return _group(lines)
@@ -30,7 +31,7 @@ def plan_text(facts: Migration, file: str) -> Group:
 
 def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
     """What was done."""
-    lines = [_head(facts, file.name), *_against(facts), *_steps(facts.plan), ""]
+    lines = [_head(facts, file.name), *_against(facts), *_steps(facts), ""]
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
     if facts.aside_size:
         back = SAME if facts.exact else SAME_RECORDS
@@ -71,15 +72,24 @@ def _against(facts: Migration) -> list[str]:
     return [f"  but {one}" for one in facts.origin.against]
 
 
-def _steps(plan: Plan) -> Iterator[str]:
+def _steps(facts: Migration) -> Iterator[str]:
+    plan = facts.plan
     if not plan.is_needed:
-        nothing = "nothing to rewrite: it is as that release may have written it"
-        yield from ("", "given back as it was" if plan.target.is_original else nothing)
+        yield from ("", _nothing(facts))
     for title, steps in (("mended", plan.rescues), ("rewritten", plan.changes), ("lost", plan.losses)):
         if steps:
             yield from ("", title, *(f"  {step}" for step in steps))
     if plan.remarks:
         yield from ("", "to know", *(f"  {remark}" for remark in plan.remarks))
+
+
+def _nothing(facts: Migration) -> str:
+    """Why nothing is rewritten."""
+    if not facts.plan.target.is_original:
+        return "nothing to rewrite: it is as that release may have written it"
+    if facts.restored:
+        return "given back as it was"
+    return f"given as it is: without {MIGRATED}, nothing in it tells of a migration"
 
 
 def _summary(plan: Plan) -> str:

@@ -3,8 +3,8 @@
 - Every record of them can be read, and has the bytes that PyTorch would write for its rows; but for those of
   PyTorch 1.2, which had another pickler. Texts are UTF-8.
 - Offsets increase strictly and lie inside of the code record. In ``delegated_backends.debug_pkl`` all are -1.
-- ``0 <= start <= end <=`` bytes of the text. Without text PyTorch itself writes 0 to 1 where it knows no place,
-  with a source of its own; ``shrink`` makes that one the null source where inline rows cannot tell them apart.
+- ``0 <= start <= end <=`` bytes of the text. Where it knows no place, PyTorch writes 0 to 1 of an empty
+  source; in inline rows, as ``shrink`` may write them, that is the null source.
 - Sources have a text; those of traced models may be without.
 """
 
