@@ -37,16 +37,15 @@ if TYPE_CHECKING:
 
     from tests.tampering import Change
 
+OTHER_NAMES = "The function names in the bytecode table and the debug info table do not match."
 ID = ".data/serialization_id"
 
 
 def test_what_pytorch_wrote_is_well() -> None:
-    found = {path: findings for path in ARCHIVES if (findings := verify(path))}
+    found = {path: findings for path in ARCHIVES if (findings := said(path))}
     assert len(ARCHIVES) == 259
     assert found == {
-        RELEASES / "torch-1.0.1" / "nested.pt": [
-            Finding("note", "", "", "no source ranges for any of 2 code records")
-        ]
+        RELEASES / "torch-1.0.1" / "nested.pt": ["note: no source ranges for any of 2 code records"]
     }
 
 
@@ -106,8 +105,8 @@ def test_all_problems_are_listed_in_the_order_of_the_records() -> None:
         ("error", PLAIN + ".debug_pkl", "row 3, field offset"),
         ("error", PLAIN + ".debug_pkl", "row 2, field range"),
         ("warning", LINEAR + ".debug_pkl", "row 1, field tag"),
-        ("error", HANDLES, ""),
         ("error", HANDLES, "row 0, field method"),
+        ("error", HANDLES, ""),
         ("error", DELEGATED, "byte 0"),
         ("error", CALLSTACKS, "byte 1371"),
         ("warning", ID, ""),
@@ -117,8 +116,8 @@ def test_all_problems_are_listed_in_the_order_of_the_records() -> None:
         "expected more than 350, the offset before it, found 350",
         "expected start <= end <= 112, the text's end, found 49 to 200",
         "expected a tag, found -1",
-        "expected the method '__torch__.plain.Stack.forward' of bytecode.pkl, found none",
-        "expected a method of bytecode.pkl, found '__torch__.plain.Stack.forwarD'",
+        "expected '__torch__.plain.Stack.forward', as in bytecode.pkl, found '__torch__.plain.Stack.forwarD'",
+        f'PyTorch 2.13\'s lite interpreter refuses it: "{OTHER_NAMES}"',
     ]
 
 
@@ -253,7 +252,7 @@ def test_a_finding_is_one_printable_line() -> None:
     assert str(Finding("note", "", "row 1", "ü")) == "row 1: ü"
     assert str(Finding("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\udcff, row 1: \x1b[1m"
     data = packed([new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
-    assert said(data)[0].startswith(r"error: data/\n, byte ")
+    assert any(line.startswith(r"error: data/\n, byte ") for line in said(data))
 
 
 def test_a_fault_of_the_library_hides_nothing() -> None:

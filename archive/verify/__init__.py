@@ -1,8 +1,8 @@
 """Every inconsistency of an archive, with its place: in its records, and between them.
 
 All records are read, each on its own, so that a broken one does not hide what is wrong elsewhere. Rows are
-checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``handles`` and ``methods``; what
-PyTorch 1.0 to 2.13 wrote keeps them.
+checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``handles``, ``methods`` and
+``loads``; what PyTorch 1.0 to 2.13 wrote keeps them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from archive.opening import open as open_archive
 from archive.reader import Archive
 from archive.verify.finding import Finding, Report, finding_of
 from archive.verify.handles import check_handles
+from archive.verify.loads import check_loads
 from archive.verify.methods import check_lowered, check_methods
 from archive.verify.ranges import check_ranges
 from archive.verify.records import check_records
@@ -63,6 +64,7 @@ def _findings(archive: Archive) -> list[Finding]:
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
+    check_loads(archive, readable, tags, report)
     return report.ordered(archive.records)
 
 

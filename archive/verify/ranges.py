@@ -18,6 +18,7 @@ import numpy as np
 from archive.errors import shown
 from archive.formats.kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
+from archive.mending import tags_of
 from archive.verify.finding import Report
 from archive.verify.records import check_bytes
 from archive.verify.rows import Rows
@@ -47,7 +48,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints |
     """Check the source ranges.
 
     Returns:
-        The tags of all ranges, sorted; None where a record of them cannot be read.
+        The tags that call stacks can lead to, sorted; None where a record of them cannot be read.
     """
     names = [name for name in archive.range_records if name in readable]
     table, read = _read(archive, names, report) if names else (None, [])
@@ -63,8 +64,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints |
                 check_bytes(archive, name, partial(build_source_ranges, table, number), report)
     if len(read) < len(archive.range_records):
         return None
-    tags = np.zeros(0, np.int64) if table is None else np.unique(table.tag)
-    return tags[tags >= 0]
+    return np.zeros(0, np.int64) if table is None else tags_of(table)
 
 
 def _read(archive: Archive, names: list[str], report: Report) -> tuple[RangeTable | None, list[str]]:
