@@ -120,21 +120,29 @@ class Attachment:
         self._columns["row.range"] = self._columns["row.range"].copy()
         self._columns["row.range"][row] = len(self._columns["range.source"]) + self.tag_of(span) - self._tag
 
-    def lead(self, row: int, span: Span, steps: Sequence[Step]) -> None:
+    def lead(
+        self, row: int, span: Span, steps: Sequence[Step], *, last: str | None = None, op: str | None = None
+    ) -> None:
         """Lead a debug handle to another source.
 
         Args:
             row: of the handle, in the order of their numbers.
             span: the operation's own source.
-            steps: the calls that lead there from where the handle's call stack ends.
+            steps: the calls that lead there, behind those of the handle's own call stack.
+            last: instance of the last call of that stack that is kept, or none without such a call; None
+                keeps all.
+            op: the operator's name; None keeps it.
         """
         columns = self._columns
         columns["handle.tag"] = columns["handle.tag"].copy()
         columns["handle.tag"][row] = self.tag_of(span)
         columns["handle.stack"] = columns["handle.stack"].copy()
         columns["handle.stack"][row] = self._stack(
-            [*self._calls(int(columns["handle.stack"][row])), *map(self._call, steps)]
+            [*self._until(last, int(columns["handle.stack"][row])), *map(self._call, steps)]
         )
+        if op is not None:
+            columns["handle.op"] = columns["handle.op"].copy()
+            columns["handle.op"][row] = self._pool.number(op.encode())
 
     def add(self, handle: int, op: str, span: Span | None, steps: Sequence[Step]) -> None:
         """Add a debug handle, which the map does not have yet.
@@ -170,6 +178,23 @@ class Attachment:
             )
             yield module, tag, function
             frame = int(columns["frame.next"][frame])
+
+    def _until(self, instance: str | None, frame: int) -> Sequence[tuple[int, int, int]]:
+        """The calls of a stack up to the last one of an instance; all, if that is None."""
+        calls = [*self._calls(frame)]
+        if instance is None:
+            return calls
+        number = self._pool.number(instance.encode())
+        while calls and (calls[-1][0] < 0 or self._instance(calls[-1][0]) != number):
+            calls.pop()
+        return calls
+
+    def _instance(self, module: int) -> int:
+        """The name of a module's instance, by its number in the pool."""
+        before = self._columns["module.instance"]
+        if module < len(before):
+            return int(before[module])
+        return self._module_rows.rows[module - len(before)][1]
 
     def _call(self, step: Step) -> tuple[int, int, int]:
         module = -1

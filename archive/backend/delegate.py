@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import re
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 """How errors of loaded code begin, which end with what is wrong; others begin with that."""
-HANDLE_TEXT = re.compile(r"\s*Debug info for handle\(s\): .*", re.DOTALL)
-"""What runtimes add to their messages for stock PyTorch, where nothing else tells the handle."""
 
 
 class Delegate:
@@ -142,7 +139,7 @@ class Delegate:
         except Exception as error:
             handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
             told = None if handle < 0 else self.symbolicate([handle])
-            raise BackendError(HANDLE_TEXT.sub("", str(error)), self.backend.name, told) from error
+            raise BackendError(str(error), self.backend.name, told) from error
         types, is_tuple = codegen.results(schema)
         if len(results) != len(types):
             raise BackendError(

@@ -20,7 +20,7 @@ from archive.backend.errors import LoweringError
 from archive.backend.registry import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from archive.backend.registry import Backend
 
@@ -36,6 +36,11 @@ TENSORS = torch._C.ListType(torch._C.TensorType.get())
 DEBUG = "__debug_table"
 HANDLE = "  # debug handle "
 """What stands behind a statement that runs one operation, before that one's handle."""
+
+
+FAIL = "fail"
+FAILING = "aten::_functional_assert_scalar"
+"""A runtime's method that ends a run because an operation failed, and the operator that does it."""
 
 
 @dataclass(slots=True)
@@ -62,18 +67,26 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
     return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
 
 
-def linked(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
+def linked(
+    backend: Backend,
+    schemas: Mapping[str, Any],
+    processed: Any,  # noqa: ANN401
+    handles: Iterable[int],
+) -> Linked:
     """What a module that is lowered to a backend has of it.
 
     Args:
         backend: it.
         schemas: of the methods that are lowered.
         processed: what the backend's preprocessing made.
+        handles: the debug handles that it was given.
 
     Raises:
         LoweringError: operations cannot be written, or the runtime is not in TorchScript's language.
     """
-    ways = {Link.CLASS: _as_class, Link.INLINE: _inline, Link.AHEAD_OF_TIME: _ahead_of_time}
+    if backend.link is Link.INLINE:
+        return _inline(backend, schemas, processed, handles)
+    ways = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}
     return ways[backend.link](backend, schemas, processed)
 
 
@@ -98,11 +111,18 @@ def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> L
     )
 
 
-def _inline(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
+def _inline(
+    backend: Backend,
+    schemas: Mapping[str, Any],
+    processed: Any,  # noqa: ANN401
+    handles: Iterable[int],
+) -> Linked:
     kind, instance = backend.runtime, backend.runtime()
     names = NAMES | vars(sys.modules[kind.__module__])
     fields = list(_fields(kind))
     own = [method for method in _methods(kind) if method.name != "__init__"]
+    failing = "".join(_failing(handles) for method in own if method.name == FAIL)
+    own = [method for method in own if method.name != FAIL]
     return Linked(
         processed,
         [
@@ -118,13 +138,29 @@ def _inline(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Lin
                 ]
             ),
             CREATE_DEBUG_INFO,
-            _own(own),
+            _own(own) + failing,
             codegen.GET_STATE,
             codegen.set_state(codegen.METHODS, codegen.STATE),
             *(codegen.executing(method, schema, codegen.METHODS) for method, schema in schemas.items()),
         ],
         names,
     )
+
+
+def _failing(handles: Iterable[int]) -> str:
+    """The method ``fail``: for each handle a statement, which fails and stands for that operation alone.
+
+    It is an operator that fails, as the lite interpreter shows no source for what code raises; and its result
+    is used, or it would be left out.
+    """
+    lines = [f"def __{FAIL}(self, message: str) -> Tensor:", "    token = torch.empty([0])"]
+    for handle in handles:
+        lines += [
+            f"    if self.__last_handle == {handle}:",
+            f"        token = torch.ops.{FAILING.replace('::', '.')}(0, message, token){HANDLE}{handle}",
+        ]
+    lines += ["    if token.numel() == 0:", "        raise AssertionError(message)", "    return token"]
+    return "\n".join(lines) + "\n"
 
 
 def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401

@@ -107,7 +107,8 @@ def lower(
     schemas = {method: scripted._c._get_method(method).schema for method in spec}
     whole = Original(original, graphs, schemas)
     processed = chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
-    made = linked(chosen, schemas, processed)
+    own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
+    made = linked(chosen, schemas, processed, own)
     unit = torch._C.CompilationUnit()
     lowered = _made(
         unit,
@@ -125,7 +126,6 @@ def lower(
     )
     _set_up(lowered, backend, (spec, made.state, False))
     record = b"" if captured is None else captured.record(recorder)
-    own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     lowered.setattr(DEBUG, write_table(own, record))
     state = (
         []

@@ -65,6 +65,11 @@ class Runtime(Protocol):
     ``class`` and ``inline`` all of it is. (An operator of C++ that ``is_available`` asks must be declared to
     have side effects, or TorchScript takes its first answer for a constant.)
 
+    A runtime in TorchScript's language may end a run by ``return self.fail(message)``: its own method
+    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` puts another one in its place, which
+    fails where ``last_handle`` comes from, so that stock PyTorch shows that source. What it returns must be
+    used, or TorchScript leaves the call out.
+
     A runtime that can be profiled has besides ``profiling: bool``, set by whoever wants that, and
     ``operations``, a list to which it then appends ``(start ns, end ns, debug handle, operator's name)``; it
     may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)``, or None. The

@@ -24,7 +24,7 @@ import torch
 
 from archive.attaching import Attachment
 from archive.backend.errors import LoweringError
-from archive.backend.links import DEBUG, HANDLE
+from archive.backend.links import DEBUG, FAILING, HANDLE
 from archive.backend.lowering import LOWERED, STATE
 from archive.backend.profile_places import PYTORCHS
 from archive.backend.tables import Site, read_table
@@ -195,7 +195,9 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
     for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
         place = opened.range_table.with_tag(tag)
         if place in statements and (site := statements[place]).span is not None:
-            attachment.lead(row, site.span, site.steps)
+            fails = columns["handle.op"][row] == pool.number(FAILING.encode())
+            op = site.op if fails else None
+            attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
     for handle, site in sites.items():
         attachment.add(handle, site.op, site.span, site.steps)
     made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
