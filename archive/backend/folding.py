@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.backend.aliasing import WRITES, Sharing
 from archive.backend.graphs import Block, Graph
+from archive.backend.literals import elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,7 @@ EFFECTS = (
     *("aten::manual_seed", "aten::warn"),
 )
 """Operations that do something though their schemas, if they have any, do not say so."""
+SINGLE = (int, str, bool, type(None))
 PLAIN = (int, float, str, bool, type(None), list, tuple)
 
 
@@ -66,17 +68,18 @@ def folded(graph: Graph) -> Graph:
     """A graph in which everything is done that can be done before it runs."""
     folding = _Folding(graph)
     body = folding.block(graph.body)
-    graph = Graph(graph.name, body, graph.types)
+    graph = Graph(graph.name, body, folding.types)
     _drop_unused(body, set(body.results))
     return graph
 
 
 class _Folding:
     def __init__(self, graph: Graph) -> None:
-        self._types = graph.types
+        self.types = dict(graph.types)
         self._changed = Sharing(graph).changed
         self._values: dict[int, Any] = {}
         self._same: dict[int, int] = {}
+        self._unread: set[int] = set()
 
     def block(self, block: Block) -> Block:
         """A block, folded."""
@@ -95,7 +98,7 @@ class _Folding:
         inputs = [self._root(value) for value in operation.inputs]
         known = [self._known(value) for value in inputs]
         if operation.kind == "prim::Constant":
-            if isinstance(operation.value, PLAIN) and self._types[operation.outputs[0]] != "Tensor":
+            if isinstance(operation.value, PLAIN) and self.types[operation.outputs[0]] != "Tensor":
                 self._values[operation.outputs[0]] = operation.value
             out.operations.append(operation)
             return
@@ -108,15 +111,74 @@ class _Folding:
         value = self._fold(operation, inputs, known)
         if value is not UNKNOWN:
             self._values[operation.outputs[0]] = value
-            constant = replace(operation, kind="prim::Constant", inputs=[], schema="", value=value, blocks=[])
-            out.operations.append(constant)
+            out.operations.append(_constant(operation, operation.outputs[0], value))
             return
+        if operation.kind in ("prim::TupleUnpack", "prim::TupleIndex"):
+            self._settle(operation, inputs[0], known[-1])
+        if operation.kind == "prim::Uninitialized":
+            self._unread.update(operation.outputs)
+        fold = {"prim::If": self._branch, "prim::Loop": self._loop}.get(operation.kind, self._other)
+        made, agreed = fold(replace(operation, inputs=inputs))
+        out.operations.append(made)
+        self._values |= agreed
+        out.operations += [_constant(operation, output, one) for output, one in agreed.items()]
+
+    def _settle(self, operation: Operation, taken: int, place: Any) -> None:  # noqa: ANN401
+        """What is taken out of a tuple is None where the tuple's own type says so."""
+        kind = self.types[taken]
+        items = elements(kind) if kind.startswith("Tuple[") else []
+        if operation.kind == "prim::TupleIndex":
+            items = [items[place]] if isinstance(place, int) and -len(items) <= place < len(items) else []
+        for output, item in zip(operation.outputs, items, strict=False):
+            if item == "NoneType":
+                self.types[output] = item
+
+    def _other(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
+        """Any other operation; nothing is known of what it makes."""
+        return replace(operation, blocks=[self.block(block) for block in operation.blocks]), {}
+
+    def _branch(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
+        """A branch without the results that are one plain value on both sides; and these."""
         blocks = [self.block(block) for block in operation.blocks]
-        out.operations.append(replace(operation, inputs=inputs, blocks=blocks))
+        agreed: dict[int, Any] = {}
+        for output, *results in zip(operation.outputs, *(block.results for block in blocks), strict=True):
+            values = [self._known(one) for one in results if one not in self._unread]
+            if values and all(_is_one(one, values[0]) for one in values):
+                agreed[output] = values[0]
+        kept = [place for place, output in enumerate(operation.outputs) if output not in agreed]
+        for block in blocks:
+            block.results = [block.results[place] for place in kept]
+        outputs = [operation.outputs[place] for place in kept]
+        return replace(operation, outputs=outputs, blocks=blocks), agreed
+
+    def _loop(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
+        """A loop without what is None in all rounds; and that.
+
+        It is folded as if what is None at first remained so; and again without whatever did not.
+        """
+        (body,) = operation.blocks
+        staying = [place for place, value in enumerate(operation.inputs[2:]) if self._known(value) is None]
+        values, same, types = self._values, self._same, self.types
+        while True:
+            nones = dict.fromkeys(body.parameters[1 + place] for place in staying)
+            self._values, self._same, self.types = values | nones, dict(same), dict(types)
+            made = self.block(body)
+            still = [place for place in staying if self._known(made.results[1 + place]) is None]
+            if still == staying:
+                break
+            staying = still
+        kept = [place for place in range(len(operation.outputs)) if place not in staying]
+        made.parameters = [body.parameters[0], *(body.parameters[1 + place] for place in kept)]
+        made.results = [made.results[0], *(made.results[1 + place] for place in kept)]
+        made.operations[:0] = [_constant(operation, parameter, None) for parameter in nones]
+        inputs = operation.inputs[:2] + [operation.inputs[2 + place] for place in kept]
+        outputs = [operation.outputs[place] for place in kept]
+        agreed = dict.fromkeys(operation.outputs[place] for place in staying)
+        return replace(operation, inputs=inputs, outputs=outputs, blocks=[made]), agreed
 
     def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
         """Whether a cast changes no type."""
-        return self._types[operation.outputs[0]] == self._types[inputs[0]]
+        return self.types[operation.outputs[0]] == self.types[inputs[0]]
 
     def _splice(self, operation: Operation, block: Block, out: Block) -> None:
         """The operations of the chosen branch in the place of both."""
@@ -126,6 +188,8 @@ class _Folding:
             self._same[output] = self._root(result)
 
     def _known(self, value: int) -> Any:  # noqa: ANN401
+        if self.types[value] == "NoneType":
+            return None
         return self._values.get(value, UNKNOWN)
 
     def _fold(self, operation: Operation, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
@@ -153,10 +217,21 @@ class _Folding:
             if known[other] is None:
                 if known[value] is not UNKNOWN:
                     return (known[value] is None) == (kind == "aten::__is__")
-                kind_of = self._types[inputs[value]]
+                kind_of = self.types[inputs[value]]
                 if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
                     return kind == "aten::__isnot__"
         return UNKNOWN
+
+
+def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401
+    """A value that an operation makes, as a constant."""
+    kind = "prim::Constant"
+    return replace(operation, kind=kind, inputs=[], outputs=[output], schema="", value=value, blocks=[])
+
+
+def _is_one(value: object, other: object) -> bool:
+    """Whether two values are the same one, and none that could be changed."""
+    return type(value) is type(other) and isinstance(value, SINGLE) and value == other
 
 
 def _length(factors: list[Any]) -> int:

@@ -66,7 +66,7 @@ class Runtime(Protocol):
     have side effects, or TorchScript takes its first answer for a constant.)
 
     A runtime in TorchScript's language may end a run by ``return self.fail(message)``: its own method
-    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` puts another one in its place, which
+    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` puts another one in its place: it
     fails where ``last_handle`` comes from, so that stock PyTorch shows that source. What it returns must be
     used, or TorchScript leaves the call out.
 
