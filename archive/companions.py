@@ -19,6 +19,7 @@ from archive.formats.kinds import EMBEDDED
 from archive.formats.source_ranges import SUFFIX
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.reader import Archive
+from archive.recognition import COMPANION
 from archive.serialization_id import RECORD_NAME
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from archive.formats.companion import Facts
     from archive.mapping import Mapped
     from archive.model import SourceRange
+    from archive.recognition import Recognised
     from archive.symbolicate import Known
     from archive.tables import HandleTable, MethodTable, RangeTable
     from archive.writer import Target
@@ -123,6 +125,11 @@ class Companion(Archive):
     def archive_id(self) -> bytes:
         """Of the archive whose debug information this is."""
         return self.opened.directory.archive_id
+
+    @property
+    def recognised(self) -> Recognised:
+        """That it is a companion."""
+        return COMPANION
 
     @property
     def facts(self) -> Facts:
@@ -254,6 +261,7 @@ class Rejoined(Companion):
             )
         super().save(path, force=force)
 
+    recognised = Archive.recognised
     top = Archive.top
     qualified_top = Archive.qualified_top
     classes = Archive.classes

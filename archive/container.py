@@ -147,14 +147,19 @@ class Container:
 
     Attributes:
         file: name of the file, for messages.
-        root: name of the folder that all records are in.
+        root: name of the folder that all records are in; "" where there is none.
         records: by their names inside of it.
     """
 
     __slots__ = ("_file", "_mapped", "file", "records", "root")
 
-    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS, *, rooted: bool = True) -> None:
         """Read the directory of a mapped file, and none of its records.
+
+        Args:
+            mapped: the file.
+            limits: what hostile input may cost.
+            rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
 
         Raises:
             ArchiveError: it is no archive, or one that contradicts itself. Then it is let go of.
@@ -163,7 +168,7 @@ class Container:
         self._mapped = mapped
         self._file = _File(mapped.data, mapped.name, limits)
         try:
-            self.root, entries = read_directory(mapped.data, limits)
+            self.root, entries = read_directory(mapped.data, limits, rooted=rooted)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.companions import Companion
-from archive.errors import ArchiveError
-from archive.formats.companion import Profile, build_companion, is_companion
+from archive.formats.companion import Profile, build_companion
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
+from archive.recognition import check_companion
 from archive.splitting import profile_named
 from archive.writer import replacing
 
@@ -60,9 +60,7 @@ def convert(
     """
     wanted = profile_named(profile)
     mapped = Mapped(source)
-    if not is_companion(mapped.data):
-        found = "a zip file" if bytes(mapped.data[:2]) == b"PK" else "other bytes"
-        raise ArchiveError(file=mapped.name, expected="a companion's header", found=found)
+    check_companion(mapped, limits)
     with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
         size = file.write(build_companion(opened.facts, wanted, level))
         return Conversion(

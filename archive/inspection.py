@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from archive.model import SourceRange
     from archive.provenance import Provenance
     from archive.reader import Archive
+    from archive.recognition import FileKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class Inspection:
         file: its name.
         root: the folder that all records are in.
         size: of the whole file, in bytes.
+        kind: of the file.
+        what: the same in words.
+        told: what this very file lacks, and what can be done about it; "" where there is nothing to say.
         companion: what kind of companion it is; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read.
         platforms: those by whose rules ``.data/serialization_id`` is the id of the records, which is one, or
@@ -78,6 +82,9 @@ class Inspection:
     file: str
     root: str
     size: int
+    kind: FileKind
+    what: str
+    told: str
     companion: str
     archive_id: str
     platforms: Sequence[str] | None
@@ -115,6 +122,9 @@ def inspect(archive: Archive) -> Inspection:
         archive.file,
         archive.root,
         len(archive.container.data),
+        archive.recognised.kind,
+        archive.recognised.what,
+        archive.recognised.told,
         _companion(archive),
         _archive_id(archive),
         _platforms(archive),

@@ -25,6 +25,8 @@ class Limits:
         inflation_from: bytes that even the smallest record may inflate to, and any text may have.
         pickle_ops: pickle opcodes that are read together.
         pickle_depth: values inside one another, in a pickle that is read as inert values.
+        plain_ops: opcodes of a pickle that Python itself wrote (``torch.save``), which are read one by one.
+        plain_bytes: length of such a pickle.
         global_bytes: module and name of one global in a pickle.
         shared_items: items of tuples and lists that are shared, counted each time; or as many as there are
             opcodes, if those are more.
@@ -50,6 +52,8 @@ class Limits:
     inflation_from: int = 1 << 20
     pickle_ops: int = 1 << 28
     pickle_depth: int = 1_000
+    plain_ops: int = 1 << 20
+    plain_bytes: int = 1 << 26
     global_bytes: int = 4096
     shared_items: int = 1 << 20
     stack_frames: int = 4_096

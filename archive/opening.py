@@ -1,16 +1,16 @@
-"""Opening: an archive, a companion, or both together, told by their first bytes."""
+"""Opening: an archive, a companion, or both together, told by what is in them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.container import Container
 from archive.errors import ArchiveError
 from archive.formats.companion import is_companion
 from archive.formats.kinds import EMBEDDED
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
 from archive.reader import Archive
+from archive.recognition import check_companion, opened_archive
 
 if TYPE_CHECKING:
     from archive.mapping import Source
@@ -32,7 +32,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         name: of the file, for messages, if the source's own does not do.
 
     Raises:
-        ArchiveError: the source is neither, or contradicts itself, or the companion is another archive's.
+        ArchiveError: the source is neither (the error says what it is), or contradicts itself, or the
+            companion is none or another archive's.
         OSError: it cannot be read.
     """
     mapped = Mapped(source, name)
@@ -42,10 +43,12 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         from archive.companions import Companion  # noqa: PLC0415 (archives without one do without)
 
         return Companion(mapped, limits)
-    container = Container(mapped, limits)
+    container = opened_archive(mapped, limits)
     if companion is None and EMBEDDED not in container.records:
         return Archive(container, limits)
     from archive.companions import Rejoined  # noqa: PLC0415
 
     inner = Mapped(container.records[EMBEDDED].view() if companion is None else companion)
+    if companion is not None:
+        check_companion(inner, limits)
     return Rejoined(container, inner, limits)

@@ -19,6 +19,7 @@ from archive.limits import DEFAULT_LIMITS, Limits
 from archive.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
+from archive.recognition import recognise_zip
 from archive.symbolicate import InTables, Known, Style, Symbolication, symbolicate
 from archive.views import Lookup, RangeRows
 from archive.writer import save
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from archive.container import Container, Record
     from archive.formats.effects.model import EffectTable
+    from archive.recognition import Recognised
     from archive.tables import HandleTable, MethodTable, RangeTable
     from archive.writer import Target
 
@@ -73,6 +75,11 @@ class Archive:
     def records(self) -> Mapping[str, Record]:
         """The records by name, without root, in the file's order."""
         return self.container.records
+
+    @cached_property
+    def recognised(self) -> Recognised:
+        """Which kind of archive it is, in a sentence."""
+        return recognise_zip(self.container, self.limits)
 
     # Columns
 

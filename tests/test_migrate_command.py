@@ -31,6 +31,9 @@ RESULTS = ["deep/deeper/older.PTH", "deep/new.ptl", "old.ptl"]
 MANIFEST = "manifest.jsonl"
 
 
+LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)"
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
     """A folder with three archives, two of them below, something broken, and something else."""
@@ -48,6 +51,7 @@ def models(tmp_path: Path) -> Path:
 def good(models: Path) -> Path:
     """The same without what is broken."""
     (models / "broken.pt").unlink()
+    (models / "notes.txt").unlink()
     return models
 
 
@@ -210,8 +214,9 @@ def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, ou
     done = run("migrate", models, "-o", out, "--to", "2.13", "--jobs", 2)
     problem = f"{models / 'broken.pt'}: "
     assert done.returncode == 2
-    assert done.stderr.startswith(f"debug-archive: {problem}".encode())
-    assert done.stderr.count(b"\n") == 1
+    broken, left_out = done.stderr.decode().splitlines()
+    assert broken.startswith(f"debug-archive: {problem}")
+    assert left_out == LEFT_OUT
     assert files(out) == sorted([*RESULTS, MANIFEST])
     *each, total = done.stdout.decode().splitlines()
     assert len(each) == 3
@@ -267,8 +272,10 @@ def test_a_dry_run_of_a_folder_is_a_line_a_file(models: Path, out: Path) -> None
     (models / "gone.pt").symlink_to(models / "nowhere.pt")
     done = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run")
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[0].startswith(f"debug-archive: {models / 'broken.pt'}: ")
-    assert done.stderr.splitlines()[1:] == [f"debug-archive: {models / 'gone.pt'}: No such file or directory"]
+    left_out, broken, gone = done.stderr.splitlines()
+    assert left_out == LEFT_OUT
+    assert broken.startswith(f"debug-archive: {models / 'broken.pt'}: ")
+    assert gone == f"debug-archive: {models / 'gone.pt'}: No such file or directory"
     assert done.stdout.splitlines() == [
         f"{models}/old.ptl: PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten",
         f"{models}/deep/new.ptl: PyTorch 2.1 or later -> PyTorch 2.13: nothing to do",

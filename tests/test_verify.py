@@ -73,11 +73,12 @@ def test_a_file_cut_short_gives_the_readers_error(size: int) -> None:
     assert f"archive in memory: {finding}" == str(raised.value)
 
 
-def test_a_file_that_is_none_gives_the_readers_error() -> None:
-    place = "byte 12: no zip archive, or one cut short"
-    assert said(b"no archive\n\n") == [
-        f"error: {place}: expected an end record before the end of the file, found none"
-    ]
+def test_a_file_that_is_none_is_not_checked_and_named() -> None:
+    (finding,) = said(b"no archive\n\n")
+    assert finding == (
+        r"not checked: no known kind of file (it begins with b'no archive\n\n'): "
+        "this tool reads TorchScript archives, lite ones, torch.package and its own companions"
+    )
 
 
 def test_limits_are_kept() -> None:
@@ -251,7 +252,8 @@ def test_a_finding_is_one_printable_line() -> None:
     assert str(Finding("note", "", "", "text")) == "text"
     assert str(Finding("note", "", "row 1", "ü")) == "row 1: ü"
     assert str(Finding("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\udcff, row 1: \x1b[1m"
-    data = packed([new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
+    code = new_member("code/m.py", b"")
+    data = packed([code, new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
     assert any(line.startswith(r"error: data/\n, byte ") for line in said(data))
 
 

@@ -44,11 +44,11 @@ from archive.accounting.account import Account, Change, Part, Piece, Size, View
 from archive.accounting.companion import companion_pieces
 from archive.accounting.pieces import pieces
 from archive.companions import Companion, Rejoined
-from archive.container import Container
 from archive.formats.companion import is_companion
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
 from archive.reader import Archive
+from archive.recognition import opened_zip
 
 if TYPE_CHECKING:
     from archive.mapping import Source
@@ -57,7 +57,7 @@ __all__ = ["Account", "Change", "Part", "Piece", "Size", "View", "sizes"]
 
 
 def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEFAULT_LIMITS) -> Account:
-    """Label every byte of an archive.
+    """Label every byte of an archive, or of another zip.
 
     >>> account = sizes("fixtures/oracles/plain_stack.ptl")
     >>> account.size == sum(size.stored for size in account.by("source").values())
@@ -70,14 +70,14 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:
-        ArchiveError: the source is no archive, or one that contradicts itself.
+        ArchiveError: the source is no zip (the error says what it is), or one that contradicts itself.
         OSError: it cannot be read.
     """
     if isinstance(source, Archive):
         return _account(source, inside=inside)
     mapped = Mapped(source)
     alone = is_companion(mapped.data)
-    with Companion(mapped, limits) if alone else Archive(Container(mapped, limits), limits) as opened:
+    with Companion(mapped, limits) if alone else Archive(opened_zip(mapped, limits), limits) as opened:
         return _account(opened, inside=inside)
 
 

@@ -8,7 +8,7 @@ from archive.accounting.account import Part, Piece
 from archive.accounting.apportioning import apportioned
 from archive.accounting.contents import Cell, debug_contents
 from archive.accounting.structure import structure
-from archive.formats.kinds import LEGACY_CODE, code_of, holds_ranges, kind_of
+from archive.formats.kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code, kind_of
 from archive.strings import decoded
 from archive.zipfmt.names import encoded
 
@@ -34,12 +34,12 @@ def _labels(name: str | None) -> tuple[str | None, str | None]:
     """Record and module."""
     if name is None:
         return None, None
-    folder, ending = LEGACY_CODE
     label = decoded(encoded(name))
     code = code_of(label) if holds_ranges(label) else label
-    if not (code.startswith(folder) and code.endswith(ending)):
+    if not is_code(code):
         return label, None
-    return label, code.removeprefix(folder).removesuffix(ending).replace("/", ".")
+    inner = code.removeprefix(PACKAGE_CODE).removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    return label, inner.replace("/", ".")
 
 
 def _stored(total: int, cells: Sequence[Cell]) -> list[int]:

@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from archive.cli import common
+from archive.cli.jobs import told
 from archive.cli.main import FAILED
 from archive.cli.pool import INTERRUPTED, outcomes, perform
 from archive.errors import one_line
@@ -203,14 +204,21 @@ def _several(
             elif not manner.as_json:
                 _tell(bar, words.line(outcome.facts, *_sizes(outcome)), sys.stdout)
     failed = sum(bool(outcome.error) for outcome in found.values())
-    if plan.left_out:
-        common.note(f"without a companion, and left out: {plan.left_out:,}")
+    tell_left_out(plan)
     if manner.as_json:
         common.write_json([_facts(found[job], words) for job in plan.jobs])
     else:
         sizes = zip(*(outcome.sizes for outcome in found.values() if not outcome.error), strict=True)
         common.write(total_line(len(found), failed, *map(sum, sizes)).encode() + b"\n")
     return FAILED if failed else 0
+
+
+def tell_left_out(plan: Plan) -> None:
+    """Say on standard error which files of folders are not worked on."""
+    if plan.others:
+        common.note(f"neither archives nor companions, and left out: {told(plan.others)}")
+    if plan.left_out:
+        common.note(f"without a companion, and left out: {plan.left_out:,}")
 
 
 def _tell(bar: Progress, line: str, stream: TextIO) -> None:

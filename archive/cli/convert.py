@@ -8,7 +8,8 @@ import click
 
 import archive
 from archive.cli import batch
-from archive.cli.jobs import COMPANION, plan
+from archive.cli.jobs import plan
+from archive.recognition import FileKind
 from archive.report.outcome_text import convert_text, size_line
 
 WORDS = batch.Words("converting", convert_text, size_line)
@@ -22,7 +23,7 @@ WORDS = batch.Words("converting", convert_text, size_line)
 def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: batch.Manner) -> None:
     """Write companions IN in another profile. The debug info stays the same.
 
-    Several companions, or a folder to search for *.ptdbg, take a folder for OUT.
+    Several companions, or a folder to search for them, take a folder for OUT.
 
     \b
     Examples:
@@ -31,4 +32,4 @@ def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, m
     """  # noqa: D301 (click reads the backspace)
     batch.check_max(profile, strength)
     verb = partial(archive.convert, profile=profile, level=strength)
-    manner.run(plan(inputs, out, endings=(COMPANION,)), verb, WORDS)
+    manner.run(plan(inputs, out, wanted={FileKind.COMPANION}), verb, WORDS)

@@ -7,8 +7,11 @@ import click
 import archive
 from archive.cli import common
 from archive.inspection import inspect, inspect_effects
+from archive.listing import listed
+from archive.recognition import FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
+from archive.report.listing_text import listing_text
 
 
 @click.command("inspect")
@@ -20,12 +23,23 @@ from archive.report.effects_text import effects_text
 def command(file: str, *, effects: bool, as_json: bool) -> None:
     """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
+    Of a zip that is no archive: its files, and the tensors in what torch.save wrote.
+
     \b
     Examples:
       debug-archive inspect model.ptl
       debug-archive inspect model.ptl --json | jq .generations
       debug-archive inspect model.ptl --effects
+      debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
+    found = recognise(file)
+    if not (found.is_archive or found.kind is FileKind.COMPANION or effects):
+        listing = listed(file)
+        if as_json:
+            common.write_json(listing)
+        else:
+            common.console().print(listing_text(listing))
+        return
     with archive.open(file) as opened:
         if effects:
             changes = inspect_effects(opened)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.errors import ArchiveError
+from archive.recognition import ARCHIVES, FileKind, recognise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 COMPANION = ".ptdbg"
-ARCHIVES = (".pt", ".ptl", ".pth")
+OURS = {*ARCHIVES, FileKind.COMPANION}
+"""What this tool reads and writes: where a command takes one of these, the others are no strangers."""
 
 
 class Use(Enum):
@@ -67,11 +71,13 @@ class Plan:
         jobs: one a file.
         many: whether several files or a folder were asked for.
         left_out: how many archives in folders have no companion to be read.
+        others: how many files in folders are no archives or companions at all, by what they are.
     """
 
     jobs: list[Job]
     many: bool
     left_out: int
+    others: Mapping[FileKind, int]
 
 
 def plan(
@@ -79,7 +85,7 @@ def plan(
     out: str,
     companion: str | None = None,
     use: Use = Use.NONE,
-    endings: tuple[str, ...] = ARCHIVES,
+    wanted: Collection[FileKind] = ARCHIVES,
 ) -> Plan:
     """The jobs for some files and folders.
 
@@ -88,7 +94,7 @@ def plan(
         out: the target of a single file; a folder for several, or where it is one or ends with a slash.
         companion: the same for companions. By default they are beside the archives without debug info.
         use: whether companions are read or written.
-        endings: of the files that count in a folder.
+        wanted: the kinds of files that count in a folder, told by their content.
 
     Raises:
         ArchiveError: there is nothing to do, a file is where a folder is needed, or a target would overwrite
@@ -102,8 +108,12 @@ def plan(
     for folder in folders if many else ():
         if folder.exists() and not folder.is_dir():
             raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
-    jobs, left_out = [], 0
-    for file, relative, searched in _found(inputs, endings, {folder.resolve() for folder in folders}):
+    jobs, left_out, others = [], 0, Counter[FileKind]()
+    for file, relative, searched in _found(inputs, {folder.resolve() for folder in folders}):
+        kind = _kind(file) if searched else None
+        if kind is not None and kind not in wanted:
+            others[kind] += kind not in OURS
+            continue
         target = _target(out, relative, many=many)
         debug = _companion_of(file if use is Use.READ else target)
         if companion is not None:
@@ -114,14 +124,31 @@ def plan(
             jobs.append(Job(file, target, debug, use))
     if not jobs:
         which = " with a companion" if use is Use.READ else ""
-        raise ArchiveError(f"no {', '.join(f'*{one}' for one in endings)}{which}", file=", ".join(inputs))
+        what = "archive" if wanted is ARCHIVES else "companion"
+        beside = f", but other files: {told(others)}" if others else ""
+        raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
     _check(jobs)
-    return Plan(jobs, many, left_out)
+    return Plan(jobs, many, left_out, +others)
 
 
-def _found(
-    inputs: Sequence[str], endings: tuple[str, ...], skipped: Collection[Path]
-) -> Iterator[tuple[Path, Path, bool]]:
+def told(others: Mapping[FileKind, int]) -> str:
+    """How many files there are, and of which kinds."""
+    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
+    return f"{sum(others.values()):,} ({kinds})"
+
+
+def _kind(file: Path) -> FileKind | None:
+    """What a file in a folder is; None where it is broken, or cannot be read: that is to be told of it."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return FileKind.UNKNOWN
+        kind = recognise(file, look=False).kind
+    except (ArchiveError, OSError):
+        return None
+    return None if kind is FileKind.CUT else kind
+
+
+def _found(inputs: Sequence[str], skipped: Collection[Path]) -> Iterator[tuple[Path, Path, bool]]:
     """Files, each with its path below the folder that was searched, and whether one was."""
     for top in map(Path, inputs):
         if not top.is_dir():
@@ -130,8 +157,7 @@ def _found(
         for parent, folders, names in os.walk(top, onerror=_refuse):
             folders[:] = sorted(name for name in folders if Path(parent, name).resolve() not in skipped)
             for file in (Path(parent, name) for name in sorted(names)):
-                if file.suffix.lower() in endings:
-                    yield file, file.relative_to(top), True
+                yield file, file.relative_to(top), True
 
 
 def _refuse(error: OSError) -> None:

@@ -71,7 +71,7 @@ def command(
     What an archive was is kept in it, in a record that PyTorch ignores: migrating it back gives the original,
     byte for byte.
 
-    Several archives, or a folder to search for *.pt, *.ptl and *.pth, take a folder for OUT. What has been
+    Several archives, or a folder to search for them, take a folder for OUT. What has been
     done is told in OUT/manifest.jsonl, and not done again after an interruption.
 
     \b
@@ -110,6 +110,7 @@ def _again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
 def _plan(work: Plan, verb: Verb, *, as_json: bool) -> int:
     """Print what would be done."""
     facts: list[dict[str, object]] = []
+    batch.tell_left_out(work)
     for job in work.jobs:
         file = str(job.file)
         try:

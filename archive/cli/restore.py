@@ -20,7 +20,7 @@ def command(inputs: tuple[str, ...], *, out: str, manner: batch.Manner) -> None:
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
-    Several archives, or a folder to search for *.pt, *.ptl and *.pth, take a folder for OUT.
+    Several archives, or a folder to search for them, take a folder for OUT.
 
     \b
     Examples:

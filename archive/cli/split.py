@@ -37,7 +37,7 @@ def command(
     What is left is the same model; debug handles stay in it unless they are dropped. A companion is read like
     an archive, by `symbolicate` and `inspect`. `join` makes one file of both again.
 
-    Several archives, or a folder to search for *.pt, *.ptl and *.pth, take folders for OUT and COMPANION.
+    Several archives, or a folder to search for them, take folders for OUT and COMPANION.
 
     \b
     Examples:

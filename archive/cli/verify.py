@@ -13,15 +13,21 @@ from archive.cli.main import FAILED
 from archive.report.as_json import escaped
 from archive.verify import Finding, verify
 
+SHOWN = {"error", "not checked"}
+"""What ``--quiet`` does not hide."""
+
 
 @click.command("verify")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
-@click.option("-q", "--quiet", is_flag=True, help="Only errors, no warnings and notes.")
+@click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
 @common.as_json
 def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
     """Check FILES: structure, checksums, and that all debug records agree with each other.
 
-    All problems of a file are listed, each with its place. Exit status 1 if there is an error.
+    All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
+    is, and that it was not checked.
+
+    Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read.
 
     \b
     Examples:
@@ -38,7 +44,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
                 findings = verify(file)
             except OSError as error:  # the other files still count
                 findings, unread = [Finding("error", "", "", error.strerror or str(error))], True
-            results[file] = [one for one in findings if not quiet or one.severity == "error"]
+            results[file] = [one for one in findings if not quiet or one.severity in SHOWN]
             progress.advance(task)
     if as_json:
         common.write_json(results)
@@ -48,4 +54,5 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
         if not findings:
             common.write(escaped(f"{file}: well\n").encode())
     errors = any(one.severity == "error" for found in results.values() for one in found)
+    unread = unread or any(one.severity == "not checked" for found in results.values() for one in found)
     sys.exit(FAILED if unread else common.FINDINGS if errors else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from archive.formats import bytecode, callstack_map, methods, source_ranges, values
@@ -12,6 +13,10 @@ VERSIONS = (".data/version", "version")
 
 LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
 """Where PyTorch 1.2 put code and its source ranges: folder and ending."""
+
+
+PACKAGE_CODE = ".data/ts_code/code/"
+"""Where ``torch.package`` puts the code of its TorchScript modules, each with its source ranges."""
 
 
 class RecordKind(StrEnum):
@@ -29,6 +34,7 @@ class RecordKind(StrEnum):
     COMPANION = "embedded companion"
     ASIDE = "original, kept aside"
     BYTECODE = "bytecode"
+    OBJECT = "saved object"
     EFFECTS = "effects"
     EXTRA = "extra file"
     FORMAT = "archive format"
@@ -70,15 +76,27 @@ EXACT = {
     source_ranges.DELEGATED: RecordKind.DELEGATED,
     "version": RecordKind.FORMAT,
     "byteorder": RecordKind.FORMAT,
+    ".data/version": RecordKind.FORMAT,
+    ".data/serialization_id": RecordKind.FORMAT,
+    ".format_version": RecordKind.FORMAT,
+    ".storage_alignment": RecordKind.FORMAT,
 }
 FOLDERS = {
     "extra/": RecordKind.EXTRA,
+    "data/aotinductor/": RecordKind.OTHER,
+    "data/sample_inputs/": RecordKind.OTHER,
     "data/": RecordKind.TENSOR,
     "tensors/": RecordKind.TENSOR,
     "constants/": RecordKind.TENSOR,
     "code/": RecordKind.CODE,
-    ".data/": RecordKind.FORMAT,
+    PACKAGE_CODE: RecordKind.CODE,
 }
+PACKAGED = (
+    (re.compile(r"\.data/\d+\.storage"), RecordKind.TENSOR),
+    (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
+    (re.compile(r"\.data/ts_code/\d+/constants\.pkl"), RecordKind.CONSTANTS),
+)
+"""Records of ``torch.package``. Not everything below ``.data/`` tells how the archive is to be read."""
 
 
 def kind_of(name: str) -> RecordKind:
@@ -90,7 +108,12 @@ def kind_of(name: str) -> RecordKind:
     for folder, kind in FOLDERS.items():
         if name.startswith(folder):
             return kind
-    return RecordKind.OTHER
+    return next((kind for form, kind in PACKAGED if form.fullmatch(name)), RecordKind.OTHER)
+
+
+def is_code(name: str) -> bool:
+    """Whether a record is generated code, which has source ranges."""
+    return name.startswith((LEGACY_CODE[0], PACKAGE_CODE)) and name.endswith(LEGACY_CODE[1])
 
 
 def holds_ranges(name: str) -> bool:

@@ -25,7 +25,7 @@ def inspection_text(facts: Inspection) -> Group:
     """An inspection: a line about the archive, its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
-    what = facts.companion or f"archive version {_line(facts.version) or 'not given'}"
+    what = facts.companion or f"{facts.what}, version {_line(facts.version) or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
         f"{_line(facts.file)}: {facts.size:,} bytes, {what}",
@@ -39,6 +39,8 @@ def inspection_text(facts: Inspection) -> Group:
         f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
         "",
     ]
+    if facts.told:
+        head.insert(1, facts.told)
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")

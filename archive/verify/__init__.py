@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from archive.companions import Companion, Rejoined
 from archive.errors import ArchiveError
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.mapping import Mapped
 from archive.opening import open as open_archive
 from archive.reader import Archive
+from archive.recognition import DAMAGED, FileKind, recognise
 from archive.verify.finding import Finding, Report, finding_of
 from archive.verify.handles import check_handles
 from archive.verify.loads import check_loads
@@ -36,20 +38,27 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
         limits: what hostile input may cost; an open archive has its own.
 
     Returns:
-        The findings. A file that is no archive gives a single one, the reader's error. Of one kind in one
-        record at most 100 are listed, and the others counted.
+        The findings. A file that is broken gives a single one, the reader's error; one that is no archive is
+        ``not checked``, which says what it is. Of one kind in one record at most 100 are listed, and the
+        others counted.
 
     Raises:
         OSError: the source cannot be read.
     """
     if isinstance(source, Archive):
         return _findings(source)
+    mapped = Mapped(source)
     try:
-        archive = open_archive(source, limits=limits)
+        found = recognise(mapped.data, limits=limits)
+        if found.kind is not FileKind.COMPANION and not found.is_archive:
+            damaged = found.kind in DAMAGED
+            return [Finding("error" if damaged else "not checked", "", "", str(found))]
+        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+            return _findings(archive)
     except ArchiveError as error:
         return [finding_of(error)]
-    with archive:
-        return _findings(archive)
+    finally:
+        mapped.close()
 
 
 def _findings(archive: Archive) -> list[Finding]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
     Describe = Callable[[int], tuple[str, str]]
 
-Severity = Literal["error", "warning", "note"]
+Severity = Literal["error", "warning", "note", "not checked"]
 T = TypeVar("T")
 MOST = 100
 """Findings of one kind in one record that are listed; the others are counted."""
@@ -28,7 +28,8 @@ class Finding:
     Attributes:
         severity: ``error``: PyTorch or this library cannot read it, or it leads to wrong source or none;
             ``warning``: it can be read, but something is lost or contradicts itself; ``note``: as it may be,
-            but not as PyTorch writes an archive with all of its debug information.
+            but not as PyTorch writes an archive with all of its debug information; ``not checked``: it is no
+            archive, and nothing is said of whether it is well.
         record: the record, without root; "" when it is about the archive as a whole.
         place: where in the record: a row and field, or a byte; "" when it is about the whole record.
         message: what is wrong.

@@ -22,7 +22,7 @@ import numpy as np
 from archive.errors import shown
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.kinds import LEGACY_CODE, VERSIONS, code_of
+from archive.formats.kinds import VERSIONS, code_of, is_code
 from archive.formats.source_ranges import DELEGATED
 from archive.formats.values import DATA
 from archive.serialization_id import PLATFORMS, RECORD_NAME, writers
@@ -101,7 +101,7 @@ def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
 
 
 def _check_pairs(archive: Archive, report: Report) -> None:
-    code = [n for n in archive.records if n.startswith(LEGACY_CODE[0]) and n.endswith(LEGACY_CODE[1])]
+    code = [name for name in archive.records if is_code(name)]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
     if code and not mapped:
         report.add("note", "", "", f"no source ranges for any of {len(code)} code records")

@@ -71,8 +71,14 @@ class Entry:
         return not self.name or self.name.endswith("/")
 
 
-def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
+def read_directory(data: memoryview, limits: Limits, *, rooted: bool = True) -> tuple[str, list[Entry]]:
     """The root folder of a zip and its files, in the directory's order.
+
+    Args:
+        data: the zip.
+        limits: what hostile input may cost.
+        rooted: whether all files must be in one folder, as PyTorch has it; else the root is "" where they
+            are not.
 
     Raises:
         ArchiveError: this is no such zip, or it contradicts itself.
@@ -84,11 +90,12 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
     records = data[: end.directory_position]
     entries: dict[str, Entry] = {}
     root, used = "", 0
+    rooted = rooted or _is_rooted(data, end, limits)
     for at, header, raw_path, extra in central_headers(data, end, limits):
         path = decoded(raw_path)
         try:
-            root = root or path[: max(path.find("/"), 0)]
-            name = inside(root, path)
+            root = root or path[: max(path.find("/"), 0) if rooted else 0]
+            name = inside(root, path, rooted=rooted)
             entry = _entry(records, header, raw_path, extra, name)
             if entries.setdefault(name, entry) is not entry:
                 _refuse(entry.start, "every name once", shown(name))
@@ -103,6 +110,22 @@ def read_directory(data: memoryview, limits: Limits) -> tuple[str, list[Entry]]:
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
+
+
+def _is_rooted(data: memoryview, end: EndRecord, limits: Limits) -> bool:
+    """Whether all files are in one folder."""
+    paths = [path for _, _, path, _ in central_headers(data, end, limits)]
+    folder, slash, _ = paths[0].partition(b"/") if paths else (b"", b"", b"")
+    return bool(slash) and all(path.startswith(folder + slash) for path in paths)
+
+
+def has_end(data: memoryview) -> bool:
+    """Whether an end record stands where the file ends, as it does in each whole zip."""
+    try:
+        _find_end(data)
+    except ArchiveError:
+        return False
+    return True
 
 
 def read_end(data: memoryview) -> EndRecord:

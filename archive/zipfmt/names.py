@@ -35,13 +35,19 @@ def printable(name: str) -> str:
     return name if name.isprintable() else shown(name)
 
 
-def inside(root: str, path: str) -> str:
+def inside(root: str, path: str, *, rooted: bool = True) -> str:
     """The name that a path has inside of the root folder.
+
+    Args:
+        root: the folder; "" where there is none.
+        path: as it stands in the directory.
+        rooted: whether there must be one.
 
     Raises:
         ArchiveError: the path is elsewhere, absolute, goes up, or holds a NUL.
     """
-    if path.startswith(f"{root}/") and not _ESCAPES.search(path):
-        return path[len(root) + 1 :]
+    folder = f"{root}/" if root or rooted else ""
+    if path.startswith(folder) and not _ESCAPES.search(path):
+        return path[len(folder) :]
     folder = f"the folder {shown(root)}" if root else "a root folder"
     raise ArchiveError(expected=f"a name inside of {folder}", found=shown(path))
