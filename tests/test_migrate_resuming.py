@@ -82,7 +82,7 @@ def test_what_is_forced_is_done_again(models: Path, out: Path) -> None:
 
 
 def test_a_file_that_failed_is_tried_again(models: Path, out: Path) -> None:
-    (models / "late.pt").write_bytes(b"not yet")
+    (models / "late.pt").write_bytes(b"PK\3\4 not yet")
     for _ in range(2):
         done = again(models, out, "--json")
         assert done.exit_code == 2
@@ -144,7 +144,7 @@ def test_a_file_that_was_changed_is_migrated_again(models: Path, out: Path) -> N
 
 
 def test_a_file_that_is_broken_now_leaves_the_result_it_gave(models: Path, out: Path) -> None:
-    (models / "old.ptl").write_bytes(b"broken")
+    (models / "old.ptl").write_bytes(b"PK\3\4 broken")
     for _ in range(2):
         done = again(models, out)
         assert done.exit_code == 2

@@ -23,6 +23,10 @@ NAME = "MANIFEST.tsv"
 UNLISTED = {NAME, "README.md"}
 ORACLE_RELEASE = "2.13.0"
 
+KINDS = (
+    *("checkpoint.pt", "exported.pt2", "flatbuffer.ptl", "legacy.pt", "module.pt", "object.pt", "package.pt"),
+    *("package_python.pt", "state_dict.pt", "tensor.pt"),
+)
 # Files that neither list knows, by path; `*` stands for any name.
 DESCRIBED = {
     "companions/v*/*.ptdbg": (
@@ -36,6 +40,14 @@ DESCRIBED = {
         "lowered.A, lowered to test_backend_unavailable; m.save",
     ),
     "oracles/unavailable_create_warning.txt": (ORACLE_RELEASE, "warning when unavailable.pt was lowered"),
+    **dict.fromkeys(
+        (f"kinds/{name}" for name in KINDS), (ORACLE_RELEASE, "tools/make_kinds.py: PyTorch's own")
+    ),
+    "kinds/compiled.pt2": ("", "tools/make_kinds.py: laid out as PyTorch does, without the compiled code"),
+    "kinds/etrecord.bin": ("", "tools/make_kinds.py: by ExecuTorch 1.5.1"),
+    "kinds/program.pte": ("", "tools/make_kinds.py: by ExecuTorch 1.5.1"),
+    "kinds/models/*": ("", "model source, written by hand"),
+    "kinds/*": ("", "tools/make_kinds.py"),
     "releases/MANIFEST.tsv": ("", "list of the releases' archives and of the record layouts in them"),
     "releases/oracle-2.13.0.json": (
         ORACLE_RELEASE,

@@ -109,7 +109,8 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
     for magic, kind in PACKED:
         if head.startswith(magic):
             around = _packed(head, kind, limits) if look else ""
-            return Recognised(kind, f"a {kind} file{around}")
+            article = "an" if kind is FileKind.XZ else "a"
+            return Recognised(kind, f"{article} {kind} file{around}")
     for magic, kind in IDENTIFIERS:
         if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
             return Recognised(kind, WORDS[kind])

@@ -207,7 +207,7 @@ def _key(key: object) -> str:
     """A dict's key for a message."""
     if isinstance(key, str):
         return one_line(key[:LONGEST])
-    return shown(key) if isinstance(key, int | float | bytes | None) else f"<{type(key).__name__.lower()}>"
+    return shown(key) if isinstance(key, int | float | bytes | None) else "(…)"
 
 
 def _is_module(value: object) -> bool:

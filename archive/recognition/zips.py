@@ -22,7 +22,7 @@ from archive.formats.values import DATA
 from archive.pickles.plain import plain_value
 from archive.recognition.kinds import NO_CODE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
 from archive.recognition.saved import recognised, tensors_in
-from archive.zipfmt.headers import FLAG_DESCRIPTOR, FLAG_UTF8, LOCAL, ZIP64_END
+from archive.zipfmt.headers import FLAG_UTF8, LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {"constants.pkl", "model.json", bytecode.NAME, callstack_map.NAME, methods.HANDLES, methods.PATHS}
 """Records that only TorchScript has."""
-FOLDER = "PyTorch reads it only if all files are in one folder: zip the folder, not what is in it"
+FOLDER = "PyTorch wants all files in one folder, so zip that folder, not what is in it"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 ETRECORD = "ETRECORD_V0"
 DEBUG_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
@@ -129,15 +129,12 @@ def _script(container: Container) -> Recognised:
 
 
 def is_slim(container: Container) -> bool:
-    """Whether a zip is laid out as ``split`` and ``shrink`` do it: PyTorch's headers, without its padding.
+    """Whether a zip is laid out as ``split`` and ``shrink`` do it.
 
-    PyTorch pads each record, and ordinary zip tools have other flags and no zip64 end record.
+    PyTorch pads each record and puts a descriptor behind it; ordinary zip tools put a date into the header.
     """
-    data = container.data
-    if bytes(data[-98:-94]) != ZIP64_END.magic:
-        return False
-    for name, record in container.records.items():
-        if kind_of(name) is RecordKind.CODE and record.size:
-            local = LOCAL.read(data, record.entry.start)
-            return local.flags == FLAG_DESCRIPTOR | FLAG_UTF8 and not local.extra_length
-    return False
+    code = (record for name, record in container.records.items() if kind_of(name) is RecordKind.CODE)
+    headers = [LOCAL.read(container.data, record.entry.start) for record in code]
+    return bool(headers) and all(
+        header.flags == FLAG_UTF8 and not header.extra_length and not header.modified for header in headers
+    )

@@ -1,0 +1,91 @@
+"""Each file is named by what is in it, whatever it is called."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive import ArchiveError, Limits
+from archive.container import new_member
+from archive.formats.kinds import kind_of
+from archive.recognition import FileKind, recognise
+from tests.commands import well
+from tests.corpus import ARCHIVES, HANDLES, RELEASES
+from tests.halves import halves
+from tests.kinds import KINDS, NAMED
+from tests.tampering import STACK, packed, without
+
+TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
+
+
+def test_all_kinds_are_here() -> None:
+    assert {path.name for path in KINDS.iterdir() if path.is_file()} == set(NAMED)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_kind_is_named_by_its_content(name: str) -> None:
+    found = recognise((KINDS / name).read_bytes())
+    assert (found.kind, str(found)) == NAMED[name]
+
+
+def test_what_pytorch_wrote_as_archives_are_archives() -> None:
+    found = {path: recognise(path).kind for path in ARCHIVES}
+    assert {path.suffix for path, kind in found.items() if kind is FileKind.LITE} == {".ptl"}
+    assert {path.suffix for path, kind in found.items() if kind is FileKind.TORCHSCRIPT} == {".pt"}
+    assert set(found.values()) == {FileKind.LITE, FileKind.TORCHSCRIPT}
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "said"),
+    [
+        (halves(TORCHSCRIPT).out, FileKind.SPLIT, "a TorchScript archive whose debug info was split off"),
+        (halves(STACK).out, FileKind.SPLIT, "a lite archive whose debug info was split off"),
+        (halves(STACK).companion, FileKind.COMPANION, "a companion, the debug info of an archive"),
+        (NO_DEBUG.read_bytes(), FileKind.LITE, "a lite archive without debug handles"),
+        (
+            without(STACK, lambda name: kind_of(name).is_debug and name != HANDLES),
+            FileKind.LITE,
+            "a lite archive whose debug info was taken out",
+        ),
+    ],
+)
+def test_where_debug_info_is_told_as_far_as_it_is_proved(data: bytes, kind: FileKind, said: str) -> None:
+    found = recognise(data)
+    assert (found.kind, found.what) == (kind, said)
+
+
+def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
+    advice = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True) saves them"
+    assert recognise(NO_DEBUG).advice == advice
+    assert advice in well("inspect", NO_DEBUG).splitlines()[1]
+    assert advice not in well("inspect", STACK)
+
+
+# --- hostile
+
+
+@given(st.sampled_from(sorted(NAMED)), st.data())
+def test_whatever_is_changed_in_a_file_it_is_named_or_refused(name: str, data: st.DataObject) -> None:
+    content = bytearray((KINDS / name).read_bytes())
+    for _ in range(data.draw(st.integers(0, 4)) if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(content[: data.draw(st.integers(0, len(content)))])
+    for one in (bytes(content), cut):
+        with suppress(ArchiveError):
+            assert str(recognise(one))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_named(data: bytes) -> None:
+    assert recognise(data).kind is not FileKind.TORCHSCRIPT
+
+
+def test_a_pickle_that_would_cost_too_much_is_not_read() -> None:
+    bomb = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])
+    found = recognise(bomb, limits=Limits(plain_ops=1000))
+    assert found.what == "an object saved by torch.save, whose data.pkl cannot be read"
+    assert recognise(bomb).what == "an object of class list, saved by torch.save"
