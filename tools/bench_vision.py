@@ -3,14 +3,16 @@
     python -m pip install --no-deps torchvision==0.28.0 pillow
     python -m tools.bench_vision
 
-Eight models with random weights are scripted, and saved as ``.pt`` and as ``.ptl``, as apps have them: without
-debug handles. Each file that is made of them is checked: ``verify`` finds no error, and PyTorch loads it and
-computes the same. Not part of ``make bench``.
+Eight models with random weights are scripted, and saved as ``.pt`` and as ``.ptl``, as apps have them:
+without debug handles. Each file that is made of them is checked: ``verify`` finds no error, and PyTorch loads
+it and computes the same. What is not so is told at the end, and the exit status is 1. Not part of
+``make bench``.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -64,15 +66,18 @@ def models() -> Iterator[tuple[str, torch.jit.ScriptModule]]:
     yield SEGMENTER, torch.jit.script(segmenter.eval())
 
 
-def rows(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Each model as both kinds of archive, and what is left of them; all together at the end."""
+def rows(folder: Path, faults: list[str]) -> Iterator[tuple[str, ...]]:
+    """Each model as both kinds of archive, and what is left of them; all together at the end.
+
+    What is wrong with a file goes to ``faults``.
+    """
     sums = [0] * (len(HEADINGS) - 1)
     for name, module in models():
         pt, lite = folder / f"{name}.pt", folder / f"{name}.ptl"
         module.save(str(pt))
         lite.write_bytes(module._save_to_buffer_for_lite_interpreter())
         for path in (pt, lite):
-            sizes = measured(path)
+            sizes = measured(path, faults)
             sums = [before + size for before, size in zip(sums, sizes, strict=True)]
             yield row(path.name, sizes)
         for path in folder.iterdir():
@@ -87,12 +92,8 @@ def row(name: str, sizes: list[int]) -> tuple[str, ...]:
     return (name, f"{file:,}", f"{debug:,} ({debug / file:.2%})", f"{companion:,}", *shares)
 
 
-def measured(path: Path) -> list[int]:
-    """The numbers of a row.
-
-    Raises:
-        RuntimeError: a file that was made is broken, or computes something else.
-    """
+def measured(path: Path, faults: list[str]) -> list[int]:
+    """The numbers of a row."""
     companion, small, compact, embed = (path.with_name(f"{part}-{path.name}") for part in HEADINGS[3:])
     with archive.open(path) as opened:
         debug = sum(record.stored_size for record in opened.records.values() if kind_of(record.name).is_debug)
@@ -101,9 +102,9 @@ def measured(path: Path) -> list[int]:
     shrink(path, embed, level="embed")
     expected = computed(path)
     for made in (small, compact, embed):
-        errors = [finding for finding in verify(made) if finding.severity == "error"]
-        if errors or not torch.equal(computed(made), expected):
-            raise RuntimeError(f"{made.name}: {errors or 'another result'}")
+        faults.extend(f"{made.name}: {one}" for one in verify(made) if one.severity == "error")
+        if not torch.equal(computed(made), expected):
+            faults.append(f"{made.name}: another result")
     return [path.stat().st_size, debug, *(one.stat().st_size for one in (companion, small, compact, embed))]
 
 
@@ -119,10 +120,12 @@ def computed(path: Path) -> torch.Tensor:
 
 def main() -> None:
     """Measure and print, as Markdown."""
+    faults: list[str] = []
     print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
     with tempfile.TemporaryDirectory() as folder:
-        for one in rows(Path(folder)):
+        for one in rows(Path(folder), faults):
             print(f"| {' | '.join(one)} |", flush=True)
+    sys.exit("\n".join(faults) or 0)
 
 
 if __name__ == "__main__":
