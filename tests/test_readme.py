@@ -24,13 +24,13 @@ def test_the_console_blocks_show_what_their_commands_print_one_after_the_other()
 
 
 def test_there_are_blocks_to_compare() -> None:
-    assert len(BLOCKS) == 13
-    assert sum("~~~~ <--- HERE" in block for block in BLOCKS) == 4
+    assert len(BLOCKS) == 16
+    assert sum("~~~~ <--- HERE" in block for block in BLOCKS) == 5
 
 
 def test_the_first_table_is_that_of_the_benchmarks() -> None:
     rows = re.findall(r"^\|.*\d.*\|$", TEXT.partition("- **Without PyTorch")[0], re.MULTILINE)
-    assert len(rows) == 17
+    assert len(rows) == 7
     assert [row for row in rows if row not in BENCHMARKS.read_text(encoding="utf-8")] == []
 
 

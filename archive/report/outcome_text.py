@@ -47,7 +47,11 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
     halves = [(file, "model with embedded debug info" if companion is None else "model")]
     halves += [] if companion is None else [(companion, "debug info")]
     return Group(
-        _files(out.size, *halves, (out, f"with its {facts.records:,} debug records again")),
+        _files(
+            out.size,
+            *halves,
+            (out, f"with its {facts.records:,} debug record{'s' * (facts.records != 1)} again"),
+        ),
         Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME}"),
     )
 
