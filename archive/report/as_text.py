@@ -33,10 +33,13 @@ def inspection_text(facts: Inspection) -> Group:
         *origin,
         *([] if facts.companion else _identity(facts)),
         (
-            f"{len(facts.records):,} records, {debug:,} of them debug info: "
+            f"{_counted(len(facts.records), 'record')}, {debug:,} of them debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
         ),
-        f"{facts.rows:,} source ranges in {facts.sources:,} sources, {len(facts.handles):,} debug handles",
+        (
+            f"{_counted(facts.rows, 'source range')} in {_counted(facts.sources, 'source')}, "
+            f"{_counted(len(facts.handles), 'debug handle')}"
+        ),
         "",
     ]
     if facts.told:

@@ -82,8 +82,8 @@ def writers(records: Iterable[Described], found: bytes | memoryview) -> tuple[Pl
         found: the id, as it stands in the archive.
 
     Returns:
-        None, if the id is not that of these records or its writer is not known; else one, for they hash
-        differently. Only where there is no name to hash, they are all.
+        One, for each hashes names in its own way; none, if the id is not that of these records or its writer
+        is not known; all of them, where there is no name to hash.
     """
     counted = _counted(records)
     digits = bytes(found)
