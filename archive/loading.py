@@ -154,6 +154,16 @@ def refusals(archive: Archive) -> list[Refusal]:
     return found
 
 
+def new_contradictions(before: Archive, after: Archive) -> list[Refusal]:
+    """The contradictions that an archive has and the one that it was made from has not.
+
+    Raises:
+        ArchiveError: a record is broken.
+    """
+    known = {refusal.check.message for refusal in refusals(before)}
+    return [one for one in refusals(after) if not one.check.of_release and one.check.message not in known]
+
+
 def _whole(record: str, problem: str) -> Fault:
     """Something about a whole record."""
     return Fault(record, "", [0], lambda _: ("", problem))
@@ -274,7 +284,7 @@ def _call_tags(facts: Facts) -> Iterator[Fault]:
 
 
 def _can_be_mended(facts: Facts) -> bool:
-    return facts.handles is not None and mended(facts.handles, facts.archive.range_table)[1] > 0
+    return mended(facts.handles, facts.archive.range_table)[1] > 0
 
 
 def _unique(facts: Facts) -> Iterator[Fault]:

@@ -42,12 +42,14 @@ def calls_without_range(handles: HandleTable, tags: Ints) -> Ints:
     return np.flatnonzero(~np.isin(handles.call_tag, tags) & (handles.call_tag != NO_TAG))
 
 
-def mended(handles: HandleTable, ranges: RangeTable) -> tuple[HandleTable, int]:
-    """The map with tags of source ranges, and how many of its tags are others.
+def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable | None, int]:
+    """The map with tags of source ranges, and how many of its tags had to be replaced.
 
     Returns:
-        The same table and 0 where there is nothing to mend, or no null range to lead to.
+        The same map and 0 where there is none, nothing to mend, or no null range to lead to.
     """
+    if handles is None:
+        return None, 0
     tags = tags_of(ranges)
     rows, calls = rows_without_range(handles, tags), calls_without_range(handles, tags)
     null = _null_tag(ranges)

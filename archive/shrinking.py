@@ -27,6 +27,9 @@ from archive.formats.companion import build_companion
 from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.loading import new_contradictions, refusals
+from archive.mending import mended
+from archive.reader import Archive
 from archive.slimming import slim_members, smallest_member, with_new_id
 from archive.splitting import Join, check_archive, check_handles, rejoin
 from archive.writer import replacing
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
     from archive.container import Member, Record
     from archive.mapping import Source
-    from archive.reader import Archive
     from archive.writer import Target
 
 
@@ -59,6 +61,8 @@ class Shrinkage:
         kinds: stored bytes of its records before and after, by kind, and of the zip around them (``zip``).
         exact: whether :func:`restore` gives the file of before to the byte; False for ``compact``.
         archive_id: in hex; the same before and after.
+        mended: tags in the call-stack map that PyTorch refuses, and that were replaced; 0 for ``embed``.
+        refused: what of PyTorch 2.13 refuses the result by what is in its records, and with which words.
     """
 
     level: Level
@@ -67,6 +71,8 @@ class Shrinkage:
     kinds: Mapping[str, tuple[int, int]]
     exact: bool
     archive_id: str
+    mended: int
+    refused: tuple[str, ...]
 
 
 def shrink(
@@ -137,7 +143,8 @@ def _compact(file: BinaryIO, opened: Archive, limits: Limits) -> Shrinkage:
     with opening.open(file, limits=limits, name="the compact archive") as after:
         same_facts(opened, after)
         _check_same_rest(opened, after)
-        return _shrinkage(Level.COMPACT, opened.container, after.container, exact=False)
+        changed = mended(opened.handle_table, opened.range_table)[1]
+        return _shrinkage(Level.COMPACT, opened, after, exact=False, mended=changed)
 
 
 def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
@@ -158,9 +165,9 @@ def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, 
     member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
     members = with_new_id([member, *slim_members(opened.records, kept)], opened.records)
     write_archive(file, opened.root, members, slim=True)
-    with Container.open(file, limits=limits, name="the shrunk archive") as after:
+    with Archive(Container.open(file, limits=limits, name="the shrunk archive"), limits) as after:
         check_gives(facts, after.records[EMBEDDED].view(), after.records, limits)
-        return _shrinkage(Level.EMBED, opened.container, after, exact="file.digest" in facts.columns)
+        return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in facts.columns, mended=0)
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:
@@ -170,18 +177,22 @@ def _check_same_rest(before: Archive, after: Archive) -> None:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 
 
-def _shrinkage(level: Level, before: Container, after: Container, *, exact: bool) -> Shrinkage:
+def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, mended: int) -> Shrinkage:
+    for one in new_contradictions(before, after):
+        raise ArchiveError(f"{one.problem}: {one.told}; nothing is written", file=before.file)
     kinds: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for place, container in enumerate((before, after)):
+    for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():
             kinds[kind_of(name)][place] += record.stored_size
         stored = sum(record.stored_size for record in container.records.values())
         kinds["zip"][place] = len(container.data) - stored
     return Shrinkage(
         level,
-        len(before.data),
-        len(after.data),
+        len(before.container.data),
+        len(after.container.data),
         {kind: (old, new) for kind, (old, new) in kinds.items()},
         exact,
         archive_id(after.records).hex(),
+        mended,
+        tuple(refusal.told for refusal in refusals(after)),
     )

@@ -10,6 +10,8 @@ from typing import NamedTuple
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 RELEASES = FIXTURES / "releases"
 ORACLES = FIXTURES / "oracles"
+REFUSED = FIXTURES / "refused" / "naming.ptl"
+"""PyTorch 2.13 wrote it, and refuses it."""
 ARCHIVES = sorted(
     path for folder in (ORACLES, RELEASES) for path in folder.rglob("*.pt*") if path.suffix in (".pt", ".ptl")
 )

@@ -84,9 +84,7 @@ def an_untagged_row_that_the_map_leads_to() -> bytes:
     return tampered(untagged, handles(STACK, lambda table: edited(table, tag={4: -1})))
 
 
-FOUR = (
-    "Pickled map must have four elements: debug_handle, source_range_tag, op name, IValue(inlined_call_stack)"
-)
+FOUR = next(check.message for check in CHECKS if "four elements" in check.message)
 TAG = "Source range tag must exist in deserialized source range map."
 BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "a row's tag": (lambda: mapped(lambda t: edited(t, tag={4: 17})), TAG, MENDS),

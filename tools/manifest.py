@@ -55,6 +55,8 @@ DESCRIBED = {
     ),
     "effects/*.pt": (ORACLE_RELEASE, "tools/make_effects.py: lowered with its effects by archive.backend"),
     "effects/models/*": ("", "source of models that change their state, written by hand"),
+    "refused/*.ptl": (ORACLE_RELEASE, "tools/make_refused.py: written by PyTorch, and refused by it"),
+    "refused/models/*": ("", "source of models whose archives PyTorch refuses, written by hand"),
     "releases/src/*": ("", "source of models and of the scripts that made the archives, written by hand"),
     "releases/torch-*/made.json": (
         "",

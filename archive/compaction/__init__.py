@@ -14,6 +14,7 @@ from archive.formats import callstack_map
 from archive.formats import methods as method_records
 from archive.formats.kinds import is_legacy
 from archive.formats.source_ranges import DELEGATED
+from archive.mending import mended
 from archive.model import Generation, Layout
 from archive.zipfmt.deflate import deflate, deflated_size
 
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["compact_records", "deflate"]
 
+NEVER = 1 << 62
+
 
 def compact_records(opened: Archive) -> dict[str, bytes]:
     """For each debug record the pickle that deflates to the fewest bytes and says the same.
 
+    A call-stack map that PyTorch refuses is mended, see :mod:`archive.mending`.
     ``check.same_facts`` tells whether an archive with these records says the same.
 
     The target is PyTorch 2.13. An archive without any string table keeps its layouts, which older releases
@@ -52,9 +56,9 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
         if not is_legacy(name):
             record = record_of(table, number)
             yield name, ranges.ways(record, _layouts(record, name, layout, tables=tables))
-    if opened.handle_table is not None:
-        generation = callstack_map.generation(opened.handle_table)
-        yield callstack_map.NAME, stacks.ways(opened.handle_table, generation)
+    handles, _ = mended(opened.handle_table, table)
+    if handles is not None:
+        yield callstack_map.NAME, stacks.ways(handles, callstack_map.generation(handles))
     if opened.method_table is not None:
         yield method_records.HANDLES, methods.ways(opened.method_table, Generation.METHOD_HANDLES)
     if opened.path_table is not None:
@@ -83,6 +87,8 @@ def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     """The record, in the way that takes the fewest bytes in an archive: as it stands if no other does."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
+    if name == callstack_map.NAME and mended(opened.handle_table, opened.range_table)[1]:
+        least = NEVER
     for data in ways:
         size = deflated_size(data)
         if size < least:

@@ -11,6 +11,7 @@ from archive.compaction.stacks import frame_numbers
 from archive.compaction.strings import string_numbers
 from archive.errors import ArchiveError, LimitError, shown
 from archive.formats import callstack_map, methods
+from archive.mending import mended
 from archive.numbering import firsts, numbered, spread
 from archive.strings import decoded
 
@@ -35,8 +36,9 @@ def same_facts(before: Archive, after: Archive) -> None:
 
     Source ranges are compared row by row: offset, range, tag, and the source's text, filename (None is not
     "") and starting line. Handles are compared by number, in whatever order their rows stand: tag, operator,
-    and the call stack, frame by frame. What rows share doesn't matter, nor whether an empty source is the
-    null source: to PyTorch they are alike.
+    and the call stack, frame by frame; tags that no source range has are expected as :mod:`archive.mending`
+    replaces them. What rows share doesn't matter, nor whether an empty source is the null source: to PyTorch
+    they are alike.
 
     Raises:
         ArchiveError: naming the record, row and field of a difference; what the first archive says is
@@ -48,7 +50,7 @@ def same_facts(before: Archive, after: Archive) -> None:
             there = (name in one.range_table.numbers for one in (before, after))
             _refuse_missing(name, before=next(there), after=next(there))
         compare_ranges(before, after, before.range_table.names)
-        compare_handles(before.handle_table, after.handle_table)
+        compare_handles(mended(before.handle_table, before.range_table)[0], after.handle_table)
         _compare_methods(methods.HANDLES, before.method_table, after.method_table)
         _compare_methods(methods.PATHS, before.path_table, after.path_table)
     except ArchiveError as error:

@@ -11,6 +11,7 @@ from archive.errors import ArchiveError
 from archive.formats.archive_id import counts
 from archive.formats.kinds import range_records_of
 from archive.formats.source_ranges import DELEGATED
+from archive.mending import mended
 from archive.migration.aside import is_format
 from archive.migration.rescue import after_cuts, before_cuts, without
 from archive.model import NO_TAG, Layout
@@ -106,7 +107,7 @@ def _rows_at(steps: tuple[Ints, int], positions: Ints) -> Ints:
 
 
 def _same_handles(before: Archive, after: Archive) -> None:
-    old, new = before.handle_table, after.handle_table
+    old, new = mended(before.handle_table, before.range_table)[0], after.handle_table
     if old is None or new is None:
         return
     named = [bool((table.op >= 0).any()) for table in (old, new)]

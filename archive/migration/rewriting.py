@@ -17,13 +17,15 @@ from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
 from archive.formats.kinds import MIGRATED, code_of, kind_of
 from archive.formats.releases import LOADED_BYTECODE, release
+from archive.mending import mended
 from archive.migration import ranges
 from archive.migration.aside import is_format, kept_aside
 from archive.migration.instructions import Code
+from archive.migration.instructions import without as without_tables
 from archive.migration.members import format_records
 from archive.migration.plan import Plan, Step
 from archive.migration.rescue import may_be_stale, stale_methods, without
-from archive.migration.stacks import carried_over
+from archive.migration.stacks import MAPS, carried_over
 from archive.model import Layout
 
 if TYPE_CHECKING:
@@ -66,9 +68,10 @@ class Rewriting:
         self._columns: Columns = {}
         self.records: Mapping[str, bytes] = {}
         self.formats: dict[str, bytes] = {}
+        self._handles, self._mended = mended(archive.handle_table, archive.range_table)
         keeps_another = MIGRATED in archive.records  # and is not asked for what it was
         if not target.is_original and (
-            target.number is None or keeps_another or not origin.includes(target.number)
+            target.number is None or keeps_another or self._mended or not origin.includes(target.number)
         ):
             self._refuse_legacy(origin)
             self._rewrite()
@@ -101,9 +104,9 @@ class Rewriting:
     def _rewrite(self) -> None:
         archive, pool = self.archive, self._pool
         self._columns = pack_ranges(archive.range_table, pool)
-        if archive.handle_table is not None:
-            self._columns |= pack_handles(archive.handle_table, pool)
-            generation = callstack_map.generation(archive.handle_table)
+        if self._handles is not None:
+            self._columns |= pack_handles(self._handles, pool)
+            generation = callstack_map.generation(self._handles)
             self._columns["file.callstacks"] = np.array([GENERATIONS.index(generation)])
         if archive.method_table is not None:
             self._columns |= pack_methods(archive.method_table, pool)
@@ -114,6 +117,8 @@ class Rewriting:
         self._lay_ranges()
         if self.release is not None:
             self._columns = carried_over(self._columns, pool, self._bytecode, self.plan, self.release)
+        if self._mended and "handle.handle" in self._columns:
+            self.plan.rescues.append(Step("tags of no source range in the call-stack map", self._mended))
         made = DebugRecords(Facts(b"", self._columns, table_of(pool.strings()), b""))
         self.records = {name: made[name] for name in made} | self._code
         self.formats = format_records(archive.records, self.release)
@@ -152,9 +157,8 @@ class Rewriting:
                 self.plan.changes.append(Step(what, rows))
         handles = self.archive.handle_table
         if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
-            self.plan.losses.append(
-                Step("tags, by which debug handles find their source ranges", len(handles))
-            )
+            self.plan.losses.append(Step("source ranges and call stacks of debug handles", len(handles)))
+            self._columns = without_tables(self._columns, *MAPS)
         self._columns = ranges.relaid(self._columns, wanted)
 
     @cached_property

@@ -91,10 +91,18 @@ def total_line(files: int, failed: int, before: int = 0, after: int = 0, *compan
 
 def _readable(facts: Shrinkage) -> list[str]:
     """Who can read what is left, and whether there is a way back."""
+    lines = [*facts.refused]
+    where = "where it loads the original"
+    if facts.mended:
+        what = f"{facts.mended:,} tags of no source range in the call-stack map"
+        lines.append(f"mended: {what}, for which PyTorch's lite interpreter refuses the original")
+        where = "as far as its code and tensors go"
+    loads = f"{'apart from that, ' if facts.refused else ''}PyTorch loads it {where}"
     if facts.level == "compact":
-        return ["PyTorch loads it, and shows the same model source in errors"]
+        return [*lines, f"{loads}, and shows the same model source in errors"]
     return [
-        "PyTorch loads and runs it, without model source in errors; debug-archive reads it as before",
+        *lines,
+        f"{loads}, without model source in errors; debug-archive reads it as before",
         f"`debug-archive restore` gives {SAME if facts.exact else SAME_RECORDS}",
     ]
 
