@@ -22,6 +22,7 @@ from archive.errors import ArchiveError
 from archive.formats.kinds import MIGRATED
 from archive.formats.releases import number_of
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.loading import new_contradictions, refusals
 from archive.migration.aside import write_original
 from archive.migration.check import check_migrated
 from archive.migration.members import ordered
@@ -62,6 +63,8 @@ class Migration:
         aside_size: of what is kept in it of the original; 0 where nothing is.
         exact: whether the way back gives the original file to the byte; else its records alone.
         data: the result, if no file was named to write it to; b"" else.
+        refused: contradictions in the archive, left as they are, for which PyTorch refuses the result; with
+            its words.
     """
 
     plan: Plan
@@ -74,6 +77,7 @@ class Migration:
     aside_size: int = 0
     exact: bool = False
     data: bytes = b""
+    refused: tuple[str, ...] = ()
 
 
 def migrate(
@@ -182,6 +186,8 @@ def _written(
         data = migrated.container.data
         if rewriting.plan.is_needed:
             check_migrated(original, migrated, rewriting.cuts)
+            for one in new_contradictions(original, migrated):
+                raise ArchiveError(f"{one.problem}: {one.told}; nothing is written")
         return replace(
             planned,
             out_size=len(data),
@@ -189,6 +195,7 @@ def _written(
             aside_size=len(kept or b""),
             exact=exact,
             data=bytes(data) if isinstance(file, io.BytesIO) else b"",
+            refused=tuple(one.told for one in refusals(migrated) if not one.check.of_release),
         )
 
 

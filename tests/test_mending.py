@@ -42,14 +42,9 @@ def mended(folder: Path) -> dict[str, bytes]:
 
 def test_operations_without_a_tag_are_errors_with_pytorchs_message_and_the_way_out() -> None:
     found = [str(one) for one in verify(REFUSED) if one.severity == "error"]
-    assert found == [
-        *(
-            f"{CALLSTACKS}, row {row}, field tag: expected the tag of a source range, found -1"
-            for row in UNTAGGED
-        ),
-        f'{CALLSTACKS}: PyTorch 2.13\'s lite interpreter refuses it: "{MESSAGE}"; '
-        "`debug-archive migrate --to latest` mends it",
-    ]
+    rows = [f"row {row}, field tag: expected the tag of a source range, found -1" for row in UNTAGGED]
+    assert found[:-1] == [f"{CALLSTACKS}, {row}" for row in rows]
+    assert found[-1] == f"{CALLSTACKS}: {SAID}; `debug-archive migrate --to latest` mends it"
 
 
 def test_they_are_led_to_the_null_range_and_everything_else_stays(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.errors import ArchiveError
 from archive.formats.releases import RELEASES, spanned
+from archive.model import Layout
 from tools.readme import README, ROOT
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ LOSSES = {
     "module paths of operators": "paths",
 }
 LEGACY = "1.0 to 1.2"
+NAMELESS = ', `File ""`'
+"""Source ranges of no file print otherwise: ``tests/test_migration_nameless.py`` shows between which."""
 SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
 
 
@@ -80,7 +83,8 @@ def _cell(start: Release, end: Release) -> str:
     lost = list(dict.fromkeys(LOSSES[step.what] for plan in plans for step in plan.losses))
     if lost:
         return f"lossy: {', '.join(lost)}"
-    return MENDED if _mended(plans) else EXACT
+    tables = [one.ranges is Layout.STRING_TABLE for one in (start, end)]
+    return (MENDED if _mended(plans) else EXACT) + NAMELESS * (tables[0] != tables[1])
 
 
 def _mended(plans: Iterable[Plan]) -> bool:

@@ -6,6 +6,8 @@ Columns are those of :mod:`archive.formats.companion`; the records follow from t
   numbers that are taken.
 - *filenames*: a string table has no "none"; its index 0 stands for it, and reads back as "". On the way
   back, "" becomes "none", but for the null source, whose filename PyTorch writes as "".
+- what PyTorch prints differs then: ``File "", line 5`` stands above a frame whose filename is "", and nothing
+  above one that has none. ``renamed`` counts the rows.
 - *the null source* is empty in every layout: ``("", "", 0)``, ``([], 0, 0)``.
 """
 
@@ -24,6 +26,7 @@ from archive.numbering import firsts, numbered
 if TYPE_CHECKING:
     from archive.formats.companion.pool import Pool
     from archive.numbering import Ints
+    from archive.tables import RangeTable
 
     Columns = dict[str, Ints]
 
@@ -58,6 +61,21 @@ def relaid(columns: Columns, layout: Layout) -> Columns:
         "source.filename": filename,
         "range.tag": tag,
     }
+
+
+def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
+    """The rows of an archive that print with ``File ""`` in a layout but not as they are; and the other way.
+
+    A range that covers its whole text prints that alone, and one behind its text nothing: they are the same.
+    """
+    sources = table.sources
+    length = sources.lengths[table.source]
+    prints = (table.end - table.start != length) & (table.start <= length)
+    filename = sources.filename
+    is_empty = (filename >= 0) & (sources.strings.length[filename] == 0) & ~sources.is_null
+    gained = prints & (filename < 0)[table.source] & (layout is Layout.STRING_TABLE)
+    lost = prints & is_empty[table.source] & (layout is not Layout.STRING_TABLE)
+    return int(gained.sum()), int(lost.sum())
 
 
 def without_record(columns: Columns, number: int) -> Columns:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Ints]
 
+NAMELESS = 'source ranges of no file {1} a line `File "", line …` in what PyTorch prints, rows: {0:,}'
 STALE_FROM = (1, 9)
 """The first release that refuses lowered code with a stale method."""
 
@@ -159,6 +160,10 @@ class Rewriting:
         if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
             self.plan.losses.append(Step("source ranges and call stacks of debug handles", len(handles)))
             self._columns = without_tables(self._columns, *MAPS)
+        gained, lost = ranges.renamed(table, wanted)
+        for rows, change in ((gained, "gain"), (lost, "lose")):
+            if rows:
+                self.plan.remarks.append(NAMELESS.format(rows, change))
         self._columns = ranges.relaid(self._columns, wanted)
 
     @cached_property

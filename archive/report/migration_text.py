@@ -33,6 +33,7 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
     """What was done."""
     lines = [_head(facts, file.name), *_against(facts), *_steps(facts), ""]
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
+    lines += facts.refused
     if facts.aside_size:
         back = SAME if facts.exact else SAME_RECORDS
         lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it is {back}")
