@@ -61,10 +61,10 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
         mapped.close()
 
 
-def _findings(archive: Archive) -> list[Finding]:
+def _findings(archive: Archive, *, restored: bool = False) -> list[Finding]:
     report = Report()
     if isinstance(archive, Rejoined):
-        return _findings(archive.remade())
+        return _findings(archive.remade(), restored=True)
     if isinstance(archive, Companion):
         _check_companion(archive, report)
         return report.ordered({})
@@ -73,7 +73,7 @@ def _findings(archive: Archive) -> list[Finding]:
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
-    check_loads(archive, readable, tags, report)
+    check_loads(archive, readable, tags, report, restored=restored)
     return report.ordered(archive.records)
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from archive.verify.finding import Ints, Severity
 
 
-def check_loads(archive: Archive, readable: set[str], tags: Ints | None, report: Report) -> None:
+def check_loads(
+    archive: Archive, readable: set[str], tags: Ints | None, report: Report, *, restored: bool
+) -> None:
     """Check what PyTorch checks, as far as records can be read.
 
     Args:
@@ -28,6 +30,7 @@ def check_loads(archive: Archive, readable: set[str], tags: Ints | None, report:
         readable: the records that can be read.
         tags: those of all source ranges, sorted; None where they are not all known.
         report: where findings go.
+        restored: whether it is what ``restore`` or ``join`` would make of a file.
     """
     told = Report()  # what cannot be read has been told of
     handles = told.attempt("", lambda: archive.handle_table) if callstack_map.NAME in readable else None
@@ -36,7 +39,7 @@ def check_loads(archive: Archive, readable: set[str], tags: Ints | None, report:
     facts = Facts(archive, readable, tags, handles, table, bytecode)
     for check in CHECKS:
         for fault in report.attempt("", partial(_faults, check, facts)) or ():
-            _add(fault, check.told(facts), report, of_release=check.of_release)
+            _add(fault, "restored, " * restored + check.told(facts), report, of_release=check.of_release)
 
 
 def _faults(check: Check, facts: Facts) -> list[Fault]:
