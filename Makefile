@@ -40,10 +40,12 @@ python:
 	@$(call install,.venv-core) .
 	@touch $@
 
+# Of silero-vad its archive alone is used, in tests; what it depends on, torchaudio above all, is not.
 .venv/.ready: pyproject.toml constraints.txt | python
 	@echo "installing debug-archive, PyTorch and the development tools into .venv …"
 	@"$(PYTHON)" -m venv .venv
 	@$(call install,.venv) -e ".[dev,torch]"
+	@$(call install,.venv) --no-deps silero-vad
 	@touch $@
 
 .venv/.bench-ready: .venv/.ready
