@@ -221,8 +221,9 @@ class Attachment:
             node = -1
             for piece in reversed(LINES.findall(text)):
                 node = self._node(node, self._pool.number(piece))
-            number = len(self._columns["text.node"]) + len(self._texts.rows)
-            self._texts.rows.append((node,))
+            number = len(self._columns["text.node"]) + len(self._texts.rows) if text else -1
+            if text:
+                self._texts.rows.append((node,))
             self._sources[key] = len(self._columns["source.text"]) + len(self._source_rows.rows)
             self._source_rows.rows.append((number, self._pool.number(filename), line, 0))
         return self._sources[key]

@@ -330,6 +330,56 @@ def talking(x: Tensor, n: int):
     return x
 
 
+@tried
+def none_at_last(x: Tensor, n: int):
+    """None in all ways: TorchScript finds no type for what it saves of that."""
+    y = torch.jit.annotate(Tensor | None, None)
+    k = 1
+    if n <= 2:
+        z = torch.jit.annotate(Tensor | None, None)
+        k = 2
+        if n > 1:
+            z = torch.jit.annotate(Tensor | None, None)
+            k = 3
+        y = z
+    return x * k if y is None else x + y
+
+
+def nothing(n: int) -> tuple[Tensor | None, int]:
+    if n > 2:
+        return None, 1
+    return None, 2
+
+
+@tried
+def none_in_tuples(x: Tensor, n: int):
+    y, k = nothing(n)
+    if y is not None:
+        x = x + y
+    return x + k
+
+
+@tried
+def none_in_loops(x: Tensor, n: int):
+    """``a`` is None in all rounds, because ``b`` is; ``c`` is not."""
+    a = torch.jit.annotate(Tensor | None, None)
+    b = torch.jit.annotate(int | None, None)
+    c = torch.jit.annotate(Tensor | None, None)
+    for i in range(n):
+        if b is not None:
+            a = x
+        if a is not None:
+            b = 3
+        if c is not None:
+            x = x + c
+        if i > 1:
+            c = x
+    for one in (a, c):
+        if one is not None:
+            x = x + one
+    return x
+
+
 class Failing(nn.Module):
     """Fails in the second round of a loop, each number in another way."""
 

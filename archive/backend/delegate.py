@@ -22,7 +22,7 @@ from archive.backend.lowering import LOWERED, lowered_parts
 from archive.backend.memory import tensors_in
 from archive.backend.profiling import Profile, Recording
 from archive.backend.registry import find_backend
-from archive.backend.saving import lowered_archive
+from archive.backend.saving import write_lowered
 from archive.errors import ArchiveError
 from archive.mapping import Mapped
 from archive.opening import open as open_archive
@@ -91,8 +91,7 @@ class Delegate:
         path, lowered = _part(module, part)
         if lowered.hasattr(DEBUG) and not lowered.getattr(DEBUG):
             raise LoweringError("the module was read from a file, or copied: Delegate.load knows its source")
-        debug = partial(open_archive, name="the module")
-        return cls(module, (path, lowered), lambda: debug(lowered_archive(module)))
+        return cls(module, (path, lowered), partial(_archived, module))
 
     @classmethod
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
@@ -190,6 +189,13 @@ class Delegate:
     def profile(self, recording: Recording) -> Profile:
         """What was recorded, at the model's source."""
         return Profile(recording, self.symbolicate)
+
+
+def _archived(module: torch.jit.ScriptModule) -> Archive:
+    """The archive that a module would be saved to."""
+    buffer = io.BytesIO()
+    write_lowered(module, buffer, "the module", lite=False)
+    return open_archive(buffer.getvalue(), name="the module")
 
 
 def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:

@@ -191,7 +191,8 @@ class _Emitter:
 
     def _assign(self, move: _Move, operation: Operation, depth: int) -> None:
         word = self.word(move.value)
-        if move.kind != self._types[move.value]:
+        is_none = self._known.get(move.value, move) is None
+        if move.kind != self._types[move.value] or (is_none and move.kind != "NoneType"):
             try:
                 word = annotated(move.kind, word)
             except LoweringError:

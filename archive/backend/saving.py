@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from archive.attaching import Attachment
+from archive.attaching import Attachment, Span
 from archive.backend.errors import LoweringError
 from archive.backend.links import DEBUG, FAILING, HANDLE
+from archive.backend.loading import check_loading
 from archive.backend.lowering import LOWERED, STATE
 from archive.backend.profile_places import PYTORCHS
 from archive.backend.tables import Site, read_table
@@ -39,7 +40,7 @@ from archive.formats.companion.ranges import pack_ranges
 from archive.formats.companion.records import GENERATIONS
 from archive.formats.effects.record import NAME as EFFECTS
 from archive.formats.kinds import VERSIONS
-from archive.model import Generation
+from archive.model import NO_TAG, Generation
 from archive.opening import open as open_archive
 from archive.serialization_id import RECORD_NAME, renewed_id
 from archive.strings import decoded
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from archive.attaching import Span
     from archive.numbering import Ints
     from archive.reader import Archive
     from archive.tables import RangeTable
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 GENERATED = "<string>"
 CHANGED = (bytecode.NAME, EFFECTS)
 """Records of the model that are not as PyTorch has written them."""
+NOWHERE = Span(b"", b"", 0, 0, 0)
+"""The place of a handle that PyTorch knows none for. It writes ``NO_TAG``, and then refuses to load that."""
 LOST = (
     "a lowered part was read from a file, or copied, and no longer knows the model's source; "
     "lower it again before saving"
@@ -81,6 +83,8 @@ class Saved:
 def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = False) -> Saved:
     """Save a module that holds lowered ones: ``*.ptl`` for the lite interpreter, else for TorchScript.
 
+    What was written is loaded by PyTorch, in the same way, before the target is replaced.
+
     Args:
         module: it, or one that holds lowered ones.
         path: the target.
@@ -88,23 +92,30 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
 
     Raises:
         LoweringError: nothing in it was lowered here, a part was read from a file or copied since, it is
-            not scripted, or PyTorch cannot save it.
+            not scripted, or PyTorch cannot save it, or load what it saved.
         ArchiveError: the target exists, or PyTorch wrote what is not understood.
         OSError: it cannot be written.
     """
     lite = Path(path).suffix == ".ptl"
     with replacing(path, force=force) as file:
-        return _save(module, file, str(path), lite=lite)
+        saved = write_lowered(module, file, str(path), lite=lite)
+        with open_archive(file, name=str(path)) as opened:
+            check_loading(file, opened, lite=lite)
+        return saved
 
 
 def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> bytes:
     """The archive of a module that holds lowered ones: see :func:`save_lowered`."""
     buffer = io.BytesIO()
-    _save(module, buffer, "the lowered module", lite=lite)
+    name = "the lowered module"
+    write_lowered(module, buffer, name, lite=lite)
+    with open_archive(buffer, name=name) as opened:
+        check_loading(buffer, opened, lite=lite)
     return buffer.getvalue()
 
 
-def _save(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
+def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
+    """Write the archive of a module that holds lowered ones, without loading it: see :func:`save_lowered`."""
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
     sites, effects = _tables(module)
@@ -193,6 +204,8 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
         if (span := _own(site)) is not None:
             attachment.relocate(row, span)
     for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
+        if tag == NO_TAG:
+            attachment.lead(row, NOWHERE, ())
         place = opened.range_table.with_tag(tag)
         if place in statements and (site := statements[place]).span is not None:
             fails = columns["handle.op"][row] == pool.number(FAILING.encode())
@@ -271,8 +284,8 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
     if not same or not set(sites) <= set(after.handles):
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
     for handle in after.handles.values():
-        for tag in (handle.tag, *(call.tag for call in handle.stack)):
-            if tag >= 0 and after.range_table.with_tag(tag) is None:
+        for tag in (handle.tag, *(call.tag for call in handle.stack if call.tag != NO_TAG)):
+            if after.range_table.with_tag(tag) is None:
                 raise ArchiveError(
                     place=f"handle {handle.handle}", expected=f"a range of tag {tag}", found="none"
                 )
