@@ -19,6 +19,9 @@ from tests.strategies import patient
 
 pytest.importorskip("torch", exc_type=ImportError)
 
+import torch
+
+from archive.backend import Delegate, lower, lowered_archive
 from archive.backend.profile_places import Line
 from archive.backend.profile_text import duration, size, table
 from archive.backend.profiling import Profile, Recording, Row
@@ -328,21 +331,63 @@ def test_self_times_of_operations_in_a_row_are_their_durations(steps: list[tuple
 
 def test_table() -> None:
     assert table(one_run(), most=2) == (
-        "backend demo: 5 operations in 8.000 µs, at most 5.0 KiB in use\n"
+        "backend demo: 5 operations in 8.000 µs, results of up to 5.0 KiB at a time\n"
         "\n"
-        "      self  share      total    calls   allocated  module                     class\n"
+        "      self  share      total    calls     results  module                     class\n"
         "  4.000 µs  50.0%   4.000 µs        1     4.0 KiB  blocks.0.fc                Linear\n"
         "  2.000 µs  25.0%   2.000 µs        1         0 B  head                       Linear\n"
         "  2.000 µs  25.0%                   3     1.0 KiB  [5 others]"
     )
     assert table(one_run(), by="line").splitlines()[2:4] == [
-        "      self  share    calls   allocated  line                       source",
+        "      self  share    calls     results  line                       source",
         "  4.000 µs  50.0%        1     4.0 KiB  models/plain.py:25         return self.act(self.fc(x))",
     ]
     _, _, lines = table(one_run(), by="line").partition("\n\n")
     assert str(one_run()) == f"{table(one_run())}\n\n{lines}", "with one head"
     with pytest.raises(ValueError, match=r"^by 'file': expected one of module, line, operator$"):
         table(one_run(), by="file")  # type: ignore[arg-type]
+
+
+def test_without_memory_there_is_no_column_of_it() -> None:
+    made = recording((0, 4000, FC_0, "aten::linear"), (4500, 5500, ADD_0, "aten::add"))
+    assert table(plain(made)).splitlines()[:4] == [
+        "backend demo: 2 operations in 5.000 µs",
+        "",
+        "      self  share      total    calls  module                     class",
+        "  4.000 µs  80.0%   4.000 µs        1  blocks.0.fc                Linear",
+    ]
+    assert table(plain(made), by="operator").splitlines()[2] == "      self  share    calls  operator"
+
+
+class Listed(torch.nn.Module):
+    """Modules of the same names in several lists, and one that is called as a whole, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
+        self.up = torch.nn.ModuleList([torch.nn.Linear(4, 4)])
+        self.by_name = torch.nn.ModuleDict({"inner": torch.nn.Sequential(torch.nn.Linear(4, 4))})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.down:
+            x = layer(x)
+        for layer in self.up:
+            x = layer(x)
+        return self.by_name["inner"](x)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_modules_in_lists_have_the_list_s_name(loaded: bool) -> None:  # noqa: FBT001
+    lowered = lower(Listed(), "aten")
+    delegate = Delegate.load(lowered_archive(lowered)) if loaded else Delegate.of(lowered)
+    with delegate.recording() as made:
+        delegate(torch.ones(2, 4))
+    profile = delegate.profile(made)
+    assert {row.name: row.calls for row in profile.by_module()} == {
+        "top(Listed)": 0, "down.0": 1, "down.1": 1, "up.0": 1, "by_name.inner": 0, "by_name.inner.0": 1,
+    }  # fmt: skip
+    slices = {event["name"] for event in traced(profile, "X", "module")}
+    assert slices >= {"down.0(Linear)", "up.0(Linear)", "by_name.inner(Sequential)", "0(Linear)"}
 
 
 def test_names_cannot_move_the_cursor_or_break_the_table() -> None:

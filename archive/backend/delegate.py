@@ -166,8 +166,9 @@ class Delegate:
         """Record what runs inside of the block; see :meth:`profile`.
 
         Args:
-            memory: record what operations allocate, too, if the backend can; it takes longer. With gradients
-                enabled, what is kept for them counts as in use.
+            memory: record the memory of what operations give, too, if the backend can; it takes longer. What
+                they take and give back inside is not seen: less than the process needs, of fused operators
+                by far. With gradients enabled, what is kept for them counts as in use.
 
         Raises:
             LoweringError: the backend records nothing, or does so already.

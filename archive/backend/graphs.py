@@ -25,7 +25,7 @@ class Call:
     Attributes:
         function: name of what is called.
         type_name: qualified class of the module whose method it is; None for functions.
-        instance: attribute that holds the module, or ``SELF``; None for functions.
+        instance: attributes that lead from the caller to the module, or ``SELF``; None for functions.
         range: the call, in the caller's source; None where that is not known.
     """
 

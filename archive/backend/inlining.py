@@ -91,7 +91,10 @@ def _settle(block: Block, before: dict[int, Operation]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A module that a value stands for, its path from the top module, and its name in a call."""
+    """A module that a value stands for, its path from the top module, and its name in a call.
+
+    The name is the path from the caller: ``down.0`` in a list. PyTorch takes its last step, ``0``, alone.
+    """
 
     module: Module
     path: str
@@ -161,7 +164,8 @@ class _Walk:
         value = holder.module.getattr(name)
         output = node.output()
         if isinstance(value, torch._C.ScriptModule):
-            scope.modules[output.debugName()] = _Known(value, path, name)
+            instance = name if holder.instance == SELF else f"{holder.instance}.{name}"
+            scope.modules[output.debugName()] = _Known(value, path, instance)
         else:
             number = self.new(output, scope)
             out.operations.append(

@@ -107,8 +107,7 @@ def lower(
     schemas = {method: scripted._c._get_method(method).schema for method in spec}
     whole = Original(original, graphs, schemas)
     processed = chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
-    own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
-    made = linked(chosen, schemas, processed, own)
+    made = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
     unit = torch._C.CompilationUnit()
     lowered = _made(
         unit,
@@ -126,6 +125,7 @@ def lower(
     )
     _set_up(lowered, backend, (spec, made.state, False))
     record = b"" if captured is None else captured.record(recorder)
+    own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     lowered.setattr(DEBUG, write_table(own, record))
     state = (
         []

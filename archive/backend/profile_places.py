@@ -21,13 +21,17 @@ TRACED = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
 class Level(NamedTuple):
-    """A module on the way to an operation: its path, and the name of its class."""
+    """A module on the way to an operation: its path, the name of its class, and the path's last step.
+
+    The step has several attributes where a list of modules, or another module, is passed without a call.
+    """
 
     path: str
     type: str
+    step: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path.rpartition('.')[2]}({self.type})" if self.type else self.path
+        return f"{self.step}({self.type})" if self.type else self.path
 
 
 class Line(NamedTuple):
@@ -75,7 +79,7 @@ def place_of(symbolication: Symbolication) -> Place:
     for call in (call for entry in reversed(symbolication.entries) for call in entry.stack):
         if call.module is not None and str(call.module.instance) not in NO_LEVEL:
             path.append(one_line(str(call.module.instance)))
-            levels.append(Level(".".join(path), one_line(call.module.class_name)))
+            levels.append(Level(".".join(path), one_line(call.module.class_name), path[-1]))
     ranges = [frame.range for frame in reversed(symbolication.frames) if frame.range is not None]
     lines = [line for span in ranges for line in _lines(span) if line.file not in ("", GENERATED)]
     innermost = lines[0] if lines else None

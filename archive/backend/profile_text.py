@@ -1,7 +1,9 @@
 """The sums of a profile as a table for a terminal: 100 columns, plain, numbers first as in ``perf report``.
 
 A name that is too long loses its beginning, a text its end. The last line has what the rows above it leave.
-Only modules have a total besides their self time: with the modules inside them.
+Only modules have a total besides their self time: with the modules inside them. Memory is shown where it was
+recorded. It is that of results: what operators take and give back inside is not seen, and may be several
+times as much.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 NAME = 26
+WIDTHS = (10, 6, 10, 8, 11)
+"""Of the numbers: self time, share, total, calls, bytes."""
 BYTES = 1024
 HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
 
@@ -39,13 +43,14 @@ def table(profile: Profile, *, by: By = "module", most: int = 20) -> str:
     lines = [
         _head(profile),
         "",
-        _line(("self", "share", "total", "calls", "allocated"), *HEADINGS[by], totals=totals),
     ]
-    for row in rows[:most]:
-        numbers = _numbers([row], duration(row.total_ns))
-        lines.append(_line(numbers, row.name, row.text, totals=totals))
+    shown = [True, True, totals, True, bool(profile.memory)]
+    lines.append(_line(("self", "share", "total", "calls", "results"), *HEADINGS[by], shown))
+    lines += [
+        _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
+    ]
     if rest := rows[most:]:
-        lines.append(_line(_numbers(rest, ""), f"[{len(rest):,} others]", "", totals=totals))
+        lines.append(_line(_numbers(rest, ""), f"[{len(rest):,} others]", "", shown))
     return "\n".join(lines)
 
 
@@ -76,7 +81,7 @@ def _head(profile: Profile) -> str:
     head = f"backend {profile.backend}: {calls:,} operation{'' if calls == 1 else 's'}"
     head += f" in {duration(profile.total_ns)}"
     if profile.memory:
-        head += f", at most {size(max(change.total for change in profile.memory))} in use"
+        head += f", results of up to {size(max(change.total for change in profile.memory))} at a time"
     return head
 
 
@@ -87,9 +92,9 @@ def _numbers(rows: Sequence[Row], total: str) -> tuple[str, ...]:
     return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated)
 
 
-def _line(numbers: tuple[str, ...], name: str, text: str, *, totals: bool) -> str:
-    own, share, total, calls, allocated = numbers
-    line = f"{own:>10} {share:>6} {f'{total:>10} ' if totals else ''}{calls:>8} {allocated:>11}  "
+def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> str:
+    columns = zip(numbers, WIDTHS, shown, strict=True)
+    line = " ".join(f"{number:>{width}}" for number, width, is_shown in columns if is_shown) + "  "
     if not text:
         return line + _end(name, WIDTH - len(line))
     line += f"{_end(name, NAME):<{NAME}} "

@@ -1,7 +1,8 @@
 """A profile in the Trace Event Format, for Chrome and Perfetto.
 
 Names and arguments are those of kineto, PyTorch's own profiler; times are counted from the first event. Each
-lane of operations has a second track, of the modules that they belong to; memory is a counter.
+lane of operations has a second track, of the modules that they belong to. Memory, which is that of results, is a
+counter.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _change(profile: Profile, one: MemoryChange) -> Iterator[Event]:
     args = {"Bytes": one.bytes, "Total Allocated": one.total, "Addr": one.address}
     instant = _event("i", "[memory]", 1, args | _args(profile, one.handle, one.place))
     yield instant | {"cat": "cpu_instant_event", "s": "t", "ts": one.time_ns / 1000}
-    yield _event("C", "Total Allocated", 1, {"bytes": one.total}) | {"ts": one.time_ns / 1000}
+    yield _event("C", "bytes of results", 1, {"bytes": one.total}) | {"ts": one.time_ns / 1000}
 
 
 def _args(profile: Profile, handle: int, place: Place) -> Event:

@@ -1,8 +1,9 @@
 """What operations of lowered modules took -> where in the model: sums, and a trace for Chrome and Perfetto.
 
 - A *module* is the path of the attributes that lead to it, ``layer1.0.conv1``, as in the model before it was
-  lowered: ``SELF``, free functions and PyTorch's ``__loweredModule__`` add nothing. Lists of modules don't
-  either: call stacks have no name for them.
+  lowered, with lists of modules: ``SELF``, free functions and PyTorch's ``__loweredModule__`` add nothing.
+  (In call stacks that PyTorch has written, lists have no name.)
+- *Memory* is that of the results of operations. What an operator takes and gives back inside is not seen.
 - The *source* of an operation is the innermost line on the way to it that is not PyTorch's own.
 - An operation may run within another one; its time is then not part of the other's *self time*. Those that
   overlap otherwise come from several threads and get a *lane* each.
@@ -40,8 +41,8 @@ class Recording:
     Attributes:
         backend: its name.
         operations: of each its start and end (ns), debug handle, and operator's name.
-        memory: of each change the time (ns), debug handle, bytes (negative when freed), bytes in use then,
-            and address.
+        memory: of each storage of results, when it is made and freed, the time (ns), debug handle, bytes
+            (negative when freed), bytes of all results then, and address.
     """
 
     backend: str
@@ -73,7 +74,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """Memory taken or given back (negative bytes): when (ns), by which handle, bytes in use then, address."""
+    """Results made, or freed (negative bytes): when (ns), by which handle, bytes of all then, address."""
 
     time_ns: int
     handle: int
@@ -94,7 +95,7 @@ class Row:
         total_ns: the same with the modules inside it; lines and operators have nothing inside.
         calls: how many operations of its own ran.
         share: of the self times of all, 0 to 1.
-        allocated: bytes that its own operations took; what was given back is not counted.
+        allocated: bytes of the results that its own operations made; what was freed is not taken off.
     """
 
     name: str
@@ -155,7 +156,7 @@ class Profile:
 
     def by_module(self) -> list[Row]:
         """Sums by module, those without operations of their own included; longest self time first."""
-        return self._rows(lambda place, _: place.levels)
+        return self._rows(lambda place, _: [(level.path, level.type) for level in place.levels])
 
     def by_line(self) -> list[Row]:
         """Sums by line of the model's source; longest self time first."""

@@ -72,8 +72,9 @@ class Runtime(Protocol):
 
     A runtime that can be profiled has besides ``profiling: bool``, set by whoever wants that, and
     ``operations``, a list to which it then appends ``(start ns, end ns, debug handle, operator's name)``; it
-    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)``, or None. The
-    clock is that of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
+    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)`` of each storage
+    that results have, when it is made and freed, or None. The clock is that of ``time.perf_counter_ns`` and
+    ``torch.ops.prim.TimePoint``.
 
     Attributes:
         last_handle: handle of the operation that runs, or has failed; -1 when none does: ``execute`` puts it
