@@ -136,6 +136,29 @@ class Vague(Tape):
         return 1
 
 
+class Never(Tape):
+    """It is never available."""
+
+    def is_available(self) -> bool:
+        return False
+
+
+class Detaching(Tape):
+    """What it computes has no gradients."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:
+        return [one.detach() for one in super().execute(handle, inputs)]
+
+
+def detached(*arguments: Any) -> Ahead:
+    """Its tensors are no longer the model's parameters."""
+    made = preprocess_ahead(*arguments)
+    return Ahead(made.graphs, made.handles, made.blob, [one.detach() for one in made.tensors])
+
+
 there = [True]
 _library = torch.library.Library("broken_backends", "DEF")
 _library.define("there() -> bool", "CONSERVATIVE")
@@ -210,6 +233,20 @@ class Credulous(Tape):
         return True
 
     def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return super().compile(processed, method_compile_spec)
+        except AssertionError:
+            return dict.fromkeys(method_compile_spec)
+
+
+class Careless(Tape):
+    """It takes any text for a tape."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:
+        assert isinstance(processed, tuple), "expected a text and tensors"
         try:
             return super().compile(processed, method_compile_spec)
         except AssertionError:

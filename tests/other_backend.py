@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 import torch
 
-from archive.backend import Ahead, Link, LoweringError, Original
-from archive.backend.codegen import compile_error
+from archive.backend import Ahead, Link, LoweringError, Original, compile_error
 
 if TYPE_CHECKING:
     from archive.backend.graphs import Operation

@@ -103,7 +103,7 @@ def test_aten_keeps_all_rules(conformance: Callable[..., Report]) -> None:
 
 def test_a_backend_that_is_not_pytorch_s_is_examined_as_far_as_that_goes() -> None:
     with registered(broken.Foreign) as name:
-        report = examine(name, Model(), good=(X, Y), bad=BAD, elsewhere=False)
+        report = examine(name, Model(), good=(X, Y), bad=BAD, elsewhere=False, gradients=False)
     assert report.findings == ()
     notes = {*map(str, report.notes)}
     assert "events: the runtime has no `profiling`, and records no events" in notes
@@ -119,7 +119,8 @@ def test_other_results_are_found() -> None:
     )
     assert found["state"].startswith("expected the result of the runtime, loaded, to be equal")
     assert found["errors"].startswith("expected lowered, the result after bad inputs")
-    assert found.keys() == {"results", "state", "errors"}
+    assert found["gradients"].startswith("expected the runtime: the gradient of input 0 to be equal, found")
+    assert found.keys() == {"results", "state", "errors", "gradients"}
 
 
 def test_a_handle_that_nobody_gave_out_is_found() -> None:
@@ -183,6 +184,28 @@ def test_an_answer_that_is_no_bool_is_found() -> None:
     assert found == {"availability": "expected is_available to give a bool, found 1"}
 
 
+def test_a_backend_that_is_never_available_is_found() -> None:
+    assert said(broken.Never) == {
+        "availability": "expected the backend to be available here, as the test tells by available=True, "
+        "found is_available False"
+    }
+    with registered() as name:
+        (finding,) = check(name, Model(), good=(X, Y), elsewhere=False, available=False)
+    assert str(finding) == (
+        "availability: expected the backend not to be available here, as the test tells by available=False, "
+        "found is_available True"
+    )
+
+
+def test_gradients_that_get_lost_are_found() -> None:
+    assert said(broken.Detaching) == {
+        "gradients": "expected the runtime: a gradient of input 0, found none",
+    }
+    assert said(preprocess=broken.detached) == {
+        "gradients": "expected the runtime: a gradient of first.weight, found none",
+    }
+
+
 def test_a_backend_can_be_made_unavailable() -> None:
     assert said(broken.Device, unavailable=broken.away) == {}
     assert said(broken.Swallowing, bad={}, unavailable=broken.away)["availability"] == (
@@ -196,7 +219,7 @@ def test_a_backend_can_be_made_unavailable() -> None:
 
 def test_where_it_is_not_available_only_what_need_not_run_is_examined() -> None:
     with broken.away(), registered(broken.Device) as name:
-        report = examine(name, Model(), good=(X, Y))
+        report = examine(name, Model(), good=(X, Y), available=False)
     assert report.findings == ()
     unseen = {one.rule for one in report.notes if one.text == "the backend is not available here"}
     assert unseen == RULES.keys() - {"handles", "availability", "reproducible", "unsupported"}
@@ -223,6 +246,13 @@ def test_a_state_that_changes_is_found() -> None:
 )
 def test_what_takes_anything_for_a_state_is_found(runtime: type[Tape], told: str) -> None:
     assert said(runtime) == {"refusal": f"expected None to be refused with an ArchiveError, found {told}"}
+
+
+def test_texts_that_are_taken_for_a_state_are_named() -> None:
+    assert said(broken.Careless) == {
+        "refusal": "expected a state of garbage texts to be refused with an ArchiveError, "
+        "found no error, taken: '\\x00 no state' at state[0]"
+    }
 
 
 def test_a_state_that_is_another_each_time_is_found() -> None:

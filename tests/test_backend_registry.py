@@ -21,13 +21,13 @@ from archive.backend import (
     Link,
     LoweringError,
     backend_names,
+    folded,
     lower,
     register_backend,
     registry,
     save_lowered,
     unregister_backend,
 )
-from archive.backend.folding import folded
 from tests.availability import Needy
 from tests.corpus import ORACLES
 

@@ -4,11 +4,17 @@ The way of a module: ``inlining`` follows all calls of its TorchScript graphs, `
 node stands, ``handles`` numbers them, a backend of the ``registry`` makes of them what it wants to keep,
 ``links`` writes what executes that as TorchScript, ``lowering`` makes a module of it, and ``saving`` writes
 that with the model's source. ``delegate`` runs it here, with errors and profiles at that source.
+
+A backend's ``preprocess`` is given graphs as the model has them: :func:`folded` does beforehand what can be
+done, and :func:`compile_error` has PyTorch's words for an operation that it does not support, for a
+:class:`LoweringError`.
 """
 
 from archive.backend.ahead import Ahead
+from archive.backend.codegen import compile_error
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.folding import folded
 from archive.backend.handles import DebugHandles, generate_debug_handles
 from archive.backend.lowering import lower
 from archive.backend.profiling import Profile, Recording
@@ -39,7 +45,9 @@ __all__ = [
     "Runtime",
     "Saved",
     "backend_names",
+    "compile_error",
     "find_backend",
+    "folded",
     "generate_debug_handles",
     "lower",
     "lowered_archive",

@@ -65,7 +65,11 @@ PLAIN = (int, float, str, bool, type(None), list, tuple)
 
 
 def folded(graph: Graph) -> Graph:
-    """A graph in which everything is done that can be done before it runs."""
+    """A graph in which everything is done that can be done before it runs; the given one stays as it is.
+
+    What preprocessing begins with, mostly: the branches of training are gone in eval mode, and so is what
+    follows from sizes of layers, defaults, and None.
+    """
     folding = _Folding(graph)
     body = folding.block(graph.body)
     graph = Graph(graph.name, body, folding.types)

@@ -1,7 +1,7 @@
 """A profile in the Trace Event Format, for Chrome and Perfetto.
 
 Names and arguments are those of kineto, PyTorch's own profiler; times are counted from the first event. Each
-lane of operations has a second track, of the modules that they belong to. Memory, that of results, is a counter.
+lane of operations has a second track, of the modules that they belong to. Memory (of results) is a counter.
 """
 
 from __future__ import annotations

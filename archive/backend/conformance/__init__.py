@@ -18,6 +18,9 @@ The rules, by the names that findings have:
     compiles something for each method; between runs ``last_handle`` is -1.
 ``results``
     TorchScript and the backend's own runtime give what the model gives, each time they are run.
+``gradients``
+    Where the model's results have gradients, inputs and parameters get the same ones from TorchScript and
+    from the runtime, unless the test tells that the backend is for inference alone (``gradients=False``).
 ``handles``
     Each debug handle that was given out, or that the state keeps as ``<debug_handle>N``, is in the saved
     archive, for TorchScript and for the lite interpreter. It leads to a place in the model's source and has
@@ -37,16 +40,17 @@ The rules, by the names that findings have:
     saved again. What is loaded gives the model's results: in TorchScript, the lite interpreter (not with the
     link ``class``), and the runtime, in this process and in a new one.
 ``availability``
-    Where the backend is not available, lowering warns and can be saved, running and loading raise ``Backend
-    is not available.``. A copy of the runtime is examined whose ``is_available`` says no; and the runtime
-    itself, if the test tells how to make it unavailable. Operators that it asks must be declared as
-    ``CONSERVATIVE``, or TorchScript takes their first answer for a constant.
+    The backend is available here, unless the test tells otherwise (``available=False``). Where it is not,
+    lowering warns and can be saved, running and loading raise ``Backend is not available.``. A copy of the
+    runtime is examined whose ``is_available`` says no; and the runtime itself, if the test tells how to make
+    it unavailable. Operators that it asks must be declared as ``CONSERVATIVE``, or TorchScript takes their
+    first answer for a constant.
 ``reproducible``
     Lowered twice, a module gives the same bytes. Two modules lowered by one recorder share no handle, and
     can be saved in one archive.
 ``refusal``
     A state that is none is refused with an error that says so: None, a number, other texts. Shorter texts
-    may be states, too; but nothing raises another kind of error.
+    may be states, too; but nothing raises another kind of error. Texts that were taken are named.
 ``unsupported``
     Models that the backend cannot compile raise :class:`~archive.backend.errors.LoweringError` with the line
     that the test names.
@@ -64,6 +68,7 @@ What they cannot see:
 - Other inputs, methods and devices than those given: call it once for each.
 
 A backend that is not available where it is examined is examined as far as that goes; notes say what is left.
+Say ``available=False`` where that is meant, on a machine that only lowers.
 """
 
 from __future__ import annotations

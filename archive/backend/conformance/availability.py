@@ -34,6 +34,13 @@ def availability(subject: Subject) -> Said:
     said = subject.backend.runtime().is_available()
     if not isinstance(said, bool):
         yield Differs("is_available to give a bool", repr(said))
+    if bool(said) != subject.available:
+        told = (
+            "the backend to be available here"
+            if subject.available
+            else "the backend not to be available here"
+        )
+        yield Differs(f"{told}, as the test tells by available={subject.available}", f"is_available {said}")
     try:
         with unavailable_variant(subject.backend) as variant:
             yield from _refused(subject, variant.name, "a copy that is not available")

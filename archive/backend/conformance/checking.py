@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archive.backend.conformance.availability import availability
 from archive.backend.conformance.failing import errors, failures, unsupported
 from archive.backend.conformance.findings import Differs, Finding, Note, Report, of_error
+from archive.backend.conformance.gradients import gradients as gradients_rule
 from archive.backend.conformance.keeping import refusal, reproducible, state
 from archive.backend.conformance.running import events, handles, interface, results
 from archive.backend.conformance.subject import Subject
@@ -26,6 +27,7 @@ RULES: Mapping[str, Callable[[Subject], Said]] = {
     for rule in (
         interface,
         results,
+        gradients_rule,
         handles,
         events,
         errors,
@@ -66,6 +68,8 @@ def examine(
     unavailable: Callable[[], AbstractContextManager[object]] | None = None,
     tolerance: float | None = None,
     elsewhere: bool = True,
+    available: bool = True,
+    gradients: bool = True,
 ) -> Report:
     """Try all rules on a backend.
 
@@ -82,6 +86,8 @@ def examine(
         unavailable: gives a context in which the backend is not available.
         tolerance: of results, relative and absolute; by default that of ``torch.testing.assert_close``.
         elsewhere: whether to load the archive in a new process, too, which takes some seconds.
+        available: whether the backend is to be available here; False where it is only lowered to.
+        gradients: whether the backend is to record gradients; False if it is for inference alone.
 
     Returns:
         What the rules say.
@@ -100,6 +106,8 @@ def examine(
         unavailable,
         tolerance,
         elsewhere,
+        available,
+        gradients,
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DEPRECATED, DeprecationWarning)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 REFUSALS = (ArchiveError, AssertionError, RuntimeError)
 """What a delegate takes for a refusal; TorchScript raises the last two."""
+LONGEST = 60
+"""Characters of a text that are shown."""
 GARBAGE = "\0 no state"
 
 
@@ -140,21 +142,20 @@ def _first_difference(first: bytes, second: bytes) -> str:
 def refusal(subject: Subject) -> Said:
     """What is no state is refused, in words."""
     spec, processed = kept_of(subject.lowered.module._c)
-    texts = [*_texts(processed)]
     states: dict[str, Any] = {"None": None, "the number 3": 3}
-    if texts:
+    if _texts(processed):
         states["a state of garbage texts"] = _with_texts(processed, lambda _: GARBAGE)
     for what, one in states.items():
         error = raised(partial(subject.backend.runtime().compile, one, spec))
         if not isinstance(error, REFUSALS):
-            yield Differs(f"{what} to be refused with an ArchiveError", of_error(error))
-    if any(texts):
+            yield Differs(f"{what} to be refused with an ArchiveError", _taken(error, one))
+    if any(text for _, text in _texts(processed)):
         cut = _with_texts(processed, lambda text: text[: len(text) // 2])
         error = raised(partial(subject.backend.runtime().compile, cut, spec))
         if error is not None and not isinstance(error, REFUSALS):
             yield Differs("texts that are cut in half to be refused with an ArchiveError", of_error(error))
         if error is None:
-            yield Unseen("texts that are cut in half are a state, too")
+            yield Unseen(f"texts that are cut in half are a state, too: {_taken(error, cut)}")
     for what in ("None", "the number 3"):
         lowered = subject.lower(DebugHandles(START))._c.getattr("__loweredModule__")
         given = spec, states[what], True
@@ -162,13 +163,22 @@ def refusal(subject: Subject) -> Said:
             yield Differs(f"{what} to be refused in TorchScript", "no error")
 
 
-def _texts(value: object) -> list[str]:
-    """All texts in a state but keys."""
+def _taken(error: Exception | None, state: object) -> str:
+    """What came of a state; if nothing, the texts in it that were taken, by their places."""
+    texts = [f"{text[:LONGEST]!r} at state{place}" for place, text in _texts(state)]
+    return f"no error, taken: {', '.join(texts)}" if error is None and texts else of_error(error)
+
+
+def _texts(value: object, place: str = "") -> list[tuple[str, str]]:
+    """All texts in a state but keys, each behind its place."""
     if isinstance(value, str):
-        return [value]
+        return [(place, value)]
+    items: list[tuple[object, object]] = []
     if isinstance(value, dict):
-        value = [*value.values()]
-    return [text for one in value for text in _texts(one)] if isinstance(value, list | tuple) else []
+        items = [*value.items()]
+    elif isinstance(value, list | tuple):
+        items = [*enumerate(value)]
+    return [text for key, one in items for text in _texts(one, f"{place}[{key!r}]")]
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401

@@ -52,6 +52,8 @@ class Subject:
         unavailable: makes the backend unavailable for as long as its context lasts.
         tolerance: relative and absolute, of results; None for PyTorch's own.
         elsewhere: whether a new process is started.
+        available: whether the backend is to be available here.
+        gradients: whether the backend is to record gradients.
     """
 
     backend: Backend
@@ -64,6 +66,8 @@ class Subject:
     unavailable: Callable[[], AbstractContextManager[object]] | None = None
     tolerance: float | None = None
     elsewhere: bool = True
+    available: bool = True
+    gradients: bool = True
 
     @property
     def full_spec(self) -> dict[str, Any]:
