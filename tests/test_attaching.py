@@ -51,6 +51,19 @@ def test_a_handle_leads_to_the_new_source_by_the_new_calls() -> None:
     assert text.index('File "mine.py", line 4, in forward') < text.index('File "mine.py", line 8, in f')
 
 
+def test_calls_behind_the_last_that_is_kept_are_those_of_made_code() -> None:
+    step = Step("f", "__torch__.Mine", "inner", CALL)
+    way = "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward.SELF(Block)::_inner"
+    for last, kept in (("0", ".blocks(Sequential)::forward.0(Block)::forward"), ("no such", "")):
+
+        def change(one: Attachment, row: int, _: list[int], last: str = last) -> None:
+            one.lead(row, ELSEWHERE, [step], last=last, op="mine::op")
+
+        assert f"{way}.fc(Linear)::forward.aten::linear" in said(STACK.read_bytes(), HANDLE)
+        text = said(attached(change), HANDLE)
+        assert text.splitlines()[0] == f"Module hierarchy:top(Stack)::<unknown>{kept}.inner(Mine)::f.mine::op"
+
+
 def test_other_handles_say_what_they_said() -> None:
     data = attached(lambda one, row, _: one.lead(row, ELSEWHERE, [Step("f", None, None, CALL)]))
     with archive.open(STACK) as before, archive.open(data) as after:

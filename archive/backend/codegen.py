@@ -169,8 +169,8 @@ def set_state(backend: str = OBJECT, state: str = "state") -> str:
 def compile_error(operation: Operation) -> str:
     """PyTorch's words for an operation that a backend does not support, with its place in the model's source.
 
-    They are the text of the :class:`~archive.backend.errors.LoweringError` that preprocessing raises; those for
-    several operations follow one another on new lines.
+    They are the text of the :class:`~archive.backend.errors.LoweringError` that preprocessing raises; those
+    for several operations follow one another on new lines.
     """
     kind = operation.kind if operation.path is None else "prim::GetAttr"
     return f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"
