@@ -15,6 +15,7 @@ from archive.formats.effects.record import NAME as EFFECTS
 from archive.formats.effects.source_text import effect_text, source_text, value_text
 from archive.formats.kinds import MIGRATED, VERSIONS, RecordKind, kind_of
 from archive.provenance import provenance
+from archive.recognition import SHOWN
 from archive.serialization_id import RECORD_NAME, writers
 from archive.strings import decoded
 
@@ -124,7 +125,7 @@ def inspect(archive: Archive) -> Inspection:
         len(archive.container.data),
         archive.recognised.kind,
         archive.recognised.what,
-        archive.recognised.told,
+        archive.recognised.told.removesuffix(f"; {SHOWN}"),
         _companion(archive),
         _archive_id(archive),
         _platforms(archive),

@@ -12,6 +12,7 @@ from archive.formats.methods import build_methods
 from archive.formats.source_ranges import build_source_ranges
 from archive.model import Generation, Layout
 from tests.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS
+from tests.readings import CONSTANTS
 from tests.strategies import handle_tables, method_tables, range_tables, texts
 from tests.tampering import packed
 
@@ -50,7 +51,7 @@ def archives(draw: DrawFn, layouts: Sequence[Layout] = LAYOUTS) -> Made:
         debug[PATHS] = build_methods(draw(method_tables(paths=True)), Generation.MODULE_PATHS)
     if not debug or draw(st.booleans()):
         debug[HANDLES] = build_methods(draw(method_tables(paths=False)), Generation.METHOD_HANDLES)
-    records = {**code, **debug, "version": b"3\n"}
+    records = {**code, **debug, CONSTANTS.name: bytes(CONSTANTS.data), "version": b"3\n"}
     order = draw(st.permutations(list(records)))
     return Made(
         packed(new_member(name, records[name]) for name in order), {n: debug[n] for n in order if n in debug}

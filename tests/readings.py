@@ -62,12 +62,16 @@ def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
     return find_lowered(inert_value(tree, int(tree.roots[0]), limits), limits)
 
 
+CONSTANTS = new_member("constants.pkl", b"\x80\x02).")
+"""Every archive of TorchScript has this record."""
+
+
 def archive_of(limits: Limits = DEFAULT_LIMITS, **records: bytes) -> Archive:
     """An archive in memory; ``data="…"`` becomes its record ``data.pkl``, ``code`` its source ranges."""
     names = {"code": RANGES}
     out = io.BytesIO()
     members = [new_member(names.get(key, f"{key}.pkl"), data) for key, data in records.items()]
-    write_archive(out, "made", [*members, new_member("version", b"3\n")])
+    write_archive(out, "made", [*members, CONSTANTS, new_member("version", b"3\n")])
     return archive.open(out.getvalue(), limits=limits, name="made.pt")
 
 

@@ -20,6 +20,7 @@ from archive.formats.source_ranges import build_source_ranges
 from tests.corpus import ORACLES, RELEASES
 from tests.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
 from tests.made_archives import UNPIECED, Made, archives
+from tests.readings import CONSTANTS
 from tests.strategies import Range, patient, table_of
 from tests.tampering import LOWERED, NESTED_1_2, NESTED_1_8, NESTED_1_9, STACK
 from tests.zips import written
@@ -40,7 +41,6 @@ SAMPLES = [
     RELEASES / "torch-1.13.0" / "lowered-host-nostringtable.ptl",
 ]
 LARGEST = (1 << 63) - 1
-VERSION = new_member("version", b"3\n")
 quick = settings(patient, max_examples=25)
 
 
@@ -80,7 +80,7 @@ def test_ranges_may_be_as_long_as_numbers_can_be(
     layout: Layout, span: tuple[int, int], profile: Profile
 ) -> None:
     record = build_source_ranges(table_of([0], [Range(b"x", *span)], layout), 0)
-    out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), VERSION), profile)
+    out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), profile)
     assert joined(out, companion)[1]
 
 

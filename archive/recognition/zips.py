@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from archive.errors import ArchiveError
 from archive.formats import bytecode, callstack_map, methods
-from archive.formats.kinds import EMBEDDED, PACKAGE_CODE, VERSIONS, RecordKind, is_code, kind_of
+from archive.formats.kinds import EMBEDDED, MIGRATED, PACKAGE_CODE, VERSIONS, RecordKind, is_code, kind_of
 from archive.formats.source_ranges import SUFFIX
 from archive.formats.values import DATA
 from archive.pickles.plain import plain_value
-from archive.recognition.kinds import NO_CODE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
+from archive.recognition.kinds import ADVICE, NO_CODE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
 from archive.recognition.saved import recognised, tensors_in
 from archive.zipfmt.headers import FLAG_UTF8, LOCAL
+from archive.zipfmt.names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {"constants.pkl", "model.json", bytecode.NAME, callstack_map.NAME, methods.HANDLES, methods.PATHS}
 """Records that only TorchScript has."""
+HANDLE_RECORDS = {methods.HANDLES, methods.PATHS, callstack_map.NAME}
+SPLIT_OFF, TAKEN_OUT, NONE = "was split off", "was taken out", "was taken out, or never saved"
+WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
+    (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
+)
+"""What became of debug info that is not there, and what can be done."""
 FOLDER = "PyTorch wants all files in one folder, so zip that folder, not what is in it"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 ETRECORD = "ETRECORD_V0"
@@ -52,9 +59,9 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
     if ARCHIVE_FORMAT in records:
         return _exported(records)
     if any(map(PACKAGE.match, records)):
-        return _package(records)
+        return _package(container)
     if _is_script(records):
-        return _script(container)
+        return _torchscript(container)
     if DATA in records:
         return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED)
     if ETRECORD in records and not container.root:
@@ -95,10 +102,22 @@ def _exported(records: Mapping[str, Record]) -> Recognised:
     return Recognised(FileKind.EXPORTED, "an exported program (.pt2)")
 
 
-def _package(records: Mapping[str, Record]) -> Recognised:
-    if any(name.startswith(PACKAGE_CODE) for name in records):
-        return Recognised(FileKind.PACKAGE, "a torch.package with TorchScript modules")
-    return Recognised(FileKind.PACKAGE, "a torch.package without TorchScript modules", NO_CODE)
+def _package(container: Container) -> Recognised:
+    records, what = container.records, "a torch.package"
+    strange = next(filter(_is_strange, records), None)
+    if strange is not None:
+        what = f"{what} whose file {printable(strange)} has the name of a debug record"
+        return Recognised(FileKind.ZIP, what, f"this tool cannot tell the two apart; {SHOWN}")
+    if not any(name.startswith(PACKAGE_CODE) for name in records):
+        return Recognised(FileKind.PACKAGE, f"{what} without TorchScript modules", NO_CODE)
+    return _elsewhere(container, FileKind.PACKAGE, what) or Recognised(
+        FileKind.PACKAGE, f"{what} with TorchScript modules"
+    )
+
+
+def _is_strange(name: str) -> bool:
+    """Whether it is a file of a package's own with the name of a debug record."""
+    return kind_of(name).is_debug and name not in (EMBEDDED, MIGRATED) and not PACKAGE.match(name)
 
 
 def _saved(container: Container, limits: Limits) -> Recognised:
@@ -107,25 +126,39 @@ def _saved(container: Container, limits: Limits) -> Recognised:
     return Recognised(FileKind.SAVED, f"{SAVED}, whose {DATA} cannot be read")
 
 
-def _script(container: Container) -> Recognised:
-    """A TorchScript or lite archive, and where its debug info is."""
+def _torchscript(container: Container) -> Recognised:
+    """A TorchScript or lite archive."""
     records = container.records
     kind = FileKind.LITE if bytecode.NAME in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
     if not container.root:
         return Recognised(FileKind.ZIP, f"a zip of what is in {what}, without the folder around it", FOLDER)
-    if EMBEDDED in records:
-        return Recognised(kind, f"{what} with its debug info in an embedded companion")
-    handles, stacks = methods.HANDLES in records, callstack_map.NAME in records
-    kinds = {kind_of(name) for name in records}
-    if not kinds & DEBUG_KINDS and RecordKind.CODE in kinds:
-        if is_slim(container):
-            return Recognised(FileKind.SPLIT, f"{what} whose debug info was split off")
-        gone = "was taken out" if handles else "was taken out, or never saved"
-        return Recognised(kind, f"{what} whose debug info {gone}", f"there is none to work on; {SHOWN}")
-    if kind is FileKind.LITE and not handles and not stacks and methods.PATHS not in records:
+    if found := _elsewhere(container, kind, what):
+        return found
+    if kind is FileKind.LITE and HANDLE_RECORDS.isdisjoint(records):
         return Recognised(kind, f"{what} without debug handles", f"{SAVE_WITH_DEBUG_INFO} saves them")
     return Recognised(kind, what)
+
+
+def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | None:
+    """Where the debug info of an archive is, if it is not where PyTorch puts it."""
+    if EMBEDDED in container.records:
+        return Recognised(kind, f"{what} with its debug info in an embedded companion")
+    gone = _gone(container)
+    if not gone:
+        return None
+    split = gone == SPLIT_OFF and kind is not FileKind.PACKAGE
+    return Recognised(FileKind.SPLIT if split else kind, f"{what} whose debug info {gone}", WITHOUT[gone])
+
+
+def _gone(container: Container) -> str:
+    """What became of the debug info, where there is code without any; "" where there is some."""
+    kinds = {kind_of(name) for name in container.records}
+    if kinds & DEBUG_KINDS or RecordKind.CODE not in kinds:
+        return ""
+    if is_slim(container):
+        return SPLIT_OFF
+    return TAKEN_OUT if methods.HANDLES in container.records else NONE
 
 
 def is_slim(container: Container) -> bool:

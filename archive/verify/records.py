@@ -22,9 +22,10 @@ import numpy as np
 from archive.errors import shown
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.kinds import VERSIONS, code_of, is_code
+from archive.formats.kinds import PACKAGE_CODE, VERSIONS, code_of, is_code
 from archive.formats.source_ranges import DELEGATED
 from archive.formats.values import DATA
+from archive.recognition import FileKind
 from archive.serialization_id import PLATFORMS, RECORD_NAME, writers
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
 
 
 def _check_pairs(archive: Archive, report: Report) -> None:
-    code = [name for name in archive.records if is_code(name)]
+    package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
+    code = [name for name in archive.records if is_code(name) and name.startswith(PACKAGE_CODE) >= package]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
     if code and not mapped:
         report.add("note", "", "", f"no source ranges for any of {len(code)} code records")

@@ -46,7 +46,7 @@ _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 MINIZ_LEVEL = 9
 _DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
-_DEFLATED_FOLDER = "code/"
+_DEFLATED_FOLDERS = ("code/", ".data/ts_code/code/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
 
 def deflated_by_pytorch(name: str) -> bool:
     """Whether PyTorch deflates the record of this name, if it is above 200 bytes."""
-    return name.startswith(_DEFLATED_FOLDER) or name in _DEFLATED_NAMES
+    return name.startswith(_DEFLATED_FOLDERS) or name in _DEFLATED_NAMES
 
 
 def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
