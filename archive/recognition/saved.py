@@ -46,7 +46,16 @@ DTYPES = {
     "QInt32": ("qint32", 4),
 }
 """What PyTorch calls the elements of a storage class, and the bytes of one."""
-WIDTHS = {**dict(DTYPES.values()), "uint16": 2, "uint32": 4, "uint64": 8}
+FLOAT8 = ("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz", "e8m0fnu")
+WIDTHS = {
+    **dict(DTYPES.values()),
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "complex32": 4,
+    **{f"float8_{name}": 1 for name in FLOAT8},
+}
+"""Bytes of an element by dtype, those without a storage class too."""
 DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
 WRAPPERS = 8
