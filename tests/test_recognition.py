@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import archive
 from archive import ArchiveError, Limits
 from archive.container import new_member
 from archive.formats.kinds import kind_of
+from archive.listing import listed
 from archive.recognition import FileKind, recognise
 from tests.commands import well
 from tests.corpus import ARCHIVES, HANDLES, RELEASES
@@ -65,6 +69,19 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
     assert advice not in well("inspect", STACK)
 
 
+def test_an_archive_with_files_beside_its_folder_is_none() -> None:
+    with zipfile.ZipFile(TORCHSCRIPT) as source:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as target:
+            for name in source.namelist():
+                target.writestr(name, source.read(name))
+            target.writestr("beside/notes.txt", "")
+    assert str(recognise(out)) == (
+        "a zip of several folders, one with a TorchScript archive in it: "
+        "PyTorch wants all files in one folder, so zip that folder alone"
+    )
+
+
 # --- hostile
 
 
@@ -77,6 +94,7 @@ def test_whatever_is_changed_in_a_file_it_is_named_or_refused(name: str, data: s
     for one in (bytes(content), cut):
         with suppress(ArchiveError):
             assert str(recognise(one))
+            assert archive.sizes(one).size == listed(one).size == len(one)
 
 
 @given(st.binary(max_size=200))

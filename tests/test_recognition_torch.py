@@ -1,4 +1,4 @@
-"""PyTorch as the oracle: what it saved is named and listed as it is, and packages that were rewritten load."""
+"""PyTorch as the oracle: what it saved is listed as it is, and packages that were rewritten load."""
 
 from __future__ import annotations
 

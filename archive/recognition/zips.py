@@ -41,7 +41,7 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
 )
 """What became of debug info that is not there, and what can be done."""
-FOLDER = "PyTorch wants all files in one folder, so zip that folder, not what is in it"
+FOLDER = "PyTorch wants all files in one folder, so zip that folder alone"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 ETRECORD = "ETRECORD_V0"
 DEBUG_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
@@ -56,17 +56,34 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
         look: read ``data.pkl`` of what ``torch.save`` wrote, to tell what it is of.
     """
     records = container.records
+    if not container.root:
+        return _without_folder(records)
     if ARCHIVE_FORMAT in records:
         return _exported(records)
-    if any(map(PACKAGE.match, records)):
+    if any(PACKAGE.match(name) for name in records if name.startswith(".data/")):
         return _package(container)
     if _is_script(records):
         return _torchscript(container)
     if DATA in records:
         return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED)
-    if ETRECORD in records and not container.root:
+    return Recognised(FileKind.ZIP, _zip_of(records))
+
+
+def _without_folder(records: Mapping[str, Record]) -> Recognised:
+    """A zip whose files are not all in one folder."""
+    if ETRECORD in records:
         return Recognised(FileKind.ETRECORD, "an ETRecord of ExecuTorch")
-    return Recognised(FileKind.ZIP, f"a zip of {len(records):,} file{'' if len(records) == 1 else 's'}")
+    if not ALONE.isdisjoint(records):
+        what = "a zip of what is in a TorchScript archive, without the folder around it"
+        return Recognised(FileKind.ZIP, what, FOLDER)
+    if not ALONE.isdisjoint(name.partition("/")[2] for name in records):
+        what = "a zip of several folders, one with a TorchScript archive in it"
+        return Recognised(FileKind.ZIP, what, FOLDER)
+    return Recognised(FileKind.ZIP, _zip_of(records))
+
+
+def _zip_of(records: Mapping[str, Record]) -> str:
+    return f"a zip of {len(records):,} file{'' if len(records) == 1 else 's'}"
 
 
 SAVED = "an object saved by torch.save"
@@ -131,8 +148,6 @@ def _torchscript(container: Container) -> Recognised:
     records = container.records
     kind = FileKind.LITE if bytecode.NAME in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
-    if not container.root:
-        return Recognised(FileKind.ZIP, f"a zip of what is in {what}, without the folder around it", FOLDER)
     if found := _elsewhere(container, kind, what):
         return found
     if kind is FileKind.LITE and HANDLE_RECORDS.isdisjoint(records):
@@ -153,6 +168,8 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 def _gone(container: Container) -> str:
     """What became of the debug info, where there is code without any; "" where there is some."""
+    if any(name.endswith(SUFFIX) for name in container.records):
+        return ""
     kinds = {kind_of(name) for name in container.records}
     if kinds & DEBUG_KINDS or RecordKind.CODE not in kinds:
         return ""

@@ -31,7 +31,7 @@ from archive.zipfmt.headers import (
     possible_descriptors,
     widened,
 )
-from archive.zipfmt.names import decoded, inside, printable
+from archive.zipfmt.names import OutsideError, decoded, inside, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,10 +87,21 @@ def read_directory(data: memoryview, limits: Limits, *, rooted: bool = True) -> 
     end = read_end(data)
     if end.entries > limits.entries:
         raise LimitError("entries", limits.entries, end.entries)
+    try:
+        return _read_entries(data, end, limits, rooted=True)
+    except OutsideError:
+        if rooted:
+            raise
+        return _read_entries(data, end, limits, rooted=False)
+
+
+def _read_entries(
+    data: memoryview, end: EndRecord, limits: Limits, *, rooted: bool
+) -> tuple[str, list[Entry]]:
+    """The root folder and the files; "" for the root where none is asked for."""
     records = data[: end.directory_position]
     entries: dict[str, Entry] = {}
     root, used = "", 0
-    rooted = rooted or _is_rooted(data, end, limits)
     for at, header, raw_path, extra in central_headers(data, end, limits):
         path = decoded(raw_path)
         try:
@@ -110,13 +121,6 @@ def read_directory(data: memoryview, limits: Limits, *, rooted: bool = True) -> 
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
-
-
-def _is_rooted(data: memoryview, end: EndRecord, limits: Limits) -> bool:
-    """Whether all files are in one folder."""
-    paths = [path for _, _, path, _ in central_headers(data, end, limits)]
-    folder, slash, _ = paths[0].partition(b"/") if paths else (b"", b"", b"")
-    return bool(slash) and all(path.startswith(folder + slash) for path in paths)
 
 
 def has_end(data: memoryview) -> bool:

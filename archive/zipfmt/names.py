@@ -35,6 +35,10 @@ def printable(name: str) -> str:
     return name if name.isprintable() else shown(name)
 
 
+class OutsideError(ArchiveError):
+    """A file that is not in the root folder."""
+
+
 def inside(root: str, path: str, *, rooted: bool = True) -> str:
     """The name that a path has inside of the root folder.
 
@@ -44,10 +48,13 @@ def inside(root: str, path: str, *, rooted: bool = True) -> str:
         rooted: whether there must be one.
 
     Raises:
-        ArchiveError: the path is elsewhere, absolute, goes up, or holds a NUL.
+        OutsideError: the path is elsewhere.
+        ArchiveError: it is absolute, goes up, or holds a NUL.
     """
-    folder = f"{root}/" if root or rooted else ""
-    if path.startswith(folder) and not _ESCAPES.search(path):
-        return path[len(folder) :]
+    prefix = f"{root}/" if root or rooted else ""
+    within = path.startswith(prefix)
+    if within and not _ESCAPES.search(path):
+        return path[len(prefix) :]
     folder = f"the folder {shown(root)}" if root else "a root folder"
-    raise ArchiveError(expected=f"a name inside of {folder}", found=shown(path))
+    refused = ArchiveError if within else OutsideError
+    raise refused(expected=f"a name inside of {folder}", found=shown(path))
