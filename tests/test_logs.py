@@ -200,8 +200,8 @@ def test_notes_say_what_is_unknown_and_where(opened: Archive) -> None:
 
 
 def test_an_archive_without_handles_says_so() -> None:
-    notes = explained(UNKNOWN % b"126", JIT.path).notes
-    assert notes == ["line 1: handles {126}: this archive has no call-stack map"]
+    (note,) = explained(UNKNOWN % b"126", JIT.path).notes
+    assert note.startswith("line 1: handles {126}: this archive is not for the lite interpreter")
 
 
 def test_notes_are_short(opened: Archive) -> None:
@@ -214,4 +214,5 @@ def test_notes_are_bounded() -> None:
     explainer = Explainer(archive.open(case("plain_stack").path))
     log = b"".join(UNKNOWN % (b"%d" % (9_000 + number)) for number in range(3_000))
     assert b"".join(explainer.explain([log])) == log
-    assert (len(explainer.notes), explainer.unknown) == (1_000, 3_000)
+    assert (len(explainer.notes), explainer.unknown) == (101, 3_000)
+    assert explainer.notes[-1] == "2900 more such failures"

@@ -11,7 +11,6 @@ import click
 import archive
 from archive.cli import common
 from archive.errors import shown
-from archive.formats import callstack_map, methods
 from archive.report.as_json import symbolication_facts
 from archive.report.as_text import runs
 from archive.symbolicate import Frame, Style
@@ -123,12 +122,9 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
     if opened.handles:
         return f"{opened.file} has no debug handle {numbers}; it has {runs(list(opened.handles))}"
-    if methods.PATHS in opened.records:
-        return f"{opened.file} is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
-    return (
-        f"{opened.file} has no {callstack_map.NAME}: it was saved without debug info "
-        "(_save_for_lite_interpreter(..., _save_mobile_debug_info=True) writes it)"
-    )
+    from archive.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
+
+    return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
 
 
 def _explain(opened: Archive, style: Style, *, as_json: bool) -> int:
@@ -142,4 +138,6 @@ def _explain(opened: Archive, style: Style, *, as_json: bool) -> int:
     sys.stdout.flush()
     for line in explainer.notes:
         common.note(line)
+    if explainer.caveat:
+        common.note(explainer.caveat)
     return common.FINDINGS if explainer.unknown else 0

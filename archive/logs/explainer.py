@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from archive.companions import Companion, Rejoined
+from archive.lacking import why_no_handles, why_no_ranges
+from archive.logs.families import cannot_print, known_message
 from archive.logs.handles import HandleSplits
 from archive.logs.lines import Lines, ending, has_shape
 from archive.logs.tracebacks import HEADING, MAX_BYTES, MAX_LINES, Code, Places, Traceback
+from archive.strings import decoded
 from archive.symbolicate import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from archive.logs.tracebacks import Frame
     from archive.reader import Archive
 
 # With braces in PyTorch 1.11 and later; 1.10 had none around a single handle, 1.9 no "(s)".
@@ -22,8 +27,10 @@ HANDLES = re.compile(
     rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
     rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
 )
-MAX_NOTES = 1_000
+MAX_NOTES = 100
 MAX_NOTE = 500  # characters
+MAX_BEFORE = 5  # lines between a message and the handles
+SHOWN = 100  # characters of a message
 LISTED = 3  # readings
 MAX_DIGITS = 20  # of a debug handle
 
@@ -59,18 +66,30 @@ class Explainer:
         self.style = style
         self.explained = 0
         self.unknown = 0
+        self._by_handles = 0
         self._splits = HandleSplits(archive)
         self._unchecked = isinstance(archive, Companion) and not isinstance(archive, Rejoined)
         self._code = lru_cache(maxsize=256)(self._code_of)
         self._notes: dict[str, tuple[int, int]] = {}
+        self._more = 0
 
     @property
     def notes(self) -> list[str]:
         """What could not be explained, or not without doubt: each once, with the first line it is about."""
-        return [
+        notes = [
             f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
             for note, (line, count) in self._notes.items()
         ]
+        return notes + [f"{self._more} more such failures"] * bool(self._more)
+
+    @property
+    def caveat(self) -> str:
+        """What was assumed of the failures that are explained by their handles; "" where there are none."""
+        if not self._by_handles:
+            return ""
+        return (
+            f"nothing in the log names the model: {self._by_handles} explained because nothing contradicts it"
+        )
 
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
         """As :func:`explain`.
@@ -79,7 +98,7 @@ class Explainer:
             ArchiveError: a record that is needed is broken.
         """
         lines = Lines(log)
-        before = b""
+        before = deque([b""], MAX_BEFORE)
         while (line := lines.take()) is not None:
             if b"Debug info for handle" in line:
                 yield self._lite(line, before, lines.number)
@@ -87,7 +106,7 @@ class Explainer:
                 yield from self._traceback(lines, line)
             else:
                 yield line
-            before = line
+            before.append(line)
 
     def _code_of(self, file: bytes) -> Code:
         if isinstance(self.archive, Companion) and self._unchecked:
@@ -99,27 +118,32 @@ class Explainer:
         first, count = self._notes.get(note, (line, 0))
         if count or len(self._notes) < MAX_NOTES:
             self._notes[note] = (first, count + 1)
+        else:
+            self._more += 1
 
-    def _lite(self, line: bytes, before: bytes, number: int) -> bytes:
+    def _lite(self, line: bytes, before: deque[bytes], number: int) -> bytes:
         found = HANDLES.match(line)
         if not found:
             return line
         digits = (found["joined"] or found["single"]).decode()
-        handles = self._handles(digits, number, joined=found["joined"] is not None)
+        message = _message(before, found["prefix"])
+        handles = self._handles(digits, message, number, joined=found["joined"] is not None)
         if not handles:
             self.unknown += 1
             return line
         self.explained += 1
-        prefix = found["prefix"] if has_shape(before, found["prefix"]) else b""
+        self._by_handles += 1
+        prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
         text = bytes(self.archive.symbolicate(handles, self.style)).replace(b"\n", ending(line) + prefix)
         return line[: found.start("text")] + text + line[found.end("text") :]
 
-    def _handles(self, digits: str, number: int, *, joined: bool) -> tuple[int, ...]:
+    def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
         """The handles in a line; none where they are not the archive's."""
         shown = f"handles {{{digits:.40}}}"
-        readings = self._splits.fitting(digits) if joined else list(self._alone(digits))
+        found = self._splits.fitting(digits) if joined else list(self._alone(digits))
+        readings = [handles for handles in found if not self._is_contradicted(handles, message)]
         if not readings:
-            self._note(number, f"{shown}: {self._why(digits)}")
+            self._note(number, f"{shown}: {self._why(digits, found, message)}")
             return ()
         if len(readings) > 1:
             taken, *others = (", ".join(map(str, reading)) for reading in readings[: LISTED + 1])
@@ -127,32 +151,61 @@ class Explainer:
             self._note(number, f"{shown}: taken as {taken}, may also be {'; '.join(others)}{more}")
         return readings[0]
 
+    def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
+        """Whether the operator that failed cannot have printed the message. What a backend executes may."""
+        if not message or not self._splits.is_instruction(handles[0]):
+            return False
+        return cannot_print(str(self.archive.handles[handles[0]].op or ""), message)
+
     def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
         """The one handle of a line that has no braces; a backend's own may stand there without its caller."""
         is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_DIGITS])) == digits
         if is_number and int(digits) in self.archive.handles:
             yield (int(digits),)
 
-    def _why(self, digits: str) -> str:
+    def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
+        if contradicted:
+            operator = self.archive.handles[contradicted[0][0]].op
+            return f"{operator} does not print {message[:SHOWN]!r}: the failure is another model's"
         if "-" in digits:
             return "where this ran, the model had no handles"
-        return "not in this archive" if self.archive.handles else "this archive has no call-stack map"
+        return "not in this archive" if self.archive.handles else why_no_handles(self.archive)
 
     def _traceback(self, lines: Lines, heading: bytes) -> Iterator[bytes]:
         number = lines.number
         traceback = Traceback(lines, heading, self._code)
-        frames = traceback.frames
-        if traceback.is_too_long:
-            self._note(number, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes")
-        elif any(frame.is_serialized for frame in frames):
-            for frame in frames:
-                if frame.problem:
-                    self._note(number + frame.first, frame.problem)
-            if self._unchecked and any(frame.original for frame in frames):
-                self._note(number, "not checked against the model's code, which a companion doesn't have")
-        else:
+        frames = [frame for frame in traceback.frames if frame.is_serialized]
+        if not frames and not traceback.is_too_long:
             return iter(traceback.raw)
-        is_known = not traceback.is_too_long and any(frame.original for frame in frames)
-        self.explained += is_known
-        self.unknown += not is_known
-        return traceback.explained() if is_known else iter(traceback.raw)
+        why = self._why_not(traceback, frames)
+        if why:
+            self._note(number + why[0], why[1])
+            self.unknown += 1
+            return iter(traceback.raw)
+        for frame in frames:
+            if frame.problem:
+                self._note(number + frame.first, frame.problem)
+        if self._unchecked:
+            self._note(number, "not checked against the model's code, which a companion doesn't have")
+        self.explained += 1
+        return traceback.explained()
+
+    def _why_not(self, traceback: Traceback, frames: list[Frame]) -> tuple[int, str] | None:
+        """Line, counted from the heading, and reason that a traceback cannot be explained."""
+        if traceback.is_too_long:
+            return 0, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
+        foreign = next((frame for frame in frames if frame.is_foreign), None)
+        if foreign:
+            return foreign.first, foreign.problem
+        if not any(frame.original for frame in frames):
+            return frames[0].first, why_no_ranges(self.archive) or frames[0].problem
+        return None
+
+
+def _message(before: deque[bytes], prefix: bytes) -> str:
+    """The message above the handles, without the logger's prefix; "" where the table lacks it."""
+    for line in reversed(before):
+        text = line[len(prefix) :] if has_shape(line, prefix) else line
+        if text.strip():
+            return known_message(decoded(text).strip())
+    return ""

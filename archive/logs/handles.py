@@ -113,6 +113,10 @@ class HandleSplits:
             blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
         return blobs
 
+    def is_instruction(self, handle: int) -> bool:
+        """Whether a handle is known to be of a method's instruction."""
+        return handle in self._methods
+
     def fitting(self, digits: str) -> list[tuple[int, ...]]:
         """As :func:`resolve_handles`."""
         if not (digits.isascii() and digits.isdecimal()):

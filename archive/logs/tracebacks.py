@@ -54,6 +54,7 @@ class Frame:
         function: as printed; empty where none is.
         original: the range its code comes from; None where none is recorded.
         problem: why there is none.
+        is_foreign: the archive's code is another.
     """
 
     first: int
@@ -62,6 +63,7 @@ class Frame:
     function: bytes
     original: SourceRange | None
     problem: str
+    is_foreign: bool
 
     @property
     def is_serialized(self) -> bool:
@@ -84,6 +86,11 @@ class Code:
         """Whether these are the lines up to a line, counted from 1."""
         return 0 < len(shown) <= number and self.lines[number - len(shown) : number] == shown
 
+    def marks(self, number: int, marking: bytes) -> bool:
+        """Whether a marking is below a line, counted from 1: its first byte below one that isn't blank."""
+        line = self.lines[number - 1]
+        return marking.rindex(b"~") < len(line) and bool(line[marking.index(b"~") :][:1].strip())
+
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; column in bytes from 0."""
         if self.name + SUFFIX not in self.archive.records:
@@ -102,6 +109,10 @@ class Places(Code):
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Nothing to compare with: whether there is such a record."""
         return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
+
+    def marks(self, number: int, marking: bytes) -> bool:  # noqa: ARG002 (as in Code)
+        """Nothing to compare with."""
+        return True
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; column in bytes from 0."""
@@ -164,11 +175,12 @@ class Traceback:
         if line is None:
             return None
         code, number = self._code(header["file"]), int(header["line"])
-        fits = code.shows(shown, number)
+        fits = code.shows(shown, number) and code.marks(number, line)
         self._take_rest(code.lines[number : number + MAX_LINES] if fits and code.lines else None)
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
-        return Frame(first, len(self.raw), header["file"], header["function"] or b"", original, problem)
+        function = header["function"] or b""
+        return Frame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
     def _take_rest(self, follows: list[bytes] | None) -> None:
         """Take markings, and the lines between and behind them: the record's, or what looks like code."""
@@ -211,5 +223,5 @@ def _problem(code: Code, number: int, *, fits: bool) -> str:
     if fits:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:
-        return f"{code.name} has another line {number} in this archive: the log is of another model"
-    return f"this archive has no code of the name {code.name}: the log is of another model"
+        return f"{code.name} has another line {number} in this archive: the failure is another model's"
+    return f"this archive has no code of the name {code.name}: the failure is another model's"

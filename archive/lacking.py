@@ -1,0 +1,63 @@
+"""What debug information an archive lacks, and why. Each sentence follows from its records.
+
+PyTorch writes ``.debug_pkl`` beside each code record from 1.3 on, and ``mobile_debug_handles.pkl`` only
+together with ``callstack_debug_map.pkl``. Where one is there without the other, it was taken out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.companions import Companion, Rejoined
+from archive.formats import bytecode, methods
+from archive.formats.archive_id import archive_id
+from archive.formats.kinds import RecordKind, kind_of, range_records_of
+
+if TYPE_CHECKING:
+    from archive.reader import Archive
+
+WITH_HANDLES = 5
+"""The version of bytecode from which on PyTorch has debug handles: that of 1.9."""
+
+SAVING = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
+
+
+def why_no_handles(archive: Archive) -> str:
+    """Why an archive without a call-stack map has none.
+
+    Raises:
+        ArchiveError: a record cannot be read.
+    """
+    if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
+        return "this companion has no call-stack map: the archive that it was split from had none"
+    if bytecode.NAME not in archive.records:
+        return "this archive is not for the lite interpreter; only such archives have debug handles"
+    if methods.PATHS in archive.records:
+        return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
+    if methods.HANDLES in archive.records or _lost_ranges(archive):
+        return _split_off(archive)
+    if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
+        return "this archive is of a release before PyTorch 1.9, which has no debug handles"
+    return f"this archive was saved without debug handles ({SAVING} writes them)"
+
+
+def why_no_ranges(archive: Archive) -> str:
+    """Why no code of an archive has source ranges; "" where that is not known, or where some has."""
+    return _split_off(archive) if _lost_ranges(archive) and not archive.range_records else ""
+
+
+def _lost_ranges(archive: Archive) -> bool:
+    """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
+
+    Older ones are told by where their module tree is: not in ``data.pkl``.
+    """
+    records = archive.records
+    code = [name for name in records if kind_of(name) is RecordKind.CODE and name.endswith(".py")]
+    return "data.pkl" in records and any(not records.keys() & {*range_records_of(name)} for name in code)
+
+
+def _split_off(archive: Archive) -> str:
+    return (
+        f"debug info was split off this archive: it is in the companion with the archive id "
+        f"{archive_id(archive.container.records).hex()} (-c COMPANION)"
+    )
