@@ -328,6 +328,21 @@ class Mixed(nn.Module):
         return y
 
 
+class Growing(nn.Module):
+    """A tensor that grows with each call; its size is a number like any other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = torch.zeros(1, 3)
+        self.shape: tuple[int, ...] = (1, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache = torch.cat([self.cache, x[None]])
+        before = self.shape[0]
+        self.shape = self.cache.shape
+        return self.cache * self.cache.shape[0] / before
+
+
 class Case(NamedTuple):
     """A model, how it is made, and its arguments."""
 
@@ -355,5 +370,6 @@ CASES = {
         Aliases,
         Inherited,
         Mixed,
+        Growing,
     )
 } | {"Results": Case(Results, (X, 2))}

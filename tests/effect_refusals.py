@@ -150,12 +150,6 @@ def first_time(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.last
 
 
-@refused("a second call, from where the first one ends", cache=torch.zeros(1, 3))
-def growing(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.cache = torch.cat([self.cache, x[None]])
-    return self.cache * self.cache.shape[0]  # here
-
-
 @refused("a hook that is no function of a Python module")
 def local_hook(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.requires_grad_() * 2

@@ -54,8 +54,11 @@ def with_effect(*effect: object) -> Callable[[], bytes]:
 
 
 HOSTILE = [
-    (lambda: packed((2, *ROWS[1:])), "field version: expected 1, found 2"),
-    (lambda: packed((2,)), "field version: expected 1, found 2"),
+    (lambda: packed((3, *ROWS[1:])), "field version: expected 1 or 2, found 3"),
+    (lambda: packed((3,)), "field version: expected 1 or 2, found 3"),
+    (lambda: packed((2, *ROWS[1:])), "expected a tuple of 8"),
+    (lambda: packed((2, *ROWS[1:], (((), ()),))), "field conditions: a table without conditions"),
+    (lambda: packed((2, *ROWS[1:], ())), "field conditions: not one for each method"),
     (lambda: packed(ROWS[:-1]), "expected a tuple of 7"),
     (lambda: packed([]), "expected a tuple of 7"),
     (lambda: packed(("1", *ROWS[1:])), "field version: expected an int, found '1'"),

@@ -8,13 +8,14 @@ runs both where the archive is loaded. ``replay`` does the effects alone. Needs 
 from archive.effects.capture import Captured, capture
 from archive.effects.effectful import Effectful
 from archive.effects.errors import CaptureError
-from archive.effects.replay import Plain, ReplayError, State, StateError, inputs, replay
+from archive.effects.replay import GuardError, Plain, ReplayError, State, StateError, inputs, replay
 from archive.effects.side_effects import SideEffects
 
 __all__ = [
     "CaptureError",
     "Captured",
     "Effectful",
+    "GuardError",
     "Plain",
     "ReplayError",
     "SideEffects",

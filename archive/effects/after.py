@@ -9,6 +9,7 @@ import torch
 from archive.effects.containers import contents
 from archive.effects.functions import contents_of
 from archive.effects.scalars import is_scalar, value_of
+from archive.effects.shape import Shape
 from archive.effects.variables import ABSENT, DELETED, Kind, MutationType
 from archive.effects.world import World
 
@@ -84,6 +85,8 @@ class _After:
         """Lists, tuples and dicts with real items."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))
+            if type(value) is Shape:
+                return torch.Size(items)
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
         if id(value) in self._made:
             return self._made[id(value)]

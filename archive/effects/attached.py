@@ -16,7 +16,7 @@ from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from archive.backend.handles import DebugHandles
     from archive.effects.side_effects import SideEffects
@@ -36,7 +36,8 @@ class WithEffects:
         type_name: the module's own class, as TorchScript writes it.
         relocating: leads the graph's operations to the model's source.
         side_effects: what the module changes.
-        arguments: names of the arguments that were given; one behind a star takes all that follow.
+        arguments: names of the arguments that were given, then of those that were left out; one behind a
+            star takes all that follow, a star alone separates those that are given by name.
     """
 
     module: torch.nn.Module
@@ -69,7 +70,12 @@ class WithEffects:
             replace(effect, handle=handles[effect.handle]) if effect.handle >= 0 else effect
             for effect in flat.effects.effects
         )
-        method = replace(flat.effects, effects=effects)
+        places = [recorder.record(self.relocating.effect(site)) for site in flat.guard_sites]
+        guards = tuple(
+            replace(guard, handle=places[guard.handle]) if guard.handle >= 0 else guard
+            for guard in flat.effects.guards
+        )
+        method = replace(flat.effects, effects=effects, guards=guards)
         return build_effects(EffectTable((method,), tuple(self.side_effects.state.entries)))
 
 
@@ -89,7 +95,7 @@ def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> With
     sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
     kind = type(module)
     name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
-    names = _arguments(module, example_inputs)
+    names = _arguments(module, example_inputs, side_effects.defaults)
     return WithEffects(module, scripted, name, Relocating(sites), side_effects, names)
 
 
@@ -100,12 +106,20 @@ def _of(module: torch.nn.Module, source: Source) -> object:
     return module if source == Local("self") else None
 
 
-def _arguments(module: torch.nn.Module, example_inputs: Sequence[Any]) -> list[str]:
+def _arguments(
+    module: torch.nn.Module, example_inputs: Sequence[Any], defaults: Collection[str]
+) -> list[str]:
     names: list[str] = []
+    starred = False
     for one in inspect.signature(module.forward).parameters.values():
-        if len(names) == len(example_inputs):
-            break
         if one.kind is one.VAR_POSITIONAL:
-            return [*names, f"*{one.name}"]
-        names.append(one.name)
+            starred = True
+            names.append(f"*{one.name}")
+        elif len(names) < len(example_inputs) and not starred:
+            names.append(one.name)
+        elif one.name in defaults:
+            if one.kind is one.KEYWORD_ONLY and not starred:
+                starred = True
+                names.append("*")
+            names.append(one.name)
     return names

@@ -134,6 +134,9 @@ def replaced_builtins(recorder: Recorder) -> dict[str, Any]:
         module = importlib.__import__(name, *args, **kwargs)
         return recorder.wrap(module, Global(module.__name__, "__self__"))
 
+    def length(value: Any) -> Any:  # noqa: ANN401
+        return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
+
     def pick(function: Any) -> Any:  # noqa: ANN401
         def picked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
@@ -150,6 +153,7 @@ def replaced_builtins(recorder: Recorder) -> dict[str, Any]:
         **{name: refused(name) for name in OUTSIDE},
         "super": super_of,
         "type": TypeOf(recorder),
+        "len": length,
         "__import__": imported,
         "min": pick(min),
         "max": pick(max),

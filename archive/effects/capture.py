@@ -107,6 +107,10 @@ def _compare(first: Run, second: Run) -> None:
         if before != after:
             places = ((one, before), (other, after))
             _refuse([run.sites[effect.handle] for run, effect in places if effect and effect.handle >= 0])
+    for mine, its in zip_longest(one.effects.guards, other.effects.guards):
+        if mine != its:
+            sides = ((one, mine), (other, its))
+            _refuse([side.guard_sites[guard.handle] for side, guard in sides if guard and guard.handle >= 0])
     if one.effects != other.effects:
         _refuse([])
 

@@ -25,7 +25,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.effects import undo
+from archive.effects.looking import HELPERS as LOOKING
+from archive.effects.looking import holds
 from archive.effects.state import ABSENT, StateError
 from archive.effects.steps import DO, HELPERS, KEEP, UNDO, apart
 from archive.formats.effects.model import (
@@ -49,7 +53,7 @@ from archive.formats.effects.source_text import EMPTY, is_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.formats.effects.model import Effect, MethodEffects, Source, Value
+    from archive.formats.effects.model import Effect, Guard, MethodEffects, Source, Value
 
 
 class Compiling:
@@ -60,6 +64,7 @@ class Compiling:
         code: the classes and functions that they name.
         allowed: what else of code they may touch.
         failed: makes the error of an effect that couldn't be done.
+        unlike: makes the error of a guard that doesn't hold, or of one that couldn't be told.
     """
 
     def __init__(
@@ -68,16 +73,26 @@ class Compiling:
         code: Mapping[str, object],
         allowed: object,
         failed: Callable[[int, BaseException], BaseException],
+        unlike: Callable[..., BaseException],
     ) -> None:
         self._effects = effects
         self._code = code
-        self._names: dict[str, Any] = HELPERS | {
-            "ABSENT": ABSENT,
-            "allowed": allowed,
-            "apart": apart,
-            "failed": failed,
-            "undone": self._undone,
+        self._defaults = {
+            argument.name: value.value for argument, value in effects.defaults if isinstance(value, Constant)
         }
+        self._names: dict[str, Any] = (
+            HELPERS
+            | LOOKING
+            | {
+                "size": torch.Size,
+                "unlike": unlike,
+                "ABSENT": ABSENT,
+                "allowed": allowed,
+                "apart": apart,
+                "failed": failed,
+                "undone": self._undone,
+            }
+        )
         self._failed = failed
         self._numbering = Numbering()
         self._lines: list[str] = []
@@ -87,17 +102,20 @@ class Compiling:
 
     def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """``inputs(state, arguments)`` and ``replay(state, outputs, arguments)``."""
-        text = "\n".join([*self._inputs(), *self._replay()])
+        text = "\n".join([*self._checked_inputs(), *self._replay()])
         space = dict(self._names)
         exec(compile(text, f"<effects of {self._effects.method!r}>", "exec"), space)  # noqa: S102 (our own text)
         return space["inputs"], space["replay"]
 
-    def _inputs(self) -> list[str]:
+    def _checked_inputs(self) -> list[str]:
         """The text of the one."""
         self._begin()
+        guards = self._guards(At, Constant)
+        self._lines = []
         given = ", ".join(self._source(source) for source in self._effects.inputs)
         return [
             "def inputs(state, arguments):",
+            *guards,
             "    try:",
             *self._lines,
             f"        return [{given}]",
@@ -105,8 +123,49 @@ class Compiling:
             "        raise failed(-1, error) from error",
         ]
 
+    def _guards(self, *subjects: type) -> list[str]:
+        """Lines that refuse a call in which a guard of such subjects does not hold."""
+        for number, guard in enumerate(self._effects.guards):
+            if isinstance(guard.subject, subjects):
+                self._add(f"at = {number}", *self._guard(guard))
+        if not self._lines:
+            return []
+        return [
+            "    at = -1",
+            "    try:",
+            *self._lines,
+            "    except Exception as error:",
+            "        raise unlike(at, error) from error",
+        ]
+
+    def _guard(self, guard: Guard) -> list[str]:
+        subject = self._seen(guard.subject)
+        value = self._seen(guard.value)
+        key = "None" if guard.key is None else self._seen(guard.key)
+        literal = guard.value.value if isinstance(guard.value, Constant) else guard.value
+        told = holds(guard.look, literal).format(subject, value, key)
+        return [f"if not ({told}): raise unlike(at, None, {subject})"]
+
+    def _seen(self, value: Value) -> str:
+        """The name of what a guard looks at; that of Python modules is read as it is, and only compared."""
+        if not isinstance(value, At) or not isinstance(root_of(value.source), Global):
+            return self._value(value)
+        return self._compared(value.source)
+
+    def _compared(self, source: Source) -> str:
+        match source:
+            case Attribute(base, name):
+                return f"getattr({self._compared(base)}, {self._handed(name)})"
+            case Item(base, key):
+                return f"{self._compared(base)}[{self._handed(key)}]"
+            case Global(module, name):
+                return f"state.names({self._handed(module)})[{self._handed(name)}]"
+        raise StateError("no place that can be read")
+
     def _replay(self) -> list[str]:
         """The text of the other."""
+        self._begin()
+        guards = self._guards(Output)
         self._begin()
         effects = list(enumerate(self._effects.effects))
         for number, effect in effects:
@@ -130,6 +189,7 @@ class Compiling:
         self._add(*done)
         return [
             "def replay(state, out, arguments):",
+            *guards,
             "    at = -1",
             "    try:",
             *before,
@@ -246,8 +306,9 @@ class Compiling:
         items = [self._expression(item) for item in value.items]
         if value.kind == "list":
             return f"[{', '.join(items)}]"
-        if value.kind == "tuple":
-            return f"({''.join(f'{item}, ' for item in items)})"
+        if value.kind in ("tuple", "size"):
+            made = f"({''.join(f'{item}, ' for item in items)})"
+            return made if value.kind == "tuple" else f"size({made})"
         pairs = zip(items[::2], items[1::2], strict=True)
         return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
 
@@ -264,7 +325,7 @@ class Compiling:
             self._add(f"{name} = {expression}")
         return name
 
-    def _place(self, source: Source) -> str:
+    def _place(self, source: Source) -> str:  # noqa: PLR0911 (one a kind)
         match source:
             case Attribute(base, name):
                 holder = self._source(base)
@@ -277,6 +338,8 @@ class Compiling:
                 return f"state.cell({self._handed(function)}, {self._handed(name)}).cell_contents"
             case Local("self"):
                 return "state.roots['self']"
+            case Local(name) if name in self._defaults:
+                return f"arguments.get({self._handed(name)}, {self._handed(self._defaults[name])})"
             case Local(name):
                 return f"state.argument(arguments, {self._handed(name)})"
         raise StateError("no place that can be read")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
+from archive.effects.guards import literal
 from archive.effects.open_list import OpenList
-from archive.formats.effects.model import Item, Op
+from archive.formats.effects.model import Item, Look, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.effects.guards import Held
     from archive.effects.recorder import Recorder
     from archive.formats.effects.model import Source
+
+ALL = object()
+"""Stands for all keys of a dict, where it has been cleared."""
 
 
 class TrackedList(list[Any]):
@@ -27,12 +32,60 @@ class TrackedList(list[Any]):
         self._recorder = recorder
         self._source = source
         self._expected: list[Any] = []
+        self._held: list[Held] = []
 
     def fill(self, values: Iterable[object]) -> None:
         """Give it its items."""
+        guards = self._recorder.guards
         for place, value in enumerate(values):
-            list.append(self, self._recorder.wrap(value, Item(self._source, place)))
+            with guards.held() as held:
+                list.append(self, self._recorder.wrap(value, Item(self._source, place)))
+            self._held.append(held)
         self._expected = list(list.__iter__(self))
+
+    def _read(self, which: Any = None) -> None:  # noqa: ANN401
+        """Rely on what is read: an item, or all."""
+        held = self._held
+        if isinstance(which, int) and self._held:
+            held = self._held[which : which + 1 or None]
+        for one in held:
+            self._recorder.guards.release(one)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        self._read(index.__index__() if hasattr(index, "__index__") else None)
+        return list.__getitem__(self, index)
+
+    def __iter__(self) -> Any:  # noqa: ANN401
+        self._read()
+        return list.__iter__(self)
+
+    def __reversed__(self) -> Any:  # noqa: ANN401
+        self._read()
+        return list.__reversed__(self)
+
+    def __contains__(self, value: object) -> bool:
+        self._read()
+        return list.__contains__(self, value)
+
+    def __eq__(self, other: object) -> bool:
+        self._read()
+        return list.__eq__(self, other)
+
+    __hash__ = None
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+        self._read()
+        return list.__add__(self, other)
+
+    def __mul__(self, count: Any) -> Any:  # type: ignore[misc] # noqa: ANN401
+        self._read()
+        return list.__mul__(self, count)
+
+    __rmul__ = __mul__
+
+    def copy(self) -> list[Any]:
+        self._read()
+        return list.copy(self)
 
     def intact(self) -> bool:
         """Whether nobody has changed it past its methods."""
@@ -106,11 +159,16 @@ class TrackedDict(dict[Any, Any]):
         self._source = source
         self._open = is_open
         self._expected: dict[Any, Any] = {}
+        self._held: dict[Any, Held] = {}
+        self._known: set[Any] = set()
+        self._set: set[Any] = set()
 
     def fill(self, values: dict[Any, object]) -> None:
         """Give it its items."""
         for key, value in values.items():
-            kept = self._recorder.wrap(value, Item(self._source, key))
+            with self._recorder.guards.held() as held:
+                kept = self._recorder.wrap(value, Item(self._source, key))
+            self._held[key] = held
             dict.__setitem__(self, key, kept)
         self._expected = dict(dict.items(self))
 
@@ -123,27 +181,60 @@ class TrackedDict(dict[Any, Any]):
         self._recorder.resized.add(self._source)
 
     def _check(self) -> None:
+        """Rely on the keys, and on all that is there."""
+        guards = self._recorder.guards
         if self._open:
             self._recorder.refuse("len() or iteration of a dict whose keys differ from call to call")
+        if all(map(literal, self._held)):
+            guards.note(Look.TYPE, self._source, "dict")
+            guards.note(Look.KEYS, self._source, tuple(self._held))
+        for held in self._held.values():
+            guards.release(held)
+
+    def _has(self, key: Any) -> bool:  # noqa: ANN401
+        """Whether a key is there; where the call has not set it, that is relied on, and what is there too."""
+        found = dict.__contains__(self, key)
+        if not self._set.intersection((key, ALL)) and literal(key):
+            self._recorder.guards.note(Look.HAS, self._source, found, key)
+        return found
+
+    def _read(self, key: Any) -> bool:  # noqa: ANN401
+        if self._held.get(key):
+            self._recorder.guards.release(self._held[key])
+            self._known.add(key)
+        return dict.__contains__(self, key) if key in self._known else self._has(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self._has(key)
+
+    def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
+        self._read(key)
+        return dict.__getitem__(self, key)
+
+    def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+        return dict.__getitem__(self, key) if self._read(key) else default
 
     def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
         self._recorder.check_key(key)
         if not dict.__contains__(self, key):
             self._keys_change()
+        self._set.add(key)
         dict.__setitem__(self, key, value)
         self._expected[key] = value
         self._recorder.change(self, Op.SET_ITEM, key, value)
 
     def __delitem__(self, key: Any) -> None:  # noqa: ANN401
+        self._has(key)
+        self._set.add(key)
         dict.__delitem__(self, key)
         del self._expected[key]
         self._keys_change()
         self._recorder.change(self, Op.DELETE_ITEM, key)
 
     def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
-        if default and not dict.__contains__(self, key):
+        if default and not self._has(key):
             return default[0]
-        value = dict.__getitem__(self, key)
+        value = self[key]
         del self[key]
         return value
 
@@ -151,9 +242,9 @@ class TrackedDict(dict[Any, Any]):
         self._recorder.refuse("popitem: which item goes differs from call to call")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
-        if not dict.__contains__(self, key):
+        if not self._has(key):
             self[key] = default
-        return dict.__getitem__(self, key)
+        return self[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         for key, value in dict(*args, **kwargs).items():
@@ -166,6 +257,7 @@ class TrackedDict(dict[Any, Any]):
     def clear(self) -> None:
         if dict.__len__(self):
             self._keys_change()
+        self._set.add(ALL)
         dict.clear(self)
         self._expected.clear()
         self._recorder.change(self, Op.CLEAR)

@@ -12,19 +12,19 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.backend.delegate import Delegate
 from archive.backend.errors import LoweringError
 from archive.backend.lowering import ARGUMENTS, STATE
-from archive.effects.replay import State, prepared
-from archive.formats.effects.model import Item, Op, Temporary
+from archive.effects.replay import GuardError, State, prepared
+from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import torch
-
     from archive.effects.replay import Allowed
-    from archive.formats.effects.model import Source
+    from archive.formats.effects.model import MethodEffects, Source
     from archive.mapping import Source as File
 
 
@@ -66,8 +66,8 @@ class Effectful:
         self.state = State.fresh(table, tensors) if state is None else state
         self._run: Callable[..., Any] = delegate.module if stock else delegate
         self._effects = prepared(effects, allow, delegate.archive.symbolicate)
-        names = getattr(delegate.module, ARGUMENTS).split(", ")
-        self._signature = inspect.Signature([_parameter(name) for name in names if name])
+        self._signature = _signature(getattr(delegate.module, ARGUMENTS), effects)
+        self._guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
 
     @classmethod
     def of(
@@ -99,13 +99,22 @@ class Effectful:
 
         Raises:
             BackendError: an operation failed; the state is as before.
+            GuardError: the call is not as the captured one; the state is as before.
             ReplayError: an effect failed; the state is as before.
             TypeError: these are not the method's arguments.
         """
-        arguments = self._signature.bind(*inputs, **named).arguments
-        given = self._effects.inputs(self.state, arguments)
+        bound = self._signature.bind(*inputs, **named)
+        bound.apply_defaults()
+        given = self._effects.inputs(self.state, bound.arguments)
+        if not self._guards_results:
+            return self._effects.replay(self.state, self._run(*given), bound.arguments)
+        before = torch.get_rng_state()
         made = self._run(*given)
-        return self._effects.replay(self.state, made, arguments)
+        try:
+            return self._effects.replay(self.state, made, bound.arguments)
+        except GuardError:
+            torch.set_rng_state(before)
+            raise
 
 
 def _is_made(source: Source) -> bool:
@@ -118,7 +127,18 @@ def _place(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    if name.startswith("*"):
-        return inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL)
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
+    """The arguments of a method: those of the example, and those that it left out."""
+    defaults = {argument.name: value for argument, value in effects.defaults}
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = []
+    for name in filter(None, names.split(", ")):
+        if name.startswith("*"):
+            kind = inspect.Parameter.KEYWORD_ONLY
+            if name != "*":
+                parameters.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
+            continue
+        default = defaults.get(name)
+        value = default.value if isinstance(default, Constant) else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(name, kind, default=value))
+    return inspect.Signature(parameters)

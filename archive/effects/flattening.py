@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import torch
+
 from archive.effects.errors import CaptureError, ValueRefusedError
 from archive.effects.reach import Reach, variable_of
+from archive.effects.shape import Shape
 from archive.effects.variables import ABSENT, DELETED, Kind, MutationType, Variable
 from archive.formats.effects.model import (
     At,
@@ -16,6 +19,7 @@ from archive.formats.effects.model import (
     Constant,
     Effect,
     Global,
+    Guard,
     Item,
     Local,
     Made,
@@ -48,11 +52,15 @@ class Flat(NamedTuple):
         effects: the table.
         outputs: what the graph must give, in order.
         sites: of each effect, by its handle; None where the statement is not known.
+        places: the same as statements.
+        guard_sites: of each guard, by its handle.
     """
 
     effects: MethodEffects
     outputs: tuple[Hashable, ...]
     sites: tuple[Site, ...]
+    places: tuple[Place, ...]
+    guard_sites: tuple[Site, ...]
 
 
 class Flattening:
@@ -107,7 +115,7 @@ class Flattening:
 
     def _made(self, value: object) -> Value:
         if type(value) is list or _plain_tuple(value):
-            return Made(type(value).__name__ if type(value) is list else "tuple", self._items(value))
+            return Made(_kind(value), self._items(value))
         if type(value) is dict:
             pairs = tuple(part for key, one in value.items() for part in (self.value(key), self.value(one)))
             return Made("dict", pairs)
@@ -134,14 +142,38 @@ class Flattening:
         with _placed(table.result_place):
             result = self.value(table.result)
         rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
-        effects, sites = [], []
+        effects: list[Effect] = []
+        sites: list[Site] = []
+        places: list[Place] = []
         for effect, place in rows:
             if place is not None:
                 sites.append(place.site(f"effects::{effect.op}"))
+                places.append(place)
             handle = len(sites) - 1 if place is not None else -1
             effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
-        method = MethodEffects(table.method, table.inputs, result, tuple(effects))
-        return Flat(method, tuple(self._outputs), tuple(sites))
+        guards, guard_sites = self._guards()
+        defaults = tuple((Local(name), Constant(value)) for name, value in table.defaults.items())
+        method = MethodEffects(table.method, table.inputs, result, tuple(effects), guards, defaults)
+        return Flat(method, tuple(self._outputs), tuple(sites), tuple(places), guard_sites)
+
+    def _guards(self) -> tuple[tuple[Guard, ...], tuple[Site, ...]]:
+        """What must be so at each call, and where it is relied on; guards of one statement share its handle."""
+        handles: dict[Site, int] = {}
+        guards = []
+        for one in self._table.guards:
+            handle = -1
+            if one.place is not None:
+                handle = handles.setdefault(one.place.site("effects::guard"), len(handles))
+            subject = self._subject(one.subject)
+            value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
+            key = None if one.key is None else Constant(one.key)
+            guards.append(Guard(one.look, subject, value, key, handle))
+        return tuple(guards), tuple(handles)
+
+    def _subject(self, subject: object) -> Value:
+        if subject is None:
+            return Constant(None)
+        return At(subject) if isinstance(subject, SOURCES) else self.value(subject)
 
     def _news(self) -> Iterator[tuple[Effect, Place | None]]:
         """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
@@ -248,9 +280,15 @@ def _class_of(value: object) -> str:
 
 def _plain_tuple(value: object) -> bool:
     """A tuple, or one that PyTorch gives its results and sizes as."""
-    return type(value) is tuple or (
+    return type(value) in (tuple, Shape) or (
         isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
     )
+
+
+def _kind(value: object) -> str:
+    if type(value) in (Shape, torch.Size):
+        return "size"
+    return "list" if type(value) is list else "tuple"
 
 
 def _named(value: object) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.effects.state import ABSENT, Plain, State, StateError
 from archive.formats.effects.model import At, Attribute, Cell, Constant, Global, Item, Local, Made, Op, Stored
 from archive.formats.effects.parts import reads, root_of
@@ -118,6 +120,8 @@ class Building:
                 return pairs
             case Made("tuple", items):
                 return tuple(self._value(item) for item in items)
+            case Made("size", items):
+                return torch.Size(self._value(item) for item in items)
         raise StateError(f"{value_text(value)} is no state")
 
     def _note(self, number: int | None, made: object) -> None:

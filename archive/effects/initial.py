@@ -8,6 +8,7 @@ import torch
 
 from archive.effects.side_effects import Initial
 from archive.effects.tape import WITHOUT_MODES
+from archive.effects.wrapping import CODE, SAFE
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -57,6 +58,9 @@ def spoken_of(effects: MethodEffects) -> Iterator[Source]:
         for value in (effect.key, effect.value):
             if value is not None:
                 yield from _in_value(value)
+    for guard in effects.guards:
+        for value in (guard.subject, guard.value):
+            yield from _in_value(value)
 
 
 def _in_value(value: Value) -> Iterator[Source]:
@@ -109,9 +113,11 @@ class _State:
         """Whether an item is told with what it is in."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
-    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401
+    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
         if type(value) in LITERALS:
             return Constant(value)
+        if isinstance(value, SAFE) and not isinstance(value, CODE):
+            return Constant(str(value))  # for guards, which look at its text
         if not isinstance(value, (*CONTAINERS, torch.Tensor)):
             return None
         if id(value) in self._known:
@@ -130,7 +136,8 @@ class _State:
             ]
             return Made("dict", tuple(parts))
         items = (self._inside(one, Item(source, place)) for place, one in enumerate(value))
-        return Made("list" if type(value) is list else "tuple", tuple(items))
+        kind = {list: "list", torch.Size: "size"}.get(type(value), "tuple")
+        return Made(kind, tuple(items))
 
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """An item; objects, which have no value, are what lives there."""

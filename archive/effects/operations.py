@@ -152,6 +152,23 @@ KNOWN = frozenset(
 """Attributes of tensors that depend on shapes and types alone."""
 
 
+LISTS = frozenset(
+    (
+        "unbind",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "tensor_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "nonzero",
+        "where",
+        "__iter__",
+    )
+)
+"""What gives as many tensors as follow from sizes, if it gives several."""
+
 TRAINING = {
     "batch_norm": "training",
     "native_batch_norm": "training",

@@ -10,12 +10,14 @@ import torch
 from archive.effects.containers import TrackedDict, TrackedList
 from archive.effects.errors import CaptureError
 from archive.effects.functions import Functions
+from archive.effects.guards import Guards
 from archive.effects.hooks import Hooks
 from archive.effects.objects import Objects
 from archive.effects.open_list import OpenList
-from archive.effects.scalars import NUMBERS, is_scalar
+from archive.effects.scalars import NUMBERS, is_free, is_scalar, value_of
 from archive.effects.side_effects import SideEffects
 from archive.effects.sites import Owner, Place, here, model_frames
+from archive.effects.sizes import Sizes
 from archive.effects.stand_ins import Tracked
 from archive.effects.tape import Tape, concrete
 from archive.effects.variables import ABSENT, DELETED, Kind
@@ -50,6 +52,8 @@ class Recorder:
         self.seen_written: set[Source] = set()
         self.seen_mutated: set[Source] = set()
         self.tape = Tape(self)
+        self.guards = Guards(self)
+        self.sizes = Sizes(self)
         self.side_effects = SideEffects(graph_value=self._graph_value)
         self.functions = Functions(self)
         self.hooks = Hooks(self)
@@ -112,7 +116,20 @@ class Recorder:
         node = self.tape.emit("call_function", function, args, {})
         if type(value) not in NUMBERS:
             self.refuse(f"{function.__name__} of numbers that differ from call to call")
-        return self.tape.number(value, node)
+        return self.tape.number(value, node, free=is_free(*args))
+
+    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+        """A number itself, which the call relies on from now on; other values as they are.
+
+        Raises:
+            CaptureError: it differs from call to call by itself.
+        """
+        if not is_scalar(value):
+            return value
+        if not value._free:
+            self.refuse("the number it depends on differs from call to call")
+        self.guards.number(value)
+        return value_of(value)
 
     def note_changes(self) -> None:
         """Note which statement has changed a tensor in place."""

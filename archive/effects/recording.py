@@ -11,6 +11,7 @@ from archive.effects.containers import plain
 from archive.effects.operations import (
     GETTERS,
     KNOWN,
+    LISTS,
     OPERATORS,
     REFLECTED,
     REFUSED,
@@ -53,6 +54,7 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
         if name in ("__get__", "__set__", "__delete__"):
             return self._attribute(name, func, args)
         if name == "_set_grad_enabled":
+            self._recorder.guards.setting("torch.is_grad_enabled")
             return func(*args)
         if name == "register_hook":
             return self._recorder.hooks.register(*args, **kwargs)
@@ -75,11 +77,11 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
             return self._do("call_function", getattr, (args[0], attribute), {}, lambda *_: func(args[0]))
         if attribute not in KNOWN:
             self._recorder.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
-        return func(*args)
+        return self._recorder.sizes.read(attribute, func, args, {})
 
     def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         if name in SHAPES:
-            return func(*concrete(args), **concrete(kwargs))
+            return self._recorder.sizes.read(name, func, args, kwargs)
         if name in REFLECTED:
             return self._do("call_function", REFLECTED[name], args[::-1], kwargs)
         if name in OPERATORS:
@@ -110,11 +112,18 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
             if value is not None and len(self._tape.graph.nodes) == before + 1:
                 self._tape.graph.erase_node(node)
             return value
+        if name in LISTS and isinstance(value, tuple | list):
+            self._recorder.fixed(
+                self._tape.number(len(value), self._tape.emit_on("call_function", len, node), free=True)
+            )
         return self._tape.results(value, node)
 
     def _detached(self, value: Any) -> Any:  # noqa: ANN401
         """Without autograd's record, as under ``no_grad``: a graph has no such blocks."""
-        if isinstance(value, torch.Tensor) and value.requires_grad and self._tape.node_of(value) is not None:
+        if isinstance(value, torch.Tensor) and self._tape.node_of(value) is not None:
+            self._recorder.sizes.gradient(value)
+            if not value.requires_grad:
+                return value
             node = self._tape.emit("call_method", "detach", (value,), {})
             detached = value.detach()
             self._tape.bind(detached, node)
@@ -131,5 +140,6 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
         """A tensor's only item, as a number of the graph."""
         if tensor.is_complex():
             self._recorder.refuse("a complex number that depends on a tensor")
+        self._recorder.sizes.kind(tensor)
         kind = float if tensor.is_floating_point() else bool if tensor.dtype == torch.bool else int
         return self._do("call_function", kind, (tensor,), {}, lambda one: kind(one.item()))

@@ -18,26 +18,42 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.effects.compiling import Compiling
+from archive.effects.looking import FOUND
 from archive.effects.state import Plain, State, StateError
 from archive.errors import ArchiveError
-from archive.formats.effects.model import Attribute, Constant, Global, Item, Op
-from archive.formats.effects.parts import places
-from archive.formats.effects.rules import check_method
-from archive.formats.effects.source_text import EMPTY, effect_text, source_text
+from archive.formats.effects.model import Attribute, Constant, Global, Item, Look, Op
+from archive.formats.effects.parts import guarded, places
+from archive.formats.effects.rules import MOST_SHOWN, check_method
+from archive.formats.effects.source_text import EMPTY, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from archive.formats.effects.model import Effect, MethodEffects
+    from archive.formats.effects.model import Effect, Guard, MethodEffects
 
     Allowed = Collection[str] | Mapping[str, object]
     Symbolicate = Callable[[int], object]
 
-__all__ = ["Plain", "Prepared", "ReplayError", "State", "StateError", "inputs", "prepared", "replay"]
+__all__ = [
+    "GuardError",
+    "Plain",
+    "Prepared",
+    "ReplayError",
+    "State",
+    "StateError",
+    "inputs",
+    "prepared",
+    "replay",
+]
+
+
+UNLIKE = "this call is not as the one that was captured"
 
 
 class ReplayError(RuntimeError):
@@ -57,12 +73,25 @@ class ReplayError(RuntimeError):
         super().__init__(f"{place}: {problem}" + (f"\n{where}" if where else ""))
 
 
+class GuardError(ReplayError):
+    """A call that is not as the captured one: what the model relied on does not hold; nothing has changed.
+
+    Attributes:
+        guard: what must hold, as Python.
+    """
+
+    def __init__(self, problem: str, *, method: str, guard: str, where: str = "") -> None:
+        super().__init__(f"{UNLIKE}: expected {guard}, {problem}", method=method, where=where)
+        self.guard = guard
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A method's effects, ready to be done often.
 
     Attributes:
-        inputs: given the state and the method's arguments by name, what the graph must be given.
+        inputs: given the state and the method's arguments by name, what the graph must be given; guards are
+            checked first.
         replay: given the state, what the graph gave, and the arguments, does the effects and gives the
             method's result. Both raise :class:`ReplayError`.
     """
@@ -97,7 +126,7 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
             code[name] = _resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error
-    return Prepared(*Compiling(effects, code, allow, failed).functions())
+    return Prepared(*Compiling(effects, code, allow, failed, failed.unlike).functions())
 
 
 def replay(
@@ -139,7 +168,7 @@ def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]
     Raises:
         ReplayError: something isn't where it should be.
     """
-    only = type(effects)(effects.method, effects.inputs, Constant(None), ())
+    only = replace(effects, result=Constant(None), effects=())
     return prepared(only).inputs(state, arguments)
 
 
@@ -159,7 +188,22 @@ class _Failing:
             problem, method=self._effects.method, effect=effect_text(effect), where=self._where(effect)
         )
 
-    def _where(self, effect: Effect) -> str:
+    def unlike(self, number: int, error: BaseException | None, subject: object = None) -> GuardError:
+        """The error of a guard: one that does not hold for a subject, or that could not be told."""
+        if isinstance(error, GuardError):
+            return error
+        guard = self._effects.guards[number]
+        key = guard.key.value if isinstance(guard.key, Constant) else None
+        if error is None and guard.look in FOUND:
+            problem = f"found {_found(guard.look, subject, key)}"
+        elif error is None:
+            problem = "which is not so"
+        else:
+            problem = f"which cannot be told: {error if isinstance(error, StateError) else repr(error)}"
+        where = self._where(guard)
+        return GuardError(problem, method=self._effects.method, guard=guard_text(guard), where=where)
+
+    def _where(self, effect: Effect | Guard) -> str:
         if self._symbolicate is None or effect.handle < 0:
             return ""
         try:
@@ -168,9 +212,18 @@ class _Failing:
             return f"debug handle {effect.handle}: {error}"
 
 
+def _found(look: Look, subject: object, key: object) -> str:
+    """What is there instead."""
+    found = FOUND[look](subject, key)
+    if isinstance(found, torch.Tensor):
+        return "a tensor"
+    text = repr(found) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(found)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
 def _check_names(effects: MethodEffects) -> None:
     """Refuse Python's own attributes, which lead from any object to any code."""
-    for source in places(effects):
+    for source in (*places(effects), *guarded(effects)):
         place = source
         while isinstance(place, Attribute | Item):
             if isinstance(place, Attribute) and _is_special(place.name):

@@ -11,14 +11,20 @@ import torch
 from torch import fx
 
 from archive.effects.errors import CaptureError
+from archive.effects.guards import literal
 from archive.effects.initial import initial_state, spoken_of
 from archive.effects.recorder import Recorder
 from archive.effects.recording import Recording
+from archive.effects.scalars import is_scalar
+from archive.effects.sharing import check_views, note_sharing
 from archive.effects.sites import of_model
 from archive.effects.tape import WITHOUT_MODES
-from archive.formats.effects.model import Attribute, Cell, Item, Local, Op
+from archive.effects.wrapping import SAFE
+from archive.formats.effects.model import Attribute, Cell, Item, Local, Look, Op
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from archive.effects.tape import Input
     from archive.effects.world import World
     from archive.formats.effects.model import MethodEffects, Source
@@ -84,18 +90,35 @@ def _given(recorder: Recorder, module: Any, method: str, arguments: tuple[Any, .
     """What stands in for the arguments."""
     signature = inspect.signature(getattr(module, method))
     try:
-        names = signature.bind(*arguments).arguments
+        bound = signature.bind(*arguments)
     except TypeError as error:
         raise CaptureError(f"{method}: {error}") from error
+    names = dict(bound.arguments)
+    recorder.guards.name_arguments(getattr(type(module), method, None), signature.parameters)
+    _note_defaults(recorder, signature, names)
     given: list[Any] = []
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            recorder.guards.note(Look.LENGTH, Local(name), len(value))
             given += [
                 recorder.wrapping.argument(one, Item(Local(name), place)) for place, one in enumerate(value)
             ]
         else:
             given.append(recorder.wrapping.argument(value, Local(name)))
     return tuple(given)
+
+
+def _note_defaults(recorder: Recorder, signature: inspect.Signature, given: Collection[str]) -> None:
+    """Rely on arguments that were left out being what they are then."""
+    for name, one in signature.parameters.items():
+        if name in given or one.default is one.empty:
+            continue
+        if not literal(one.default) and not isinstance(one.default, SAFE):
+            continue
+        default = one.default if literal(one.default) else str(one.default)
+        recorder.side_effects.defaults[name] = default
+        if recorder.guards.is_read(name):
+            recorder.guards.constant(one.default, Local(name))
 
 
 def _called(recorder: Recorder, stand_in: Any, method: str, given: tuple[Any, ...]) -> Any:  # noqa: ANN401
@@ -156,9 +179,16 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
         else:
             tape.graph.erase_node(one.node)
     effects.inputs = tuple(one.source for one in kept)
+    held = [one.source for one in tape.inputs if one not in kept and not is_scalar(one.stand_in)]
+    with WITHOUT_MODES():
+        note_sharing(recorder, kept, changed)
+    effects.guards = recorder.guards.settled(held)
     effects.prune_dead_object_new()
     flat = effects.flat()
     _check_cells(recorder, flat.effects)
+    with WITHOUT_MODES():
+        check_views(recorder, changed, flat)
+    tape.drop_unused(flat.outputs)
     tape.graph.output(flat.outputs)
     tape.graph.lint()
     effects.state = initial_state(recorder, flat.effects)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from archive.backend.tables import Site
+    from archive.effects.guards import Assumption
     from archive.effects.sites import Place
     from archive.formats.effects.model import MethodEffects, Op, Source, Value
 
@@ -50,6 +51,8 @@ class SideEffects(Tracking):
         save_for_backward: contexts, and what they are to keep.
         inputs: what the graph takes.
         result: what the method returns.
+        guards: what must be so at each call.
+        defaults: arguments that may be left out, and what they are then.
         state: what lived where before.
     """
 
@@ -67,6 +70,8 @@ class SideEffects(Tracking):
         self.result: object = None
         self.result_place: Place | None = None
         self.state = Initial()
+        self.guards: list[Assumption] = []
+        self.defaults: dict[str, Any] = {}
         self.stores: dict[tuple[Variable, str], tuple[int, Place | None]] = {}
         self._modified: dict[Variable, None] = {}
         self._order = 0
@@ -239,6 +244,7 @@ class SideEffects(Tracking):
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
         copy.inputs, copy.result, copy.result_place = self.inputs, self.result, self.result_place
         copy.state, copy.stores = self.state, dict(self.stores)
+        copy.guards, copy.defaults = list(self.guards), dict(self.defaults)
         copy._modified, copy._order = dict(self._modified), self._order
         return copy
 
@@ -279,7 +285,8 @@ class SideEffects(Tracking):
         for one in (self.id_to_variable, self.store_attr_mutations, self.stores, self._modified):
             one.clear()
         self.tensor_hooks.clear()
-        for rows in (self.log, self.save_for_backward, self.keepalive):
+        self.defaults.clear()
+        for rows in (self.log, self.save_for_backward, self.keepalive, self.guards):
             rows.clear()
 
     def flat(self) -> Flat:
@@ -316,7 +323,7 @@ class SideEffects(Tracking):
         one, two = self.flat(), other.flat()
         if list(map(str, one.outputs)) != list(map(str, two.outputs)):
             return f"outputs: {one.outputs} and {two.outputs}"
-        for name in ("method", "inputs", "result"):
+        for name in ("method", "inputs", "result", "guards", "defaults"):
             if getattr(one.effects, name) != getattr(two.effects, name):
                 return f"{name}: {getattr(one.effects, name)} and {getattr(two.effects, name)}"
         pairs = zip(one.effects.effects, two.effects.effects, strict=False)

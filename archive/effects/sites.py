@@ -133,7 +133,7 @@ def place(
     for caller, (inner, owner) in zip(frames, [*calls[1:], *([called] if called else [])], strict=False):
         if inner.co_name in COMPREHENSIONS:
             continue
-        call = _span(caller.f_code, _position(caller))
+        call = span_of(caller.f_code, _position(caller))
         if owner is None:
             steps.append(Step(inner.co_name, None, None, call))
         else:
@@ -141,7 +141,7 @@ def place(
             steps.append(Step(inner.co_name, owner.type_name, instance, call))
             outer = owner
     line = position[0] if position else code.co_firstlineno
-    return Place(code.co_filename, line, _span(code, position), tuple(steps))
+    return Place(code.co_filename, line, span_of(code, position), tuple(steps))
 
 
 def position_of(code: CodeType, instruction: int) -> Position | None:
@@ -160,7 +160,8 @@ def _position(frame: FrameType) -> Position | None:
 
 
 @cache
-def _span(code: CodeType, position: Position | None) -> Span | None:
+def span_of(code: CodeType, position: Position | None) -> Span | None:
+    """A range of some code's source; None where the source is not known."""
     lines = linecache.getlines(code.co_filename)
     if position is None or not lines:
         return None

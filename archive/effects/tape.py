@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from archive.effects.scalars import Scalar, is_scalar, value_of
+from archive.effects.scalars import Scalar, is_scalar, scalar, value_of
+from archive.effects.shape import Shape
 from archive.formats.effects.model import Attribute, Cell, Global, Item, Local
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from archive.effects.recorder import Recorder
     from archive.effects.sites import Place
     from archive.formats.effects.model import Source
 
 WITHOUT_MODES = torch._C.DisableTorchFunction
 TYPES = (bool, int, float)
+SQUEEZED = ("squeeze", "squeeze_", "flatten")
+"""Operators whose results have a number of dimensions that follows from more than those of what they take."""
 TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
 """Names that the text of a graph has for other things."""
 
@@ -102,13 +107,14 @@ class Tape:
         self._input(Input(source, self._placeholder(source, torch.Tensor), original, stand_in, version))
         return stand_in
 
-    def scalar_input(self, source: Source, value: float) -> Scalar:
-        """A number that differs from call to call."""
-        stand_in = Scalar(self._recorder, value)
+    def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
+        """A number that differs from call to call; a free one where it is an argument."""
+        stand_in = scalar(self._recorder, value, free=free, origin=(source, None))
         self._input(Input(source, self._placeholder(source, type(value)), value, stand_in))
         return stand_in
 
     def _input(self, new: Input) -> None:
+        new.node.meta["roots"] = frozenset([len(self.inputs)])
         self.inputs.append(new)
         self._by_identity[id(new.stand_in)] = new
         self.bind(new.stand_in, new.node)
@@ -139,6 +145,10 @@ class Tape:
     def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Add a node; its arguments are what the call works with."""
         node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
+        taken = node.all_input_nodes
+        node.meta["roots"] = frozenset().union(*map(roots_of, taken))
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in taken)
         place = self._recorder.here()
         if place is not None:
             shown = target if isinstance(target, str) else target.__name__
@@ -164,6 +174,12 @@ class Tape:
             return slice(*map(self.argument, (value.start, value.stop, value.step)))
         return value
 
+    def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:  # noqa: ANN401
+        """Add a node that takes other nodes."""
+        node = self.graph.create_node(kind, target, nodes)
+        node.meta["roots"] = frozenset().union(*map(roots_of, nodes))
+        return node
+
     def results(self, value: Any, node: Any) -> Any:  # noqa: ANN401
         """Bind what a node has given, item by item; numbers become ones of the graph."""
         if isinstance(value, torch.Tensor):
@@ -177,18 +193,49 @@ class Tape:
                 if isinstance(one, torch.Tensor) and id(one) in self._nodes:
                     continue
                 if isinstance(one, torch.Tensor | tuple | list):
-                    self.results(one, self.graph.call_function(operator.getitem, (node, place)))
+                    item = self.graph.call_function(operator.getitem, (node, place))
+                    item.meta["roots"] = roots_of(node)
+                    self.results(one, item)
         return value
 
-    def number(self, value: float, node: Any) -> Scalar:  # noqa: ANN401
+    def number(
+        self,
+        value: float,
+        node: Any,  # noqa: ANN401
+        *,
+        free: bool = False,
+        origin: tuple[Source, int | None] | None = None,
+    ) -> Scalar:
         """A number that a node makes."""
-        stand_in = Scalar(self._recorder, value)
+        stand_in = scalar(self._recorder, value, free=free, origin=origin)
+        node.meta["free"] = free
         self.bind(stand_in, node)
         return stand_in
+
+    def values(self) -> list[object]:
+        """All values that nodes make."""
+        return self._alive
+
+    def drop_unused(self, outputs: Collection[object]) -> None:
+        """Take out free numbers that nobody asks for."""
+        for node in reversed(self.graph.nodes):
+            if node.meta.get("free") and not node.users and node not in outputs:
+                self.graph.erase_node(node)
+
+    def roots(self, *tensors: object) -> list[Input]:
+        """The inputs that some values are made of, in their order."""
+        numbers = frozenset().union(*(roots_of(self.node_of(one)) for one in tensors))
+        return [self.inputs[number] for number in sorted(numbers)]
 
     def changed(self) -> list[Input]:
         """Inputs that have been changed in place."""
         return [one for one in self.inputs if one.changed]
+
+
+def roots_of(node: Any) -> frozenset[int]:  # noqa: ANN401
+    """The numbers of the inputs that a node is made of."""
+    found: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
+    return found
 
 
 def copied(tensor: Any) -> Any:  # noqa: ANN401
@@ -204,7 +251,7 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
     """Arguments with numbers in place of what stands in for them."""
     if is_scalar(value):
         return value_of(value)
-    if type(value) is tuple:
+    if type(value) in (tuple, Shape, torch.Size):
         return tuple(map(concrete, value))
     if isinstance(value, list):
         return list(map(concrete, value))

@@ -14,10 +14,13 @@ import torch
 
 from archive.effects.containers import TrackedDict, TrackedList
 from archive.effects.functions import model_code
+from archive.effects.guards import followed
+from archive.effects.looking import type_name
 from archive.effects.open_list import OpenList
-from archive.effects.scalars import NUMBERS
+from archive.effects.scalars import NUMBERS, is_scalar
+from archive.effects.shape import Shape
 from archive.effects.stand_ins import ClassStandIn, Untouchable, object_stand_in, to_follow
-from archive.formats.effects.model import Attribute, Item, Local
+from archive.formats.effects.model import Attribute, Item, Local, Look
 
 if TYPE_CHECKING:
     from archive.effects.recorder import Recorder
@@ -39,12 +42,13 @@ SAFE = (
     torch.device,
     torch.layout,
     torch.memory_format,
-    torch.Size,
     BuiltinFunctionType,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
 )
 """What nobody can change, and is passed on as it is."""
+CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+"""Functions among it, which are the model itself."""
 
 
 class Wrapping:
@@ -99,6 +103,8 @@ class Wrapping:
         if type(value) in NUMBERS:
             return self._number(value, source)
         if isinstance(value, SAFE):
+            if source is not None and not isinstance(value, CODE):
+                self._recorder.guards.constant(value, source)
             return value
         known = self._recorder.side_effects.id_to_variable.get(id(value))
         if known is not None:
@@ -106,10 +112,14 @@ class Wrapping:
                 self._recorder.aliases.setdefault(source, known.source)
             return self._recorder.stand_ins[known]
         if isinstance(value, tuple):
+            if source is not None and followed(value):
+                self._recorder.guards.items(value, source)
             items = [
                 self.wrap(one, None if source is None else Item(source, place))
                 for place, one in enumerate(value)
             ]
+            if type(value) is torch.Size:
+                return Shape(items) if any(map(is_scalar, items)) else value
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
@@ -174,14 +184,21 @@ class Wrapping:
             variable = self._recorder.side_effects.track_list(value, source, stand_in)
         self._recorder.stand_ins[variable], self._recorder.items[variable] = stand_in, value
         self._recorder.met[variable] = self._recorder.here()
-        stand_in.fill(self._recorder.world.contents(value))
+        held = self._recorder.world.contents(value)
+        stand_in.fill(held)
+        if type(value) is list and not is_open and followed(value):
+            self._recorder.guards.items(held, source)
         return stand_in
 
     def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        if source is None or not self.volatile(source):
+        if source is None:
+            return value
+        if not self.volatile(source):
+            self._recorder.guards.constant(value, source)
             return value
         if source not in self._by_source:
             self._by_source[source] = self._recorder.tape.scalar_input(source, value)
+            self._recorder.guards.note(Look.TYPE, source, type(value).__name__)
         return self._by_source[source]
 
     def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
@@ -189,6 +206,7 @@ class Wrapping:
             if source not in self._by_source:
                 data = self._recorder.world.tensor(value)
                 self._by_source[source] = self._recorder.tape.tensor_input(source, value, data)
+                self._recorder.guards.note(Look.TYPE, source, type_name(value))
             return self._by_source[source]
         if id(value) not in self._tensors:
             place = self.paths.get(id(value), source)
@@ -201,12 +219,18 @@ class Wrapping:
             self._tensors[id(value)] = made, place
             self._recorder.side_effects.keepalive.append(value)
         stand_in, first = self._tensors[id(value)]
+        if first is not None:
+            self._recorder.guards.note(Look.TYPE, first, type_name(value))
         if source is not None and first is not None and source != first:
             self._recorder.aliases.setdefault(source, first)
         return stand_in
 
     def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        """What the model gets for an argument: numbers differ from call to call."""
-        if type(value) in NUMBERS:
-            return self._recorder.tape.scalar_input(source, value)
+        """What the model gets for an argument: numbers differ from call to call, ``True`` and ``False`` don't."""
+        guards = self._recorder.guards
+        if isinstance(source, Local) and not guards.is_read(source.name):
+            return value
+        if type(value) in (int, float):
+            guards.note(Look.TYPE, source, type(value).__name__)
+            return self._recorder.tape.scalar_input(source, value, free=True)
         return self.wrap(value, source)

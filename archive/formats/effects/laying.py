@@ -15,7 +15,7 @@ from archive.strings import StringTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.formats.effects.model import EffectTable, Value
+    from archive.formats.effects.model import EffectTable, Source, Value
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
     from archive.numbering import Ints
 
@@ -43,6 +43,10 @@ class Laying:
             yield [numbers.source(source) for source in method.inputs], [numbers.value(method.result)]
             for effect in method.effects:
                 yield [numbers.source(effect.source)], [self._number(effect.key), self._number(effect.value)]
+            for guard in method.guards:
+                yield [], [self._number(one) for one in (guard.subject, guard.value, guard.key)]
+            for argument, default in method.defaults:
+                yield [numbers.source(argument)], [numbers.value(default)]
         for source, value in self._table.state:
             yield [numbers.source(source)], [numbers.value(value)]
 
@@ -68,7 +72,8 @@ class Laying:
                 ),
                 "values": self._with_items(self.values, "number"),
                 "methods": _rows(self._methods()),
-                "state": _rows(self._state()),
+                "state": _rows(self._pairs([self._table.state])),
+                "conditions": _rows(self._conditions()),
             }
         except OverflowError as error:
             raise ArchiveError(f"a number of more than 64 bits: {error}") from error
@@ -110,11 +115,27 @@ class Laying:
             "effects": Rows(_first([len(method.effects) for method in methods]), fields),
         }
 
-    def _state(self) -> dict[str, Any]:
-        state = self._table.state
+    def _conditions(self) -> dict[str, Any]:
+        methods = self._table.methods
+        guards = [guard for method in methods for guard in method.guards]
+        fields = {
+            "look": _column(self._word(str(guard.look)) for guard in guards),
+            "subject": _column(self._numbers.value(guard.subject) for guard in guards),
+            "value": _column(self._numbers.value(guard.value) for guard in guards),
+            "key": _column(self._number(guard.key) for guard in guards),
+            "handle": _column(guard.handle for guard in guards),
+        }
+        defaults = [method.defaults for method in methods]
         return {
-            "source": _column(self._numbers.source(source) for source, _ in state),
-            "value": _column(self._numbers.value(value) for _, value in state),
+            "guards": Rows(_first([len(method.guards) for method in methods]), fields),
+            "defaults": Rows(_first([len(some) for some in defaults]), self._pairs(defaults)),
+        }
+
+    def _pairs(self, rows: Sequence[Sequence[tuple[Source, Value]]]) -> dict[str, Any]:
+        pairs = [pair for some in rows for pair in some]
+        return {
+            "source": _column(self._numbers.source(source) for source, _ in pairs),
+            "value": _column(self._numbers.value(value) for _, value in pairs),
         }
 
 
@@ -139,4 +160,5 @@ def _one(numbers: Sequence[int]) -> Rows:
 
 def _rows(columns: dict[str, Any]) -> Rows:
     """One sequence of rows, the first of whose columns has a number for each."""
-    return Rows(_first([len(next(iter(columns.values())))]), columns)
+    counted = next(iter(columns.values()))
+    return Rows(_first([len(counted.first) - 1 if isinstance(counted, Rows) else len(counted)]), columns)

@@ -90,7 +90,7 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new list, tuple or dict of values; a dict has its keys and values in turn."""
+    """A new list, tuple, dict or ``torch.Size`` of values; a dict has its keys and values in turn."""
 
     kind: str
     items: tuple[Value, ...]
@@ -154,6 +154,48 @@ class Effect:
     handle: int = -1
 
 
+class Look(StrEnum):
+    """What a guard looks at in its subject; ``key`` and ``value`` as in the comment."""
+
+    EQUAL = "equal"  # it equals `value`, and is of the same type
+    TEXT = "text"  # str() of it is `value`
+    TYPE = "type"  # its type is `value`: "tensor", "int", …; "module:qualname" for other classes
+    RANGE = "range"  # it is an int, and no further from 0 than `value`
+    LENGTH = "length"  # it has `value` items
+    KEYS = "keys"  # its keys are `value`, in this order
+    HAS = "has"  # whether it has the key `key`
+    SAME = "same"  # it is what lives at the source `value`
+    APART = "apart"  # it is not, and shares no memory with that
+    DIM = "dim"  # of a tensor: how many dimensions
+    SIZE = "size"  # its size in dimension `key`
+    SHAPE = "shape"  # all its sizes
+    STRIDE = "stride"  # its strides
+    DTYPE = "dtype"  # "torch.float32"
+    KIND = "kind"  # "float", "complex", "int" or "bool"
+    DEVICE = "device"  # "cpu"
+    REQUIRES_GRAD = "requires_grad"  # whether it does
+    SETTING = "setting"  # of PyTorch, called `key`; the subject is None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What was so when the model was captured, and must be so at each call.
+
+    Attributes:
+        look: what is looked at.
+        subject: in what: something that lives somewhere, or what the graph gives.
+        value: what it was.
+        key: see ``Look``.
+        handle: debug handle of the model's statement that relies on it; -1 where it has none.
+    """
+
+    look: Look
+    subject: Value
+    value: Value
+    key: Value | None = None
+    handle: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class MethodEffects:
     """All that a method does.
@@ -163,12 +205,16 @@ class MethodEffects:
         inputs: what the graph takes, the method's own arguments first.
         result: what the method returns.
         effects: what it changes, in this order.
+        guards: what must hold before; what is told of the graph's outputs, before the first effect.
+        defaults: arguments that may be left out, and what they are then.
     """
 
     method: str
     inputs: tuple[Source, ...]
     result: Value
     effects: tuple[Effect, ...]
+    guards: tuple[Guard, ...] = ()
+    defaults: tuple[tuple[Local, Value], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

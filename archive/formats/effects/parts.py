@@ -51,10 +51,18 @@ def places(effects: MethodEffects) -> Iterator[Source]:
                 yield from reads(value)
 
 
+def guarded(effects: MethodEffects) -> Iterator[Source]:
+    """The sources that a method's guards look at."""
+    for guard in effects.guards:
+        yield from reads(guard.subject)
+        yield from reads(guard.value)
+
+
 def output_count(effects: MethodEffects) -> int:
     """How many values the graph gives, at least: as many as the effects ask for."""
     values = [
         value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
     ]
+    values += [guard.subject for guard in effects.guards]
     parts = _parts([effects.result, *values])
     return 1 + max((part.index for part in parts if isinstance(part, Output)), default=-1)

@@ -14,8 +14,10 @@ from archive.formats.effects.model import (
     Effect,
     EffectTable,
     Global,
+    Guard,
     Item,
     Local,
+    Look,
     Made,
     MethodEffects,
     New,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from archive.strings import StringTable
 
     Columns = dict[str, Any]
+    Conditions = tuple[tuple[Guard, ...], tuple[tuple[Local, Value], ...]]
 
 T = TypeVar("T")
 
@@ -170,6 +173,29 @@ class Reading:
                     if value >= 0:
                         _reference(value, self.values, f"{_at(name, row)}, field {field}")
                 yield [source], some
+        yield from self._uses_of_conditions()
+
+    def _uses_of_conditions(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+        conditions = self._columns.get("conditions")
+        if conditions is None:
+            return
+        if len(conditions.items["guards"].first) != len(self._columns["methods"].items["name"]) + 1:
+            raise ArchiveError("not one for each method", place="field conditions")
+        guards = conditions.items["guards"].items
+        columns = [guards[field].tolist() for field in ("subject", "value", "key")]
+        for row, (*always, key) in enumerate(zip(*columns, strict=True)):
+            place = _at("guards", row)
+            values = [*always, key] if key >= 0 else always
+            _picked(self.values, values, place)
+            yield [], values
+        defaults = conditions.items["defaults"].items
+        pairs = zip(defaults["source"].tolist(), defaults["value"].tolist(), strict=True)
+        for row, (source, value) in enumerate(pairs):
+            place = _at("defaults", row)
+            yield (
+                [_reference(source, self.sources, f"{place}, field source")],
+                [_reference(value, self.values, f"{place}, field value")],
+            )
 
     def table(self) -> EffectTable:
         """The facts that the rows state; what is shared is one object.
@@ -185,12 +211,14 @@ class Reading:
             values.append(self._value(value, values, sources))
         methods = self._columns["methods"].items
         effects = self._effects(methods["effects"], sources, values)
+        conditions = self._conditions(sources, values) or [((), ())] * len(effects)
         table = tuple(
             MethodEffects(
                 self.strings[_reference(name, self.strings, f"{_at('methods', row)}, field name")],
                 tuple(sources[source] for source in inputs),
                 values[result],
                 some,
+                *conditions[row],
             )
             for row, (name, inputs, result, some) in enumerate(
                 zip(
@@ -254,8 +282,38 @@ class Reading:
         first = rows.first.tolist()
         return [tuple(effects[begin:end]) for begin, end in pairwise(first)]
 
+    def _conditions(self, sources: Sequence[Source], values: Sequence[Value]) -> list[Conditions]:
+        """Guards and defaults of each method; nothing where the record has no field for them."""
+        if "conditions" not in self._columns:
+            return []
+        rows = self._columns["conditions"].items
+        fields = rows["guards"].items
+        looks = self._kinds("guards", "look", fields["look"].tolist())
+        guards = []
+        numbers = (fields[name].tolist() for name in ("subject", "value", "key", "handle"))
+        for row, (look, subject, value, key, handle) in enumerate(zip(looks, *numbers, strict=True)):
+            if look not in _LOOKS:
+                _check_kind(look, tuple(_LOOKS), _at("guards", row), "look")
+            at = None if key < 0 else values[key]
+            guards.append(Guard(_LOOKS[look], values[subject], values[value], at, handle))
+        defaults = []
+        pairs = rows["defaults"].items
+        for row, (source, value) in enumerate(
+            zip(pairs["source"].tolist(), pairs["value"].tolist(), strict=True)
+        ):
+            argument = sources[source]
+            if not isinstance(argument, Local):
+                raise ArchiveError("the default of what is no argument", place=_at("defaults", row))
+            defaults.append((argument, values[value]))
+        ends = (pairwise(rows[name].first.tolist()) for name in ("guards", "defaults"))
+        return [
+            (tuple(guards[one:other]), tuple(defaults[first:last]))
+            for (one, other), (first, last) in zip(*ends, strict=True)
+        ]
+
 
 _OPS = {str(op): op for op in Op}
+_LOOKS = {str(look): look for look in Look}
 
 
 def _at(table: str, row: int) -> str:

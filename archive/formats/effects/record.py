@@ -8,10 +8,13 @@ A pickle of tuples, integers and texts; ``n`` is the number of a row, from 0::
      ((kind, n, n), ...),                             sources
      ((kind, n, (n, ...)), ...),                      values
      ((name, (source, ...), value, (effect, ...)), ...),  methods: name, inputs, result, effects
-     ((source, value), ...))                          state
+     ((source, value), ...),                          state
+     (((guard, ...), ((source, value), ...)), ...))   conditions, one a method: guards, defaults
 
 An effect is ``(op, source, key value, value, debug handle)``; ops are those of ``model.Op``, without a key
-or value -1 stands there, and where there is no handle -1.
+or value -1 stands there, and where there is no handle -1. A guard is ``(look, subject value, value, key
+value, debug handle)`` alike; looks are those of ``model.Look``. A table without conditions is version 1,
+which has no field for them.
 
 =========  ========================  =====================  ==================
 constants  kind                      string                 items
@@ -41,14 +44,15 @@ values     kind                      number                 items
            output, new, stored       its number             ()
            constant                  constant               ()
            source                    source                 ()
-           list, tuple, dict         -1                     values
+           list, tuple, dict, size   -1                     values
 =========  ========================  =====================  ==================
 
 Rules:
 
 - A row refers to rows above itself alone. So nothing holds itself, and one pass reads everything.
 - Each string and row is there once, in the order of first use: by the methods in their order (name, inputs,
-  result, then of each effect source, key, value), then by the state; parts before what they are in.
+  result, then of each effect source, key, value), by the conditions (of each guard subject, value, key, then
+  the defaults), then by the state; parts before what they are in.
 - Texts are UTF-8; what Python calls lone surrogates is encoded like other characters.
 - A nan is a nan; its bits are not kept.
 - Effects make sense: see ``rules``.
@@ -75,20 +79,22 @@ from archive.pickles.ops import Kind
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
+    from archive.formats.schema import Schema
     from archive.limits import Limits
     from archive.pickles.tree import Tree
 
 NAME = "extra/effects.pkl"
-VERSION = 1  # 1: the first
+VERSIONS = (1, 2)  # 1: the first; 2: conditions
 
 NUMBER, REFERENCE = Int(low=0), Int(low=NOTHING)
-RECORD = Tuple(
-    version=Int(),
-    strings=Sequence(Text()),
-    constants=Sequence(Tuple(kind=Text(), string=REFERENCE, items=Sequence(NUMBER))),
-    sources=Sequence(Tuple(kind=Text(), base=REFERENCE, name=REFERENCE)),
-    values=Sequence(Tuple(kind=Text(), number=REFERENCE, items=Sequence(NUMBER))),
-    methods=Sequence(
+PAIRS = Sequence(Tuple(source=NUMBER, value=NUMBER))
+FIELDS: dict[str, Schema] = {
+    "version": Int(),
+    "strings": Sequence(Text()),
+    "constants": Sequence(Tuple(kind=Text(), string=REFERENCE, items=Sequence(NUMBER))),
+    "sources": Sequence(Tuple(kind=Text(), base=REFERENCE, name=REFERENCE)),
+    "values": Sequence(Tuple(kind=Text(), number=REFERENCE, items=Sequence(NUMBER))),
+    "methods": Sequence(
         Tuple(
             name=NUMBER,
             inputs=Sequence(NUMBER),
@@ -98,8 +104,11 @@ RECORD = Tuple(
             ),
         )
     ),
-    state=Sequence(Tuple(source=NUMBER, value=NUMBER)),
-)
+    "state": PAIRS,
+}
+GUARD = Tuple(look=Text(), subject=NUMBER, value=NUMBER, key=REFERENCE, handle=REFERENCE)
+CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
+RECORDS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
 
 
 def parse_effects(tree: Tree, pickle: int, limits: Limits) -> EffectTable:
@@ -109,29 +118,41 @@ def parse_effects(tree: Tree, pickle: int, limits: Limits) -> EffectTable:
         ArchiveError: naming the row and field that is not as above.
         LimitError: rows that are shared so often, or so deep in one another, that no model needs it.
     """
-    _check_version(tree, int(tree.roots[pickle]))
-    columns = parse(RECORD, tree, np.array([pickle]), limits)
+    version = _version(tree, int(tree.roots[pickle]))
+    columns = parse(RECORDS[version], tree, np.array([pickle]), limits)
     try:
         reading = Reading(tree.strings, columns)
         check_weights(reading, limits)
         table = reading.table()
         check_table(table)
+        _check_conditions(table, version)
         _check_order(Numbering.of(table), reading)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
     return table
 
 
-def _check_version(tree: Tree, root: int) -> None:
-    """Say of a record of another version just that."""
+def _version(tree: Tree, root: int) -> int:
+    """The version of a record; of another one just that is said."""
     items = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
-    if items and tree.kind(items[0]) == Kind.INT and int(tree.value[items[0]]) != VERSION:
+    version = int(tree.value[items[0]]) if items and tree.kind(items[0]) == Kind.INT else VERSIONS[0]
+    if version not in VERSIONS:
         raise ArchiveError(
             record=tree.tokens.place(root)[0],
             place="field version",
-            expected=str(VERSION),
-            found=shown(int(tree.value[items[0]])),
+            expected=" or ".join(map(str, VERSIONS)),
+            found=shown(version),
         )
+    return version
+
+
+def _check_conditions(table: EffectTable, version: int) -> None:
+    if version != _version_of(table):
+        raise ArchiveError("a table without conditions", place="field conditions")
+
+
+def _version_of(table: EffectTable) -> int:
+    return 2 if any(method.guards or method.defaults for method in table.methods) else 1
 
 
 def _check_order(expected: Numbering, found: Reading) -> None:
@@ -165,5 +186,6 @@ def build_effects(table: EffectTable) -> bytes:
         raise error.within(record=NAME) from None
     except RecursionError:
         raise ArchiveError("values too deep inside one another", record=NAME) from None
-    columns = laying.columns() | {"version": np.array([VERSION])}
-    return build(RECORD, columns, 0, laying.writer())
+    version = _version_of(table)
+    columns = laying.columns() | {"version": np.array([version])}
+    return build(RECORDS[version], columns, 0, laying.writer())

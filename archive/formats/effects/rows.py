@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Self
 
-    from archive.formats.effects.model import EffectTable, Literal, Source, Value
+    from archive.formats.effects.model import EffectTable, Literal, MethodEffects, Source, Value
 
 H = TypeVar("H", bound="Hashable")
 
@@ -88,10 +88,21 @@ class Numbering:
                 for value in (effect.key, effect.value):
                     if value is not None:
                         numbering.value(value)
+        for method in table.methods:
+            numbering._conditions(method)
         for source, value in table.state:
             numbering.source(source)
             numbering.value(value)
         return numbering
+
+    def _conditions(self, method: MethodEffects) -> None:
+        for guard in method.guards:
+            for value in (guard.subject, guard.value, guard.key):
+                if value is not None:
+                    self.value(value)
+        for argument, default in method.defaults:
+            self.source(argument)
+            self.value(default)
 
     def string(self, text: str) -> int:
         """The number of a text."""

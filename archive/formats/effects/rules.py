@@ -15,6 +15,7 @@ from archive.formats.effects.model import (
     Global,
     Item,
     Local,
+    Look,
     Made,
     New,
     Op,
@@ -27,9 +28,9 @@ from archive.formats.effects.source_text import value_text
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from archive.formats.effects.model import Effect, EffectTable, MethodEffects, Source, Value
+    from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
 
-CONTAINERS = ("list", "tuple", "dict")
+CONTAINERS = ("list", "tuple", "dict", "size")
 REFERENCE = re.compile(r"[^:]+:[^:]+")
 """A class or function: ``module:qualname``."""
 
@@ -75,6 +76,29 @@ RULES = {
 }
 
 
+LOOKS: dict[Look, object] = {
+    Look.EQUAL: object,
+    Look.TEXT: (str,),
+    Look.TYPE: (str,),
+    Look.RANGE: (int,),
+    Look.LENGTH: (int,),
+    Look.KEYS: (tuple,),
+    Look.HAS: (bool,),
+    Look.SAME: At,
+    Look.APART: At,
+    Look.DIM: (int,),
+    Look.SIZE: (int,),
+    Look.SHAPE: (tuple,),
+    Look.STRIDE: (tuple,),
+    Look.DTYPE: (str,),
+    Look.KIND: (str,),
+    Look.DEVICE: (str,),
+    Look.REQUIRES_GRAD: (bool,),
+    Look.SETTING: object,
+}
+"""What the value of a guard is: a constant of one of these types, a source, or any constant."""
+
+
 def check_table(table: EffectTable) -> None:
     """Refuse a table that makes no sense.
 
@@ -114,6 +138,14 @@ def check_method(effects: MethodEffects) -> None:
                 if value is not None:
                     walk.value(value)
             _check(effect)
+        for number, guard in enumerate(effects.guards):
+            place = f"guard {number}"
+            walk.value(guard.subject)
+            walk.value(guard.value)
+            _check_guard(guard)
+        for argument, value in effects.defaults:
+            place = f"the default of {shown(argument.name)}"
+            _check_default(value)
     except ArchiveError as error:
         raise error.within(place=f"method {shown(effects.method)}, {place}") from None
 
@@ -136,6 +168,28 @@ def _check(effect: Effect) -> None:
         if not _fits(wanted, value):
             found = "nothing" if value is None else value_text(value)[:MOST_SHOWN]
             raise ArchiveError(f"{effect.op}, {what}", expected=wanted, found=found)
+
+
+def _check_default(value: Value) -> None:
+    if not isinstance(value, Constant):
+        raise ArchiveError("a default that is no constant")
+
+
+def _check_guard(guard: Guard) -> None:
+    look = guard.look
+    subjects: tuple[type, ...] = (Constant,) if look is Look.SETTING else (At, Output)
+    if not isinstance(guard.subject, subjects):
+        raise ArchiveError(f"{look} of {value_text(guard.subject)[:MOST_SHOWN]}")
+    wanted = LOOKS[look]
+    literal = guard.value.value if isinstance(guard.value, Constant) else None
+    if not isinstance(guard.value, wanted if wanted is At else Constant) or (
+        isinstance(wanted, tuple) and type(literal) not in wanted
+    ):
+        raise ArchiveError(f"{look} as {value_text(guard.value)[:MOST_SHOWN]}")
+    key = guard.key.value if isinstance(guard.key, Constant) else None
+    expected = {Look.SIZE: int, Look.SETTING: str, Look.HAS: object}.get(look, type(None))
+    if not isinstance(key, expected) or (guard.key is None) != (expected is type(None)):
+        raise ArchiveError(f"{look}, key")
 
 
 def _fits(wanted: str, value: Value | None) -> bool:

@@ -20,6 +20,7 @@ from archive.formats.effects.model import (
     Global,
     Item,
     Local,
+    Look,
     Made,
     New,
     Op,
@@ -31,7 +32,7 @@ from archive.formats.effects.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.formats.effects.model import Effect, Literal, Source, Value
+    from archive.formats.effects.model import Effect, Guard, Literal, Source, Value
 
 PLAIN = {
     Op.SET_ITEM: "{source}[{key}] = {value}",
@@ -43,6 +44,27 @@ PLAIN = {
     Op.CLEAR: "{source}.clear()",
     Op.COPY: "{source}.copy_({value})",
     Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
+}
+TENSOR = "tensor"
+GUARDS = {
+    Look.EQUAL: "{subject} == {value}",
+    Look.TEXT: "str({subject}) == {value}",
+    Look.RANGE: "-{value} <= {subject} <= {value}",
+    Look.LENGTH: "len({subject}) == {value}",
+    Look.KEYS: "tuple({subject}) == {value}",
+    Look.SAME: "{subject} is {value}",
+    Look.APART: "apart({subject}, {value})",
+    Look.DIM: "{subject}.dim() == {value}",
+    Look.SIZE: "{subject}.size({key}) == {value}",
+    Look.SHAPE: "{subject}.shape == {value}",
+    Look.STRIDE: "{subject}.stride() == {value}",
+    Look.REQUIRES_GRAD: "{subject}.requires_grad is {value}",
+}
+KINDS = {
+    "float": "{}.is_floating_point()",
+    "complex": "{}.is_complex()",
+    "bool": "{}.dtype == torch.bool",
+    "int": "is_int({}.dtype)",
 }
 MOST_BITS = 10_000
 """Of integers in decimal: Python refuses to print longer ones."""
@@ -78,6 +100,43 @@ def value_text(value: Value) -> str:
 def effect_text(effect: Effect) -> str:
     """An effect as a Python statement."""
     return Printer().effect(effect)
+
+
+def guard_text(guard: Guard) -> str:  # noqa: PLR0911 (one a look)
+    """A guard as a Python expression."""
+    subject, value = value_text(guard.subject), value_text(guard.value)
+    literal = guard.value.value if isinstance(guard.value, Constant) else None
+    key = "" if guard.key is None else value_text(guard.key)
+    match guard.look, literal:
+        case Look.EQUAL, None | bool():
+            return f"{subject} is {value}"
+        case Look.HAS, _:
+            return f"{key} {'in' if literal else 'not in'} {subject}"
+        case Look.TYPE, "tensor":
+            return f"isinstance({subject}, torch.Tensor)"
+        case Look.TYPE, str(name):
+            return f"type({subject}) is {one_word(name.rpartition(':')[2])}"
+        case Look.DTYPE, str(name):
+            return f"{subject}.dtype == {one_word(name)}"
+        case Look.DEVICE, _:
+            return f"str({subject}.device) == {value}"
+        case Look.KIND, str(name):
+            return KINDS.get(name, f"{{}}.kind == {value}").format(subject)
+        case Look.SETTING, _:
+            return f"{one_word(str(literal_of(guard.key)))} is {value}"
+        case Look.RANGE, int(bound) if bound > 0 and bound & (bound - 1) == 0:
+            value = f"2**{bound.bit_length() - 1}"
+    return GUARDS[guard.look].format(subject=subject, value=value, key=key)
+
+
+def literal_of(value: Value | None) -> Literal:
+    """What a constant is; None for anything else."""
+    return value.value if isinstance(value, Constant) else None
+
+
+def one_word(text: str) -> str:
+    """Names as they are, any other text quoted."""
+    return text if is_dotted(text) else repr(text)
 
 
 def literal_text(literal: Literal) -> str:
@@ -175,8 +234,8 @@ class Printer:
         items = [self.value(item) for item in value.items]
         if value.kind == "list":
             return f"[{', '.join(items)}]"
-        if value.kind == "tuple":
-            return _tuple(items)
+        if value.kind in ("tuple", "size"):
+            return _tuple(items) if value.kind == "tuple" else f"torch.Size({_tuple(items)})"
         pairs = zip(items[::2], items[1::2], strict=False)
         return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
 

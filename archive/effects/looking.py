@@ -1,0 +1,136 @@
+"""What guards look at: the same when a model is captured and when its effects are replayed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.formats.effects.model import Look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+TYPES: dict[str, type] = {
+    one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
+}
+SETTINGS: dict[str, Callable[[], object]] = {
+    "torch.is_grad_enabled": torch.is_grad_enabled,
+    "torch.is_autocast_enabled": lambda: torch.is_autocast_enabled("cpu"),
+    "torch.get_default_dtype": lambda: str(torch.get_default_dtype()),
+}
+"""Settings of PyTorch that what a model computes may depend on."""
+
+
+def type_name(value: Any) -> str:  # noqa: ANN401
+    """A value's type: ``tensor``, a builtin's name, or ``module:qualname``; sizes are a tuple."""
+    kind = type(value)
+    if kind is torch.Size:
+        return "tuple"
+    if kind in PLAIN_TENSORS:
+        return "tensor" if value.layout is torch.strided else f"tensor {value.layout}"
+    return kind.__name__ if TYPES.get(kind.__name__) is kind else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_tensor(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is an ordinary tensor."""
+    return type(value) in PLAIN_TENSORS and value.layout is torch.strided
+
+
+def kind_of(tensor: Any) -> str:  # noqa: ANN401
+    """What numbers a tensor holds."""
+    if tensor.is_floating_point():
+        return "float"
+    if tensor.is_complex():
+        return "complex"
+    return "bool" if tensor.dtype is torch.bool else "int"
+
+
+def same_literal(one: Any, other: Any) -> bool:  # noqa: ANN401
+    """Whether two constants are the same: 1 is neither 1.0 nor True, 0.0 not -0.0, and nan is nan."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same_literal, one, other))
+    if isinstance(one, float):
+        return repr(one) == repr(other) if not one or math.isnan(one) else one == other
+    return bool(one == other)
+
+
+def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
+    """Whether two objects have nothing in common: tensors no memory, others not themselves."""
+    if one is other:
+        return False
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return True
+    address: int = one.untyped_storage().data_ptr()
+    return address == 0 or address != other.untyped_storage().data_ptr()
+
+
+def setting(name: object) -> object:
+    """What PyTorch is set to."""
+    return SETTINGS[str(name)]()
+
+
+FOUND: dict[Look, Callable[[Any, Any], Any]] = {
+    Look.EQUAL: lambda value, _: value,
+    Look.TEXT: lambda value, _: str(value),
+    Look.TYPE: lambda value, _: type_name(value),
+    Look.RANGE: lambda value, _: value,
+    Look.LENGTH: lambda value, _: len(value),
+    Look.KEYS: lambda value, _: tuple(value),
+    Look.HAS: lambda value, key: "it there" if key in value else "it missing",
+    Look.DIM: lambda value, _: value.dim(),
+    Look.SIZE: lambda value, key: value.size(key),
+    Look.SHAPE: lambda value, _: tuple(value.shape),
+    Look.STRIDE: lambda value, _: tuple(value.stride()),
+    Look.DTYPE: lambda value, _: str(value.dtype),
+    Look.KIND: lambda value, _: kind_of(value),
+    Look.DEVICE: lambda value, _: str(value.device),
+    Look.REQUIRES_GRAD: lambda value, _: value.requires_grad,
+    Look.SETTING: lambda _, key: setting(key),
+}
+"""What is seen in a subject; ``SAME`` and ``APART`` are told by two of them."""
+
+
+def holds(look: Look, value: object) -> str:
+    """A Python expression that tells whether a guard holds, of ``{0}``, ``{1}`` and the key ``{2}``."""
+    if look is Look.EQUAL and (value is None or isinstance(value, bool)):
+        return "{0} is {1}"
+    if look is Look.EQUAL and isinstance(value, str | int):
+        return f"type({{0}}) is {type(value).__name__} and {{0}} == {{1}}"
+    if look is Look.TYPE and value == "tensor":
+        return "is_tensor({0})"
+    return EXPRESSIONS[look]
+
+
+EXPRESSIONS = {
+    Look.EQUAL: "same_literal({0}, {1})",
+    Look.TEXT: "str({0}) == {1}",
+    Look.TYPE: "type_name({0}) == {1}",
+    Look.RANGE: "type({0}) is int and -{1} <= {0} <= {1}",
+    Look.LENGTH: "len({0}) == {1}",
+    Look.KEYS: "same_literal(tuple({0}), {1})",
+    Look.HAS: "({2} in {0}) is {1}",
+    Look.SAME: "{0} is {1}",
+    Look.APART: "disjoint({0}, {1})",
+    Look.DIM: "{0}.dim() == {1}",
+    Look.SIZE: "{0}.size({2}) == {1}",
+    Look.SHAPE: "{0}.shape == {1}",
+    Look.STRIDE: "{0}.stride() == {1}",
+    Look.DTYPE: "str({0}.dtype) == {1}",
+    Look.KIND: "kind_of({0}) == {1}",
+    Look.DEVICE: "str({0}.device) == {1}",
+    Look.REQUIRES_GRAD: "{0}.requires_grad is {1}",
+    Look.SETTING: "setting({2}) == {1}",
+}
+HELPERS = {
+    "disjoint": apart,
+    "is_tensor": is_tensor,
+    "kind_of": kind_of,
+    "same_literal": same_literal,
+    "setting": setting,
+    "type_name": type_name,
+}
