@@ -127,7 +127,8 @@ class Compiling:
         """Lines that refuse a call in which a guard of such subjects does not hold."""
         for number, guard in enumerate(self._effects.guards):
             if isinstance(guard.subject, subjects):
-                self._add(f"at = {number}", *self._guard(guard))
+                self._add(f"at = {number}")
+                self._add(self._guard(guard))
         if not self._lines:
             return []
         return [
@@ -138,13 +139,13 @@ class Compiling:
             "        raise unlike(at, error) from error",
         ]
 
-    def _guard(self, guard: Guard) -> list[str]:
+    def _guard(self, guard: Guard) -> str:
         subject = self._seen(guard.subject)
         value = self._seen(guard.value)
         key = "None" if guard.key is None else self._seen(guard.key)
         literal = guard.value.value if isinstance(guard.value, Constant) else guard.value
         told = holds(guard.look, literal).format(subject, value, key)
-        return [f"if not ({told}): raise unlike(at, None, {subject})"]
+        return f"if not ({told}): raise unlike(at, None, {subject})"
 
     def _seen(self, value: Value) -> str:
         """The name of what a guard looks at; that of Python modules is read as it is, and only compared."""

@@ -77,7 +77,7 @@ class TrackedList(list[Any]):
         self._read()
         return list.__add__(self, other)
 
-    def __mul__(self, count: Any) -> Any:  # type: ignore[misc] # noqa: ANN401
+    def __mul__(self, count: Any) -> Any:  # noqa: ANN401
         self._read()
         return list.__mul__(self, count)
 
@@ -120,7 +120,7 @@ class TrackedList(list[Any]):
         self._resized("extend", values)
         return self
 
-    def __imul__(self, count: SupportsIndex) -> NoReturn:
+    def __imul__(self, count: SupportsIndex) -> NoReturn:  # type: ignore[misc]
         self._recorder.refuse("a list that is repeated in place")
 
     def __delitem__(self, index: SupportsIndex | slice) -> None:
@@ -215,7 +215,7 @@ class TrackedDict(dict[Any, Any]):
         return dict.__getitem__(self, key) if self._read(key) else default
 
     def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
-        self._recorder.check_key(key)
+        key = self._recorder.key(key)
         if not dict.__contains__(self, key):
             self._keys_change()
         self._set.add(key)

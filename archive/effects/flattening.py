@@ -157,7 +157,7 @@ class Flattening:
         return Flat(method, tuple(self._outputs), tuple(sites), tuple(places), guard_sites)
 
     def _guards(self) -> tuple[tuple[Guard, ...], tuple[Site, ...]]:
-        """What must be so at each call, and where it is relied on; guards of one statement share its handle."""
+        """What must be so at each call, and where; guards of one statement share its handle."""
         handles: dict[Site, int] = {}
         guards = []
         for one in self._table.guards:

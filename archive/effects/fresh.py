@@ -96,7 +96,7 @@ class Building:
                 return ABSENT
         return ABSENT
 
-    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
+    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
         """A value; a container is known by the number of its place before it has items."""
         match value:
             case Constant(literal):

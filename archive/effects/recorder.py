@@ -170,10 +170,15 @@ class Recorder:
             self.seen_mutated.add(variable.source)
         self.side_effects.mutation(variable, op, key, value, self.here())
 
-    def check_key(self, key: object) -> None:
-        """Refuse a key that is no constant."""
-        if is_scalar(key) or isinstance(key, torch.Tensor):
+    def key(self, key: object) -> object:
+        """A key as a constant, which is relied on.
+
+        Raises:
+            CaptureError: it is none.
+        """
+        if isinstance(key, torch.Tensor) or not is_free(key):
             self.refuse("a key that differs from call to call")
+        return self.fixed(key)
 
     def store(self, variable: Variable, name: str, value: object, place: Place | None = None) -> None:
         """Note that an attribute, cell or global is set; ``DELETED`` for one that is deleted."""

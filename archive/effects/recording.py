@@ -103,7 +103,7 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
             args, kwargs = self._detached(args), self._detached(kwargs)
         before = len(self._tape.graph.nodes)
         node = self._tape.emit(kind, target, args, kwargs)
-        name = getattr(target, "__name__", "")
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
         value = (function or target)(*concrete(args), **concrete(kwargs))
         self._recorder.note_changes()
         if name in TRAINING:

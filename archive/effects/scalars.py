@@ -189,7 +189,7 @@ def _needed(name: str, use: str) -> None:
             value = self._recorder.fixed(self)
             return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
         what = f"{use} {args[0]!r}" if name == "__getattr__" else use
-        self._recorder.refuse(f"{what}: the number it depends on differs from call to call")
+        return self._recorder.refuse(f"{what}: the number it depends on differs from call to call")
 
     setattr(Scalar, name, method)
 

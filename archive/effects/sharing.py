@@ -1,4 +1,4 @@
-"""Tensors, lists and dicts that are the same, or share memory: what a call relies on, and what it may not keep."""
+"""What is the same or shares memory: what a call relies on, and what it may not keep."""
 
 from __future__ import annotations
 

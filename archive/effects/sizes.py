@@ -1,4 +1,4 @@
-"""What a model reads of tensors besides their elements: sizes are numbers of the graph, all else is relied on.
+"""What a model reads of tensors besides elements: sizes are numbers of the graph, all else is relied on.
 
 What is told of a tensor that the graph makes follows from the tensors that it is made of: these are looked
 at. Sizes may depend on more, as on elements: the graph itself gives them.

@@ -226,7 +226,7 @@ class Wrapping:
         return stand_in
 
     def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        """What the model gets for an argument: numbers differ from call to call, ``True`` and ``False`` don't."""
+        """What the model gets for an argument: ints and floats differ from call to call."""
         guards = self._recorder.guards
         if isinstance(source, Local) and not guards.is_read(source.name):
             return value
