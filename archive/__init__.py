@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.migrating import Migration, migrate
     from archive.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader import Archive
+    from archive.recognition import FileKind, Recognised, recognise
     from archive.shrinking import Shrinkage, restore, shrink
     from archive.splitting import Join, Split, join, split
     from archive.symbolicate import Style, Symbolication
@@ -28,10 +29,12 @@ _HOMES = {
     "Archive": "reader",
     "ArchiveError": "errors",
     "Conversion": "converting",
+    "FileKind": "recognition",
     "Join": "splitting",
     "LimitError": "errors",
     "Limits": "limits",
     "Migration": "migrating",
+    "Recognised": "recognition",
     "Shrinkage": "shrinking",
     "Split": "splitting",
     "Style": "symbolicate",
@@ -40,6 +43,7 @@ _HOMES = {
     "join": "splitting",
     "migrate": "migrating",
     "open": "opening",
+    "recognise": "recognition",
     "restore": "shrinking",
     "shrink": "shrinking",
     "sizes": "accounting",
@@ -50,10 +54,12 @@ __all__ = [
     "Archive",
     "ArchiveError",
     "Conversion",
+    "FileKind",
     "Join",
     "LimitError",
     "Limits",
     "Migration",
+    "Recognised",
     "Shrinkage",
     "Split",
     "Style",
@@ -62,6 +68,7 @@ __all__ = [
     "join",
     "migrate",
     "open",
+    "recognise",
     "restore",
     "shrink",
     "sizes",

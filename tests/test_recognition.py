@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
+import pickle
 import zipfile
 from contextlib import suppress
 
@@ -22,7 +25,7 @@ from tests.halves import halves
 from tests.kinds import KINDS, NAMED
 from tests.tampering import STACK, packed, without
 
-TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
 
 
@@ -46,7 +49,7 @@ def test_what_pytorch_wrote_as_archives_are_archives() -> None:
 @pytest.mark.parametrize(
     ("data", "kind", "said"),
     [
-        (halves(TORCHSCRIPT).out, FileKind.SPLIT, "a TorchScript archive whose debug info was split off"),
+        (halves(SCRIPT).out, FileKind.SPLIT, "a TorchScript archive whose debug info was split off"),
         (halves(STACK).out, FileKind.SPLIT, "a lite archive whose debug info was split off"),
         (halves(STACK).companion, FileKind.COMPANION, "a companion, the debug info of an archive"),
         (NO_DEBUG.read_bytes(), FileKind.LITE, "a lite archive without debug handles"),
@@ -69,8 +72,32 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
     assert advice not in well("inspect", STACK)
 
 
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
+        (b"P", "a zip without its end, cut short or with other bytes behind it"),
+        (SCRIPT.read_bytes() + b"\0", "a zip without its end, cut short or with other bytes behind it"),
+        (lzma.compress(b"PK\3\4"), "an xz file around a zip"),
+        (gzip.compress(gzip.compress(b"")), "a gzip file around a gzip file"),
+        (b"\n<HTML lang=en>", "a web page (HTML)"),
+        (b"<!--" * 1000, "no known kind of file (it begins with b'<!--<!--<!--<!--')"),
+        (b'[{"a": 1}]', "JSON text"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        (pickle.dumps({}), r"no known kind of file (it begins with b'\x80\x04}\x94.')"),
+        ((2).to_bytes(8, "little") + b"{}", "tensors in the safetensors format"),
+        (
+            (3).to_bytes(8, "little") + b"{}",
+            r"no known kind of file (it begins with b'\x03\x00\x00\x00\x00\x00\x00\x00{}')",
+        ),
+    ],
+)
+def test_other_contents_are_named(data: bytes, what: str) -> None:
+    assert recognise(data).what == what
+
+
 def test_an_archive_with_files_beside_its_folder_is_none() -> None:
-    with zipfile.ZipFile(TORCHSCRIPT) as source:
+    with zipfile.ZipFile(SCRIPT) as source:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as target:
             for name in source.namelist():
@@ -107,3 +134,5 @@ def test_a_pickle_that_would_cost_too_much_is_not_read() -> None:
     found = recognise(bomb, limits=Limits(plain_ops=1000))
     assert found.what == "an object saved by torch.save, whose data.pkl cannot be read"
     assert recognise(bomb).what == "an object of class list, saved by torch.save"
+    unread = listed(bomb, limits=Limits(plain_bytes=1000)).unread
+    assert unread.startswith("data.pkl: plain_bytes is limited to 1,000, found 5,003; ")

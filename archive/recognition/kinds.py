@@ -69,7 +69,7 @@ ADVICE = {
     FileKind.EXPORTED: f"this tool reads no exported programs yet, torch.export.load does; {SHOWN}",
     FileKind.AOTI: f"this tool reads no compiled models, torch._inductor.aoti_load_package does; {SHOWN}",
     FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
-    FileKind.ZIP: f"none of its files is one that PyTorch writes; {SHOWN}",
+    FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
     FileKind.EXECUTORCH: "ExecuTorch runs it; this tool reads TorchScript archives",

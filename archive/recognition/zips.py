@@ -14,7 +14,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from archive.errors import ArchiveError
+from archive.errors import ArchiveError, LimitError
 from archive.formats import bytecode, callstack_map, methods
 from archive.formats.kinds import EMBEDDED, MIGRATED, PACKAGE_CODE, VERSIONS, RecordKind, is_code, kind_of
 from archive.formats.source_ranges import SUFFIX
@@ -99,8 +99,11 @@ def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor
 
 
 def _unpickled(container: Container, limits: Limits) -> object:
+    record = container.records[DATA]
     try:
-        value, _ = plain_value(container.records[DATA].view(), 0, limits)
+        if record.size > limits.plain_bytes:  # before it is inflated
+            raise LimitError("plain_bytes", limits.plain_bytes, record.size)
+        value, _ = plain_value(record.view(), 0, limits)
     except ArchiveError as error:
         raise error.within(file=container.file, record=DATA) from error.__cause__
     return value
