@@ -160,8 +160,13 @@ def new_contradictions(before: Archive, after: Archive) -> list[Refusal]:
     Raises:
         ArchiveError: a record is broken.
     """
-    known = {refusal.check.message for refusal in refusals(before)}
-    return [one for one in refusals(after) if not one.check.of_release and one.check.message not in known]
+    known = {_about(refusal.check) for refusal in refusals(before)}
+    return [one for one in refusals(after) if not one.check.of_release and _about(one.check) not in known]
+
+
+def _about(check: Check) -> str:
+    """What a check is about: tags of rows and of calls are one thing, wrong alike where there are none."""
+    return TAG if check.message.startswith(TAG) else check.message
 
 
 def _whole(record: str, problem: str) -> Fault:
