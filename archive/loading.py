@@ -44,7 +44,7 @@ MAP = callstack_map.NAME
 LEGACY, CONSTANTS = "model.json", "constants.pkl"
 LOADED_VERSIONS = range(1, 11)
 """The versions of the archive's format that 2.13 reads."""
-INTEGER = re.compile(rb"\s*([+-]?\d{1,18})")
+INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 MISSING = "PytorchStreamReader failed locating file {}: file not found"
 TAG = "Source range tag must exist in deserialized source range map."
 

@@ -87,7 +87,8 @@ def test_what_was_left_is_as_well_with_its_companion_as_the_archive_was(name: st
     for path in group(name)[::7]:
         out, companion, _ = halves(path)
         with archive.open(path) as before, archive.open(out, companion=companion) as both:
-            assert list(map(str, verify(both))) == list(map(str, verify(before))), path
+            said = [str(finding).replace("; restored, PyTorch", "; PyTorch") for finding in verify(both)]
+            assert said == list(map(str, verify(before))), path
 
 
 def test_what_was_left_and_the_companion_are_well_alone_too() -> None:

@@ -21,6 +21,6 @@ def loads(data: bytes) -> list[str]:
     for load in loaders:
         try:
             load(io.BytesIO(data))
-        except RuntimeError as error:
+        except (RuntimeError, torch.jit.Error) as error:
             errors.append(str(error))
     return errors
