@@ -15,7 +15,8 @@ from archive.loading import CHECKS, Facts
 from archive.verify.finding import Report
 
 if TYPE_CHECKING:
-    from archive.loading import Check, Fault
+    from archive.loading import Check
+    from archive.loading.facts import Fault
     from archive.reader import Archive
     from archive.verify.finding import Ints, Severity
 
