@@ -22,7 +22,7 @@ from archive.errors import ArchiveError
 from archive.formats.kinds import MIGRATED
 from archive.formats.releases import number_of
 from archive.limits import DEFAULT_LIMITS, Limits
-from archive.loading import new_contradictions, refusals
+from archive.loading import loaded_like
 from archive.migration.aside import write_original
 from archive.migration.check import check_migrated
 from archive.migration.members import ordered
@@ -186,8 +186,7 @@ def _written(
         data = migrated.container.data
         if rewriting.plan.is_needed:
             check_migrated(original, migrated, rewriting.cuts)
-            for one in new_contradictions(original, migrated):
-                raise ArchiveError(f"{one.problem}: {one.told}; nothing is written")
+        refused = loaded_like(migrated, original)
         return replace(
             planned,
             out_size=len(data),
@@ -195,7 +194,7 @@ def _written(
             aside_size=len(kept or b""),
             exact=exact,
             data=bytes(data) if isinstance(file, io.BytesIO) else b"",
-            refused=tuple(one.told for one in refusals(migrated) if not one.check.of_release),
+            refused=tuple(one.told for one in refused if not one.check.of_release),
         )
 
 

@@ -27,7 +27,7 @@ from archive.formats.companion import build_companion
 from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
-from archive.loading import new_contradictions, refusals
+from archive.loading import loaded_like
 from archive.mending import mended
 from archive.reader import Archive
 from archive.slimming import slim_members, smallest_member, with_new_id
@@ -178,8 +178,7 @@ def _check_same_rest(before: Archive, after: Archive) -> None:
 
 
 def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, mended: int) -> Shrinkage:
-    for one in new_contradictions(before, after):
-        raise ArchiveError(f"{one.problem}: {one.told}; nothing is written", file=before.file)
+    refused = loaded_like(after, before)
     kinds: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():
@@ -194,5 +193,5 @@ def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, me
         exact,
         archive_id(after.records).hex(),
         mended,
-        tuple(refusal.told for refusal in refusals(after)),
+        tuple(refusal.told for refusal in refused),
     )

@@ -12,14 +12,16 @@ import pytest
 
 import archive
 from archive.formats.callstack_map import build_callstack_map
-from archive.loading import CHECKS, refusals
+from archive.loading import CHECKS, loaded_like, refusals
 from archive.model import Generation
 from archive.verify import verify
+from tests.commands import well
 from tests.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES
 from tests.tampering import LINEAR, STACK, edited, handles, methods, ranges, tampered, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from archive.tables import HandleTable, MethodTable
 
@@ -164,6 +166,28 @@ def test_what_another_release_reads_is_a_note(what: str) -> None:
 @pytest.mark.parametrize("what", TAKEN)
 def test_what_pytorch_takes_is_not_said_to_be_refused(what: str) -> None:
     assert refused(TAKEN[what]()) == []
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_contradiction_that_was_not_there_before_is_never_written(what: str) -> None:
+    data = BROKEN[what][0]()
+    with archive.open(STACK) as before, archive.open(data) as after:
+        with pytest.raises(archive.ArchiveError, match=r"refuses it: .*nothing is written"):
+            loaded_like(after, before)
+        assert loaded_like(after, after) == refusals(after)
+
+
+def test_one_that_is_left_is_told(tmp_path: Path) -> None:
+    make, message, _ = BROKEN["a handle twice"]
+    (tmp_path / "in.ptl").write_bytes(make())
+    told = f'PyTorch 2.13\'s lite interpreter refuses it: "{message}"\n'
+    assert f"{told}apart from that, PyTorch loads it where" in well(
+        "shrink", tmp_path / "in.ptl", "-o", tmp_path / "small.ptl"
+    )
+    migrated = well("migrate", tmp_path / "in.ptl", "-o", tmp_path / "new.ptl", "--to", "2.0")
+    assert told in migrated
+    bare = well("shrink", tmp_path / "in.ptl", "-o", tmp_path / "bare.ptl", "--level", "embed")
+    assert "refuses" not in bare
 
 
 @pytest.mark.torch

@@ -36,7 +36,7 @@ def command(
     strength: int,
     manner: batch.Manner,
 ) -> None:
-    """Make archives IN smaller, each in one file that PyTorch loads and runs as before.
+    """Make archives IN smaller, each in one file that PyTorch loads where it loads IN.
 
     Compact: the debug info is written anew, in fewer bytes; PyTorch shows the same model source as before.
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.

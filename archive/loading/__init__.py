@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.errors import ArchiveError
 from archive.formats.releases import LOADED_BYTECODE
 from archive.formats.values import DATA
 from archive.loading import handles, records
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from archive.loading.facts import Fault
     from archive.reader import Archive
 
-__all__ = ["CHECKS", "Check", "Facts", "Loader", "Refusal", "new_contradictions", "refusals"]
+__all__ = ["CHECKS", "Check", "Facts", "Loader", "Refusal", "loaded_like", "refusals"]
 
 CONSTANTS = "constants.pkl"
 MISSING = "PytorchStreamReader failed locating file {}: file not found"
@@ -87,33 +88,46 @@ class Refusal(NamedTuple):
     problem: str
 
 
-def refusals(archive: Archive) -> list[Refusal]:
+def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     """The checks that an archive fails.
+
+    Args:
+        archive: the archive.
+        like: another one with the same bytecode, which then is not read twice.
 
     Raises:
         ArchiveError: a record is broken.
     """
+    bytecode = (archive if like is None else like).bytecode
     tags = tags_of(archive.range_table)
-    tables = archive.handle_table, archive.method_table, archive.bytecode
-    facts = Facts(archive, archive.records, tags, *tables)
+    facts = Facts(archive, archive.records, tags, archive.handle_table, archive.method_table, bytecode)
     found = []
     for check in CHECKS:
         fault = next((one for one in check.find(facts) if len(one.found)), None)
         if fault is not None:
-            found.append(
-                Refusal(check, check.told(facts), fault.record, *fault.describe(int(fault.found[0])))
-            )
+            place, problem = fault.describe(int(fault.found[0]))
+            found.append(Refusal(check, check.told(facts), fault.record, place, problem))
     return found
 
 
-def new_contradictions(before: Archive, after: Archive) -> list[Refusal]:
-    """The contradictions that an archive has and the one that it was made from has not.
+def loaded_like(after: Archive, before: Archive) -> list[Refusal]:
+    """The checks that an archive fails, and none of them because of what was made of its records.
+
+    Args:
+        after: an archive with the same bytecode.
+        before: what it was made from.
 
     Raises:
-        ArchiveError: a record is broken.
+        ArchiveError: a record is broken, or contradicts others and did not before.
     """
-    known = {_about(refusal.check) for refusal in refusals(before)}
-    return [one for one in refusals(after) if not one.check.of_release and _about(one.check) not in known]
+    found = refusals(after, before)
+    new = [refusal for refusal in found if not refusal.check.of_release]
+    known = {_about(refusal.check) for refusal in refusals(before)} if new else set()
+    for one in new:
+        if _about(one.check) not in known:
+            what = f"{one.problem}: {one.told}; nothing is written"
+            raise ArchiveError(what, record=one.record or None, place=one.place or None)
+    return found
 
 
 def _about(check: Check) -> str:
