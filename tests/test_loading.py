@@ -178,7 +178,7 @@ def test_a_contradiction_that_was_not_there_before_is_never_written(what: str) -
 
 
 def test_one_that_is_left_is_told(tmp_path: Path) -> None:
-    make, message, _ = BROKEN["a handle twice"]
+    make, message, _ = BROKEN["another method"]
     (tmp_path / "in.ptl").write_bytes(make())
     told = f'PyTorch 2.13\'s lite interpreter refuses it: "{message}"\n'
     assert f"{told}apart from that, PyTorch loads it where" in well(
