@@ -26,6 +26,8 @@ from archive.formats.companion import Profile, build_companion
 from archive.formats.kinds import EMBEDDED, kind_of
 from archive.joining import check_gives, joined_to, with_digest
 from archive.limits import DEFAULT_LIMITS, Limits
+from archive.loading import loaded_like
+from archive.reader import Archive
 from archive.slimming import slim_members, with_new_id
 from archive.writer import check_target, replacing, replacing_all
 
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.mapping import Source
-    from archive.reader import Archive
     from archive.writer import Target
 
 
@@ -49,6 +50,7 @@ class Split:
         kept: names of the debug records that stayed.
         exact: whether a join gives the whole file back to the byte; else its records alone.
         archive_id: what archive and companion know each other by, in hex.
+        refused: what of PyTorch 2.13 refuses what is left by what is in its records, and with which words.
     """
 
     size: int
@@ -58,6 +60,7 @@ class Split:
     kept: tuple[str, ...]
     exact: bool
     archive_id: str
+    refused: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,9 @@ def split(
         with replacing_all(companion, out, force=force) as (companion_file, out_file):
             companion_file.write(data)
             size = write_archive(out_file, opened.root, members, slim=True)
-            with Container.open(out_file, limits=limits, name=str(out)) as left:
+            with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
                 check_gives(facts, memoryview(data), left.records, limits)
+                refused = tuple(one.told for one in loaded_like(left, opened))
         return Split(
             len(opened.container.data),
             size,
@@ -129,6 +133,7 @@ def split(
             tuple(kept),
             "file.digest" in facts.columns,
             facts.archive_id.hex(),
+            refused,
         )
 
 

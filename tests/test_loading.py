@@ -186,6 +186,8 @@ def test_one_that_is_left_is_told(tmp_path: Path) -> None:
     )
     migrated = well("migrate", tmp_path / "in.ptl", "-o", tmp_path / "new.ptl", "--to", "2.0")
     assert told in migrated
+    split = well("split", tmp_path / "in.ptl", "-o", tmp_path / "left.ptl", "-c", tmp_path / "left.ptdbg")
+    assert f"{told}{HANDLES} stayed\n" in split
     bare = well("shrink", tmp_path / "in.ptl", "-o", tmp_path / "bare.ptl", "--level", "embed")
     assert "refuses" not in bare
 

@@ -34,10 +34,12 @@ class Sized(NamedTuple):
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
     """What a split made."""
     left = "model and debug handles" if facts.kept else "model"
+    names = "" if facts.refused else ": failures on a device still name their handles"
     return Group(
         _files(file.size, (file, "the original"), (out, left), (companion, "debug info")),
         Text(""),
-        *(Text(f"{name} stayed: failures on a device still name their handles") for name in facts.kept),
+        *(Text(line) for line in facts.refused),
+        *(Text(f"{name} stayed{names}") for name in facts.kept),
         Text(f"`debug-archive join` gives {SAME if facts.exact else SAME_RECORDS}"),
     )
 
