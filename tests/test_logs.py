@@ -60,18 +60,19 @@ def symbolications(path: Path, style: Style) -> dict[bytes, bytes]:
     opened = archive.open(path)
     instructions = {handle for handles in opened.methods.values() for handle in handles}
     delegated = opened.handles.keys() - instructions
-    chains = [(handle,) for handle in opened.handles] + list(product(delegated, executing(opened)))
+    chains = [(handle,) for handle in called(opened, {"OP", "OPN", "LIST_UNPACK"})]
+    chains += product(delegated, called(opened, {"INTERFACE_CALL"}, "execute"))
     joined = {chain: "".join(map(str, chain)).encode() for chain in reversed(chains)}
     return {bytes(opened.symbolicate(chain, style)): digits for chain, digits in joined.items()}
 
 
-def executing(opened: Archive) -> list[int]:
-    """The handles of the instructions that call a backend's `execute`."""
+def called(opened: Archive, opcodes: set[str], method: str = "") -> list[int]:
+    """The handles of the instructions that call an operator, or a method of a name."""
     found = []
     for name, table, *_ in opened.value("bytecode.pkl")[1:]:  # type: ignore[index]
         parts = dict(table)
         for handle, (opcode, operand, _) in zip(opened.methods[name], parts["instructions"], strict=True):
-            if opcode == "INTERFACE_CALL" and parts["constants"][operand] == "execute":
+            if opcode in opcodes and method in ("", parts["constants"][operand] if method else ""):
                 found.append(handle)
     return found
 

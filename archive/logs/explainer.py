@@ -153,9 +153,11 @@ class Explainer:
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
         """Whether the operator that failed cannot have printed the message. What a backend executes may."""
-        if not message or not self._splits.is_instruction(handles[0]):
+        handle = handles[0]
+        if not message or not self._splits.is_instruction(handle):
             return False
-        return cannot_print(str(self.archive.handles[handles[0]].op or ""), message)
+        operator = str(self.archive.handles[handle].op or "")
+        return self._splits.runs_nothing(handle) or cannot_print(operator, message)
 
     def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
         """The one handle of a line that has no braces; a backend's own may stand there without its caller."""
@@ -165,8 +167,12 @@ class Explainer:
 
     def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
         if contradicted:
-            operator = self.archive.handles[contradicted[0][0]].op
-            return f"{operator} does not print {message[:SHOWN]!r}: the failure is another model's"
+            handle = contradicted[0][0]
+            if self._splits.runs_nothing(handle):
+                what = "no operator runs there, and only operators print"
+            else:
+                what = f"{self.archive.handles[handle].op} does not print"
+            return f"{what} {message[:SHOWN]!r}: the failure is another model's"
         if "-" in digits:
             return "where this ran, the model had no handles"
         return "not in this archive" if self.archive.handles else why_no_handles(self.archive)

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 TABLE = "families.txt"
 HEADING = 2  # lines of the table
+STRUCTURE = {
+    *("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::Constant", "prim::Drop"),
+    *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return"),
+}
+"""What the interpreter does itself, without calling an operator: it prints none of their messages."""
+
 LONGEST = 2_000  # characters of a message that are looked at
 STARTS = re.compile(r": |\] |\| |- |\t|  ")
 MAX_STARTS = 32
@@ -67,14 +73,16 @@ def known_message(line: str) -> str:
 
 
 def cannot_print(operator: str, message: str) -> bool:
-    """Whether an operator was measured, and a message is one of others only.
+    """Whether a message is one of other operators only, as measured.
 
     Args:
         operator: ``aten::linear``.
         message: as :func:`known_message` gives it.
     """
-    namespace, _, name = operator.partition("::")
     table = families()
+    if operator in STRUCTURE:
+        return wording(message) in table.printed_by
+    namespace, _, name = operator.partition("::")
     name = name.partition(".")[0]
     if namespace != "aten" or name not in table.measured:
         return False

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MAX_HANDLES = 16  # modules inside one another, each called through an interface or a backend
 MAX_READINGS = 1_000  # those with fewest handles
 IDLE = {"LOAD", "LOADC", "MOVE", "STORE", "STOREN", "DROP", "DROPR", "JMP", "JF", "RET", "UN_INITIALIZED"}
+RUNNING = {"OP", "OPN", "CALL", "INTERFACE_CALL", "RAISE_EXCEPTION"}
 CALL = "INTERFACE_CALL"
 EXECUTE = "execute"
 LOWERED = "LoweredModule"
@@ -116,6 +117,11 @@ class HandleSplits:
     def is_instruction(self, handle: int) -> bool:
         """Whether a handle is known to be of a method's instruction."""
         return handle in self._methods
+
+    def runs_nothing(self, handle: int) -> bool:
+        """Whether a handle is known to be of an instruction that calls neither operator nor method."""
+        instruction = self._instructions.get(handle)
+        return instruction is not None and instruction.opcode not in RUNNING
 
     def fitting(self, digits: str) -> list[tuple[int, ...]]:
         """As :func:`resolve_handles`."""
