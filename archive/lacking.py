@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.companions import Companion, Rejoined
-from archive.formats import bytecode, methods
+from archive.formats import bytecode, callstack_map, methods
 from archive.formats.archive_id import archive_id
 from archive.formats.kinds import RecordKind, kind_of, range_records_of
 
@@ -22,7 +22,7 @@ WITH_HANDLES = 5
 SAVING = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 
 
-def why_no_handles(archive: Archive) -> str:
+def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     """Why an archive without a call-stack map has none.
 
     Raises:
@@ -30,6 +30,8 @@ def why_no_handles(archive: Archive) -> str:
     """
     if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
         return "this companion has no call-stack map: the archive that it was split from had none"
+    if callstack_map.NAME in archive.records:
+        return "this archive's call-stack map is empty"
     if bytecode.NAME not in archive.records:
         return "this archive is not for the lite interpreter; only such archives have debug handles"
     if methods.PATHS in archive.records:
@@ -38,7 +40,7 @@ def why_no_handles(archive: Archive) -> str:
         return _split_off(archive)
     if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
         return "this archive is of a release before PyTorch 1.9, which has no debug handles"
-    return f"this archive was saved without debug handles ({SAVING} writes them)"
+    return f"this archive was saved without debug info for the lite interpreter ({SAVING} writes it)"
 
 
 def why_no_ranges(archive: Archive) -> str:

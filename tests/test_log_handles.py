@@ -128,12 +128,6 @@ AMBIGUOUS = {f"{TOP}.forward": {30: "> execute", 230: "OP"}}
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [2]), (2, 30), id="named in the blob"),
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}), (2, 30), id="blob not readable"),
         pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [1]), (230,), id="not in the blob"),
-        pytest.param(model(AMBIGUOUS, {2: "aten::add"}, owner="A"), (230,), id="not lowered"),
-        pytest.param(
-            model({f"{TOP}.forward": {30: "> execute", 230: "LOAD"}}, {2: "aten::add"}, [1]),
-            (2, 30),
-            id="a LOAD cannot fail",
-        ),
         pytest.param(
             model(
                 {f"{TOP}.forward": {30: "> execute"}, f"{LOWERED}.__setstate__": {230: "OP"}},

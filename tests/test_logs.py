@@ -60,7 +60,7 @@ def symbolications(path: Path, style: Style) -> dict[bytes, bytes]:
     opened = archive.open(path)
     instructions = {handle for handles in opened.methods.values() for handle in handles}
     delegated = opened.handles.keys() - instructions
-    chains = [(handle,) for handle in called(opened, {"OP", "OPN", "LIST_UNPACK"})]
+    chains: list[tuple[int, ...]] = [(handle,) for handle in called(opened, {"OP", "OPN", "LIST_UNPACK"})]
     chains += product(delegated, called(opened, {"INTERFACE_CALL"}, "execute"))
     joined = {chain: "".join(map(str, chain)).encode() for chain in reversed(chains)}
     return {bytes(opened.symbolicate(chain, style)): digits for chain, digits in joined.items()}

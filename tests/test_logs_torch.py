@@ -69,6 +69,11 @@ def without(path: Path, target: Path, is_left_out: Callable[[str], bool]) -> Pat
     return target
 
 
+def without_debug_info(path: Path, target: Path) -> Path:
+    """A copy of an archive without source ranges and call stacks."""
+    return without(path, target, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)
+
+
 def failure(model: Callable[..., object], *shape: int) -> bytes:
     with pytest.raises(RuntimeError) as caught:
         model(torch.ones(shape))
@@ -78,7 +83,7 @@ def failure(model: Callable[..., object], *shape: int) -> bytes:
 def test_modules_called_through_interfaces(tmp_path: Path) -> None:
     path, stripped = tmp_path / "top.ptl", tmp_path / "stripped.ptl"
     torch.jit.script(Top())._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
-    without(path, stripped, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)
+    without_debug_info(path, stripped)
     load = torch.jit.mobile._load_for_lite_interpreter
     report, full = (failure(load(str(file)), 2, 4) for file in (stripped, path))
     assert explained(report, path) == (full, 1, 0, [])

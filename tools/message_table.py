@@ -3,7 +3,7 @@
     python -m tools.message_table MEASURED.jsonl... > archive/logs/families.txt
 
 An operator is taken to print what the operators print that it calls. Left out are wordings that so many
-operators print that they tell nothing, those that were printed once, and :data:`ANYBODYS`. Operators whose measurement was
+operators print that they tell nothing, those printed once, and :data:`ANYBODYS`. Operators whose measurement was
 cut short count as printing what they printed, and as not measured.
 """
 

@@ -10,13 +10,13 @@ The handles of one failure, innermost first, are
 Each handle is in the call-stack map and stands there once, no two instructions are of the same method, and
 decimal numbers have no leading zeros. Where several readings are left, the likelier one comes first:
 
-1. one whose instructions can fail, or call (a LOAD does neither);
-2. one that ends in a method of the top module;
-3. one with delegated operations that the lowered module called here names in its blob; then one with a
-   lowered module whose blob isn't readable; then one without delegated operations; then the rest, and
-   those where one delegated operation is in another that is no call. (Any short number may happen to be
-   an instruction; few numbers end in a call of the backend.)
-4. the one with the fewest handles.
+1. one that ends in a method of the top module;
+2. one whose delegated operations fit: all are named in the blob of the lowered module called here, if that
+   is readable, and none is in another that is no call;
+3. one with delegated operations. (Any short number may happen to be an instruction; few numbers end in a
+   call of the backend.) Their handles are the smaller ones, so that the order of numbers decides.
+
+Every rule is needed by failures of real models: see ``tests/ambiguous_models.py``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
 
 MAX_HANDLES = 16  # modules inside one another, each called through an interface or a backend
 MAX_READINGS = 1_000  # those with fewest handles
-IDLE = {"LOAD", "LOADC", "MOVE", "STORE", "STOREN", "DROP", "DROPR", "JMP", "JF", "RET", "UN_INITIALIZED"}
 RUNNING = {"OP", "OPN", "CALL", "INTERFACE_CALL", "RAISE_EXCEPTION"}
 CALL = "INTERFACE_CALL"
 EXECUTE = "execute"
-LOWERED = "LoweredModule"
 
 
 def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
@@ -174,26 +172,22 @@ class HandleSplits:
         methods = [self._methods.get(handle, handle) for handle in handles]
         return len(set(methods)) == len(methods)
 
-    def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool, int, int, tuple[int, ...]]:
-        instructions = map(self._instructions.get, handles)
-        idle = any(instruction.opcode in IDLE for instruction in instructions if instruction)
+    def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool, tuple[int, ...]]:
         outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._archive.qualified_top
-        return idle, outside, self._doubt(handles), len(handles), handles
+        return outside, not self._fits(handles), handles
 
-    def _doubt(self, handles: tuple[int, ...]) -> int:
-        """How badly the delegated operations fit the instruction that called the backend."""
+    def _fits(self, handles: tuple[int, ...]) -> bool:
+        """Whether the delegated operations, if any, fit the instruction that called the backend."""
         delegated = [handle for handle in handles if handle not in self._methods]
         if not delegated or not self._methods:
-            return 2
+            return True
         caller = handles[len(delegated)]
         modules = [call.module for call in self._archive.handles[caller].stack if call.module]
         owner = str(modules[-1].type_name) if modules else self._methods[caller].rpartition(".")[0]
-        blob = self._blobs.get(owner)
         if not all(_may_call(self._archive.handles[handle]) for handle in delegated[1:]):
-            return 3
-        if not blob:
-            return 1 if LOWERED in owner else 3
-        return 0 if blob.issuperset(delegated) else 3
+            return False
+        blob = self._blobs.get(owner)
+        return not blob or blob.issuperset(delegated)
 
 
 def _may_call(entry: HandleEntry) -> bool:
