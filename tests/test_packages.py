@@ -112,6 +112,12 @@ def test_it_is_migrated_there_and_back(target: str) -> None:
         assert migrate(there.data, to="original").data == PACKAGE.read_bytes()
 
 
+def test_its_source_ranges_are_deflated_as_pytorch_does() -> None:
+    with archive.open(PACKAGE) as before, archive.open(migrate(PACKAGE, to="pair-rows").data) as after:
+        records = [opened.records[f"{CODE}.debug_pkl"] for opened in (before, after)]
+    assert [record.compression for record in records] == ["deflated", "deflated"]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_storage_is_kept_twice(target: str) -> None:
     data = large()

@@ -165,6 +165,7 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
     shutil.copytree(KINDS, folder)
     for number, ending in enumerate(("jit", "jpt", "pth", "torchscript", "model", "")):
         shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
+    (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
     (folder / "cut.pt").unlink()
     (folder / "package_python.pt").unlink()
     done = called("split", folder, "-o", out, "-j", 1)

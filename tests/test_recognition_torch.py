@@ -109,6 +109,34 @@ def test_modules_are_listed_as_their_state_dict() -> None:
     )
 
 
+class Wrapped:
+    """A tensor, saved as a parameter of a parameter."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return torch._utils._rebuild_parameter, (Inner(), False, {})
+
+
+class Inner:
+    def __reduce__(self) -> tuple[object, ...]:
+        return torch._utils._rebuild_parameter, (torch.ones(2, 3), False, {})
+
+
+def test_tensors_are_found_inside_of_what_wraps_them() -> None:
+    facts = listed(saved({"weight": Wrapped()}, 2))
+    assert facts.kind is FileKind.STATE_DICT
+    (tensor,) = facts.tensors.values()
+    assert (tensor.dtype, tensor.shape, tensor.bytes) == ("float32", (2, 3), 24)
+
+
+def test_paths_are_bounded() -> None:
+    value: object = torch.ones(1)
+    for _ in range(100):
+        value = {"k" * 100: value, "here": torch.ones(1)}
+    found = listed(saved(value, 2)).tensors
+    assert 40 <= len(found) < 45
+    assert max(map(len, found)) < 2 * 4096
+
+
 def rewritten(folder: Path) -> dict[str, Path]:
     """The package, as each command leaves it."""
     names = ("split", "companion", "joined", "shrunk", "embedded", "migrated")
