@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import pickle
+import time
 import zipfile
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ from tests.corpus import ARCHIVES, HANDLES, RELEASES
 from tests.halves import halves
 from tests.kinds import KINDS, NAMED
 from tests.tampering import STACK, packed, without
+from tests.zips import zipped
 
 SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
@@ -79,10 +81,18 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
         (b"P", "a zip without its end, cut short or with other bytes behind it"),
         (SCRIPT.read_bytes() + b"\0", "a zip without its end, cut short or with other bytes behind it"),
         (lzma.compress(b"PK\3\4"), "an xz file around a zip"),
-        (gzip.compress(gzip.compress(b"")), "a gzip file around a gzip file"),
+        (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a gzip file around a gzip file"),
         (b"\n<HTML lang=en>", "a web page (HTML)"),
         (b"<!--" * 1000, "no known kind of file (it begins with b'<!--<!--<!--<!--')"),
         (b'[{"a": 1}]', "JSON text"),
+        (
+            zipped(**{"serialized_exported_program.json": b"{}", "version": b"5.1"}),
+            "an exported program (.pt2)",
+        ),
+        (
+            b"\x08\x01\x12\x05\x0a\x03\x08\x01\x01",  # as TensorFlow's SavedModel begins
+            r"no known kind of file (it begins with b'\x08\x01\x12\x05\n\x03\x08\x01\x01')",
+        ),
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
         (pickle.dumps({}), r"no known kind of file (it begins with b'\x80\x04}\x94.')"),
         ((2).to_bytes(8, "little") + b"{}", "tensors in the safetensors format"),
@@ -110,6 +120,21 @@ def test_an_archive_with_files_beside_its_folder_is_none() -> None:
 
 
 # --- hostile
+
+
+SHARED = {
+    "arguments": b"(" + b"N" * 30_000 + b"tq\0" + b"cm\nC\nh\0R" * 30_000 + b"l",
+    "states": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 30_000 + b"l",
+    "named": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 30_000 + b"l",
+}
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_what_is_shared_is_looked_at_once(shared: str) -> None:
+    data = packed([new_member("data.pkl", b"\x80\x02(" + SHARED[shared] + b".")])
+    started = time.process_time()
+    assert listed(data).what == "an object of class list, saved by torch.save"
+    assert time.process_time() - started < 20
 
 
 @given(st.sampled_from(sorted(NAMED)), st.data())

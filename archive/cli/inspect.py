@@ -32,7 +32,7 @@ def command(file: str, *, effects: bool, as_json: bool) -> None:
       debug-archive inspect model.ptl --effects
       debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
-    found = recognise(file)
+    found = recognise(file, look=False)
     if not (found.is_archive or found.kind is FileKind.COMPANION or effects):
         listing = listed(file)
         if as_json:

@@ -141,13 +141,13 @@ def _tuple(count: int) -> Callable[[_Machine, Any], None]:
 
 def _called(machine: _Machine, _: object) -> None:
     arguments = machine.stack.pop()
-    machine.stack.append(Value(machine.stack.pop(), tuple(arguments.items)))
+    machine.stack.append(Value(machine.stack.pop(), arguments.items))
 
 
 def _called_by_name(machine: _Machine, _: object) -> None:
     named = machine.stack.pop()
     _called(machine, None)
-    machine.stack[-1].update(list(named.pairs))
+    machine.stack[-1].pairs = named.pairs
 
 
 def _instance(machine: _Machine, argument: str) -> None:

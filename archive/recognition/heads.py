@@ -1,8 +1,7 @@
 """What is no zip, told by its first bytes.
 
-Sources: each format's own description. ONNX is a protobuf whose first field is ``ir_version`` (number 1, a
-varint) and whose next ones are ``producer_name`` and others; safetensors begins with the length of its JSON
-header; legacy ``torch.save`` with a pickle of its magic number.
+Sources: each format's own description. ONNX is a protobuf, told by the fields of its ModelProto; safetensors
+begins with the length of its JSON header, legacy ``torch.save`` with a pickle of its magic number.
 """
 
 from __future__ import annotations
@@ -70,12 +69,13 @@ WORDS = {
 HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
-TAR_MAGIC, TAR_MAGIC_AT, TAR_BLOCK = b"ustar", 257, 512
+TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 LEGACY_TAR = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
-IR_VERSIONS = range(1, 100)
-ONNX_NEXT = {0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42}
-"""Tags of the fields that follow ``ir_version`` in ONNX's ModelProto: producer, domain, graph, imports."""
+ONNX_VERSION, ONNX_GRAPH = 1, 7
+ONNX_TEXTS = {2, 3, 4, 6}
+ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 8, 14, 20, 25), 2)}
+"""Fields of ONNX's ModelProto: number and wire type."""
 
 
 def recognise_head(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
@@ -154,7 +154,32 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 
 def _is_onnx(head: bytes, size: int) -> bool:
-    return size > 2 and head[0] == 0x08 and head[1] in IR_VERSIONS and head[2] in ONNX_NEXT  # noqa: PLR2004
+    """Whether its fields are those of a ModelProto, up to its graph."""
+    at, seen = 0, set()
+    with suppress(IndexError):
+        while True:
+            tag, at = _varint(head, at)
+            number, wire = tag >> 3, tag & 7
+            if ONNX_FIELDS.get(number) != wire:
+                return False
+            length, at = _varint(head, at)  # of an integer, its value
+            if number == ONNX_GRAPH:
+                return ONNX_VERSION in seen and at + length <= size
+            at += length if wire else 0
+            if number in ONNX_TEXTS and not head[at - length : at].decode("utf-8", "replace").isprintable():
+                return False
+            seen.add(number)
+    return False
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of protobuf, of up to ten bytes, and the byte behind it."""
+    value = 0
+    for place in range(10):
+        value |= (data[at + place] & 0x7F) << 7 * place
+        if data[at + place] < 0x80:  # noqa: PLR2004 (the last one)
+            return value, at + place + 1
+    raise IndexError
 
 
 TESTS: tuple[tuple[Callable[[bytes, int], bool], FileKind], ...] = (

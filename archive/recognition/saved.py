@@ -10,9 +10,10 @@ Nothing is executed: the pickle's values are :class:`~archive.pickles.plain.Valu
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archive.errors import one_line, shown
 from archive.model import Global
@@ -20,7 +21,7 @@ from archive.pickles.plain import Value
 from archive.recognition.kinds import FileKind, Recognised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 REBUILT = [
     Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", "tensor_v3", "tensor", "qtensor")
@@ -58,11 +59,15 @@ WIDTHS = {
 """Bytes of an element by dtype, those without a storage class too."""
 DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
+DTYPE = 7
+"""Arguments of a call that makes a tensor, the dtype of ``_rebuild_tensor_v3`` last."""
 WRAPPERS = 8
 """Calls around a tensor: a parameter, a subclass."""
 SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
-LONGEST = 4096
+FIRST = 64
+"""Attributes of an object among which those that every module has must be."""
+LONGEST = 512
 """Characters of a tensor's path; what lies deeper is left out."""
 
 
@@ -129,7 +134,16 @@ def _keys(value: Value) -> str:
 
 def tensors_in(value: object) -> dict[str, SavedTensor]:
     """All tensors in a pickled object, by the way that leads to each: ``model.fc.weight``."""
-    return {path: tensor for path, found in _walk(value) if (tensor := tensor_of(found)) is not None}
+    found: dict[str, SavedTensor] = {}
+    same = Counter[str]()
+    for way, part in _walk(value):
+        tensor, path = tensor_of(part), way
+        while tensor is not None and path in found:  # {"a.b": …, "a": {"b": …}}
+            same[way] += 1
+            path = f"{way} ({same[way] + 1})"
+        if tensor is not None:
+            found[path] = tensor
+    return found
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
@@ -146,22 +160,30 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
             continue
         if _is_module(value):
             yield path, value
-        stack.extend(reversed([(_below(path, key), item) for key, item in _children(value)]))
+        below = []
+        for part, keyed in _parts(value):
+            if id(part) not in seen:  # shared by several values, perhaps
+                seen.add(id(part))
+                below += [(_below(path, key), item) for key, item in keyed(part)]
+        stack.extend(reversed(below))
 
 
-def _children(value: Value) -> Iterator[tuple[object, object]]:
-    """What a value holds; a module's parameters, buffers and modules as its own, as ``state_dict`` has it."""
+def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterable[tuple[object, object]]]]]:
+    """What a value holds, with how to name its items; a module's as ``state_dict`` names them."""
     if _is_module(value):
-        for group in ("_parameters", "_buffers", "_modules"):
-            held = _attribute(value.state, group)
-            yield from held.pairs if isinstance(held, Value) else ()
+        groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
+        yield from ((group.pairs, iter) for group in groups if isinstance(group, Value))
         return
-    yield from value.pairs
-    yield from enumerate(value.items)
+    yield value.pairs, iter
+    yield value.items, enumerate
     if not isinstance(value.what, str):
-        yield from (("", argument) for argument in value.arguments)
+        yield value.arguments, _unnamed
     if isinstance(value.state, Value) and value.what not in DICTS:
-        yield "", value.state
+        yield [value.state], _unnamed
+
+
+def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
+    return (("", item) for item in items)
 
 
 def _below(path: str, key: object) -> str:
@@ -181,7 +203,7 @@ def tensor_of(value: object) -> SavedTensor | None:
             value = value.arguments[0]
         else:
             break
-    return _tensor(*value.arguments) if isinstance(value, Value) and value.what in REBUILT else None
+    return _tensor(*value.arguments[:DTYPE]) if isinstance(value, Value) and value.what in REBUILT else None
 
 
 def _tensor(  # as torch._utils._rebuild_tensor_v3 has them
@@ -192,15 +214,16 @@ def _tensor(  # as torch._utils._rebuild_tensor_v3 has them
     _requires_grad: object = None,
     _hooks: object = None,
     dtype: object = None,
-    *_others: object,
 ) -> SavedTensor | None:
     told = storage.arguments[0] if isinstance(storage, Value) and storage.what == "persistent" else None
     if not isinstance(told, Value) or len(told.items) < 3 or not isinstance(shape, Value):  # noqa: PLR2004
         return None
-    sizes = tuple(size for size in shape.items if isinstance(size, int) and 0 <= size <= LARGEST)
-    if len(sizes) < len(shape.items) or len(sizes) > DIMENSIONS:
+    if len(shape.items) > DIMENSIONS:
         return None
-    _, kind, key, *_ = told.items
+    sizes = tuple(size for size in shape.items if isinstance(size, int) and 0 <= size <= LARGEST)
+    if len(sizes) < len(shape.items):
+        return None
+    _, kind, key = told.items[:3]
     name = dtype.name if isinstance(dtype, Global) and dtype.module == "torch" else _element(kind)
     width = WIDTHS.get(name)
     return SavedTensor(name, sizes, None if width is None else prod(sizes) * width, str(key)[:LONGEST])
@@ -231,7 +254,7 @@ def _is_module(value: object) -> bool:
 def _attribute(state: object, name: str) -> object:
     if not isinstance(state, Value) or state.what != "dict":
         return None
-    return next((value for key, value in state.pairs if key == name), None)
+    return next((value for key, value in state.pairs[:FIRST] if key == name), None)
 
 
 def _name(what: object) -> str:

@@ -1,6 +1,7 @@
 """What a zip is, told by the names of its files; for ``torch.save``, by its pickle, too.
 
-- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` where they are compiled.
+- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` where they are compiled;
+  older releases of PyTorch 2 put ``serialized_exported_program.json`` there, outside of any folder.
 - ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
 - ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
   1.2), code or debug records: TorchScript.
@@ -43,6 +44,7 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 """What became of debug info that is not there, and what can be done."""
 FOLDER = "PyTorch wants all files in one folder, so zip that folder alone"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
+EXPORTED = "serialized_exported_program.json"
 ETRECORD = "ETRECORD_V0"
 DEBUG_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
 
@@ -56,10 +58,10 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
         look: read ``data.pkl`` of what ``torch.save`` wrote, to tell what it is of.
     """
     records = container.records
+    if ARCHIVE_FORMAT in records or EXPORTED in records:
+        return _exported(records)
     if not container.root:
         return _without_folder(records)
-    if ARCHIVE_FORMAT in records:
-        return _exported(records)
     if any(PACKAGE.match(name) for name in records if name.startswith(".data/")):
         return _package(container)
     if _is_script(records):
