@@ -79,6 +79,15 @@ def test_what_is_no_companion_is_named_too(name: str, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_a_broken_zip_is_no_companion(tmp_path: Path) -> None:
+    data = bytearray(STACK.read_bytes())
+    data[0] ^= 1
+    path = tmp_path / "broken"
+    path.write_bytes(data)
+    done = called("symbolicate", STACK, "42", "-c", path)
+    assert str(done.exception) == f"{path}: expected a companion, found a broken zip"
+
+
 @pytest.mark.parametrize("name", [name for name in OTHERS if name not in ZIPS])
 def test_inspect_and_sizes_refuse_what_is_no_zip(name: str) -> None:
     for command in ("inspect", "sizes"):

@@ -103,11 +103,15 @@ def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
     Raises:
         ArchiveError: it is none, and the error says what it is. Then it is let go of.
     """
-    if not is_companion(mapped.data):
-        found = recognise(mapped.data, limits=limits)
-        name = mapped.name
+    if is_companion(mapped.data):
+        return
+    try:
+        what = recognise(mapped.data, limits=limits).what
+    except ArchiveError:  # a zip that contradicts itself
+        what = "a broken zip"
+    finally:
         mapped.close()
-        raise ArchiveError(expected="a companion", found=found.what, file=name)
+    raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
 def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
