@@ -113,6 +113,12 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
     }
 
 
+def test_what_is_no_file_hides_no_other() -> None:
+    done = called("verify", "/dev/null", STACK)
+    assert done.stdout.startswith("/dev/null: error: expected a file, found c")
+    assert done.stdout.endswith(f"{STACK}: well\n")
+
+
 # --- inspect and sizes of any zip
 
 

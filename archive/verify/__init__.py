@@ -7,6 +7,7 @@ checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``hand
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,18 +48,20 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
     """
     if isinstance(source, Archive):
         return _findings(source)
-    mapped = Mapped(source)
     try:
-        found = recognise(mapped.data, limits=limits)
-        if found.kind is not FileKind.COMPANION and not found.is_archive:
-            damaged = found.kind in DAMAGED
-            return [Finding("error" if damaged else "not checked", "", "", str(found))]
-        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
-            return _findings(archive)
+        with closing(Mapped(source)) as mapped:
+            return _named(mapped, limits)
     except ArchiveError as error:
         return [finding_of(error)]
-    finally:
-        mapped.close()
+
+
+def _named(mapped: Mapped, limits: Limits) -> list[Finding]:
+    """The findings of a file; of one that is no archive, what it is."""
+    found = recognise(mapped.data, limits=limits)
+    if found.kind is not FileKind.COMPANION and not found.is_archive:
+        return [Finding("error" if found.kind in DAMAGED else "not checked", "", "", str(found))]
+    with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+        return _findings(archive)
 
 
 def _findings(archive: Archive, *, restored: bool = False) -> list[Finding]:
