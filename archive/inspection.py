@@ -12,7 +12,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.effects.program_text import Line, graph_text, method_program
 from archive.formats.effects.record import NAME as EFFECTS
-from archive.formats.effects.source_text import effect_text, source_text, value_text
+from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from archive.formats.kinds import MIGRATED, VERSIONS, RecordKind, kind_of
 from archive.provenance import provenance
 from archive.recognition import SHOWN
@@ -173,6 +173,25 @@ class EffectFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardFacts:
+    """What must be so at each call.
+
+    Attributes:
+        look: what is looked at.
+        text: the condition as Python.
+        handle: debug handle of the model's statement that relies on it; -1 where it has none.
+        where: file and line of that statement; "" where the archive doesn't know it.
+        line: the line itself.
+    """
+
+    look: str
+    text: str
+    handle: int
+    where: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class MethodFacts:
     """The effects of one method.
 
@@ -182,6 +201,8 @@ class MethodFacts:
         result: what it returns.
         effects: what it changes, in this order.
         program: a Python function that does the same, line by line; effects by their places.
+        guards: what must be so, or the call is refused.
+        defaults: arguments that may be left out, and what they are then, both as Python.
     """
 
     method: str
@@ -189,6 +210,8 @@ class MethodFacts:
     result: str
     effects: Sequence[EffectFacts]
     program: Sequence[Line]
+    guards: Sequence[GuardFacts]
+    defaults: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +247,22 @@ def inspect_effects(archive: Archive) -> EffectsFacts:
 
 
 def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str, str]]) -> MethodFacts:
-    effects = []
-    for effect in method.effects:
-        if effect.handle not in lines:
-            lines[effect.handle] = _model_line(archive, effect.handle)
-        effects.append(EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle]))
+    for handle in (one.handle for some in (method.effects, method.guards) for one in some):
+        if handle not in lines:
+            lines[handle] = _model_line(archive, handle)
+    effects = [
+        EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle])
+        for effect in method.effects
+    ]
     program = method_program(method).lines
-    return MethodFacts(method.method, graph_text(method), value_text(method.result), effects, program)
+    guards = [
+        GuardFacts(str(guard.look), guard_text(guard), guard.handle, *lines[guard.handle])
+        for guard in method.guards
+    ]
+    defaults = [(argument.name, value_text(value)) for argument, value in method.defaults]
+    return MethodFacts(
+        method.method, graph_text(method), value_text(method.result), effects, program, guards, defaults
+    )
 
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:

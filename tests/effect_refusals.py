@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,6 +211,56 @@ def printed(_: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("ValueError: the model's own")
 def failing(_: Model, x: torch.Tensor) -> torch.Tensor:
     raise ValueError(f"the model's own: {x.shape}")  # here
+
+
+@refused("a part of a tensor that is changed in place is kept or returned", items=[], sums=torch.zeros(3))
+def kept_view(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.sums.add_(x)
+    self.items.append(self.sums[:2])  # here
+    return x
+
+
+@refused("a part of a tensor that is changed in place is kept or returned", items=[], sums=torch.zeros(3))
+def view_kept_before(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.last = self.sums.view(1, 3)  # here
+    self.sums.add_(x)
+    return x
+
+
+@refused("a part of a tensor that is changed in place is kept or returned", sums=torch.zeros(3))  # here
+def returned_view(self: Model, x: torch.Tensor) -> torch.Tensor:
+    return self.sums.add_(x)[1:]
+
+
+@refused("a change inside torch.utils.checkpoint", n=0)
+def recomputed(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
+    def body(x: torch.Tensor) -> torch.Tensor:
+        self.n += 1  # here
+        return x * 2
+
+    return checkpoint(body, x, use_reentrant=False)
+
+
+@refused("a change inside torch.utils.checkpoint", n=0)
+def recomputed_within(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
+    def body(x: torch.Tensor) -> torch.Tensor:
+        self.n += 1  # here
+        return x * 2
+
+    return checkpoint(body, x.requires_grad_(), use_reentrant=True)
+
+
+@refused("an int that does not fit into 64 bits", n=0)
+def long_int(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n = self.n + 2**70  # here
+    return x
+
+
+@refused("an int that does not fit into 64 bits", n=1, bits=1)
+def shifted(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.bits += 1
+    self.n = self.n << (self.bits * 40)  # here
+    return x
 
 
 @refused("with hooks of its own", linear=hooked())

@@ -17,8 +17,10 @@ from archive.formats.effects.model import (
     Effect,
     EffectTable,
     Global,
+    Guard,
     Item,
     Local,
+    Look,
     Made,
     MethodEffects,
     New,
@@ -28,7 +30,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import NAME, build_effects, parse_effects
-from archive.formats.effects.rules import ANY, CODE, MAYBE, NONE, NUMBER, RULES
+from archive.formats.effects.rules import ANY, CODE, KEYED, LOOKS, MAYBE, NONE, NUMBER, RULES
 from archive.limits import DEFAULT_LIMITS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
@@ -165,7 +167,37 @@ def methods(draw: DrawFn) -> MethodEffects:
     ops = draw(st.lists(st.sampled_from([op for op in Op if op is not Op.NEW]), max_size=5))
     effects += [draw(_effects(op, made)) for op in ops]
     inputs = tuple(draw(st.lists(sources(made), max_size=3)))
-    return MethodEffects(draw(names), inputs, draw(values(made)), tuple(effects))
+    guards = tuple(draw(st.lists(_guards(), max_size=3)))
+    defaults = tuple(
+        draw(st.lists(st.tuples(st.builds(Local, names), st.builds(Constant, literals)), max_size=2))
+    )
+    return MethodEffects(draw(names), inputs, draw(values(made)), tuple(effects), guards, defaults)
+
+
+@st.composite
+def _guards(draw: DrawFn) -> Guard:
+    look = draw(st.sampled_from(Look))
+    subject = (
+        Constant(None)
+        if look is Look.SETTING
+        else draw(st.builds(At, sources(())) | st.builds(Output, numbers))
+    )
+    wanted = LOOKS[look]
+    if wanted is At:
+        value: Value = At(draw(sources(())))
+    else:
+        value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted[0]]))
+    key = KEYED.get(look)
+    drawn = None if key is None else Constant(draw(literals if key is object else _OF_TYPE[key]))
+    return Guard(look, subject, value, drawn, draw(st.integers(-1, 1 << 40)))
+
+
+_OF_TYPE: dict[Any, SearchStrategy[Literal]] = {
+    str: names,
+    int: st.integers(),
+    bool: st.booleans(),
+    tuple: st.lists(literals, max_size=2).map(tuple),
+}
 
 
 @cache

@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
-import torch.nn.functional as F
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -270,7 +269,10 @@ def branch_on_number(_: Model, x: torch.Tensor, n: int) -> torch.Tensor:
     return x
 
 
-@unlike(call("expected flag is True, found False", X, False), like=(X, True))
+YES, NO = True, False
+
+
+@unlike(call("expected flag is True, found False", X, NO), like=(X, YES))
 def boolean(_: Model, x: torch.Tensor, flag: bool) -> torch.Tensor:  # noqa: FBT001
     return x * 2 if flag is True else x  # here
 
@@ -355,7 +357,7 @@ def changed_list(_: Model, first: list[torch.Tensor], second: list[torch.Tensor]
     )
 )
 def training(self: Model, x: torch.Tensor) -> torch.Tensor:
-    return F.dropout(x, 0.0, self.training)  # here
+    return torch.nn.functional.dropout(x, 0.0, self.training)  # here
 
 
 @unlike(call("expected self.scale == 2, found 3", X, before=put("scale", 3)), call(RIGHT, X), scale=2)

@@ -14,7 +14,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import lower, lowered_archive
-from archive.effects import CaptureError, Effectful, State, capture
+from archive.effects import CaptureError, Effectful, GuardError, State, capture
 from archive.effects.capture import AGAIN
 from archive.effects.open_list import UNKNOWN_ITEM
 from tests.made_effects import KINDS, Statement, made, models, written
@@ -32,10 +32,6 @@ MACHINE_ONLY = "x.register_hook"
 """TorchScript joins operations from the second call on; then what is between them has no gradient."""
 CODE = (type, FunctionType, ModuleType, type(torch.ops))
 HOOK = "def doubled(grad):\n    return grad * 2"
-DEFECTS = {
-    "an int of more than 64 bits wraps": Statement("self.n = self.n * 4", "self.n = 2**60"),
-}
-"""What is not yet as in the eager model."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 ATOMS = (bool, int, float, str, type(None))
 
@@ -266,10 +262,10 @@ def test_what_torchscript_computes_otherwise_is_refused(statement: Statement, sa
         check(made([statement]))
 
 
-@pytest.mark.parametrize("statement", DEFECTS.values(), ids=DEFECTS)
-@pytest.mark.xfail(reason="not yet as in the eager model")
-def test_what_still_differs(statement: Statement) -> None:
-    check(made([statement]))
+@pytest.mark.parametrize("text", ["self.n = self.n * 4", "self.n += 2**61", "self.n = -self.n << 2"])
+def test_an_int_that_grows_beyond_64_bits_is_refused(text: str) -> None:
+    with pytest.raises(GuardError, match=r"expected -2\*\*6\d <= self.n <= 2\*\*6\d, found -?\d{18,}\n"):
+        check(made([Statement(text, "self.n = 2**60")]))
 
 
 class Filling(torch.nn.Module):

@@ -205,13 +205,15 @@ class TrackedDict(dict[Any, Any]):
         return dict.__contains__(self, key) if key in self._known else self._has(key)
 
     def __contains__(self, key: object) -> bool:
-        return self._has(key)
+        return self._has(self._recorder.key(key))
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
+        key = self._recorder.key(key)
         self._read(key)
         return dict.__getitem__(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
+        key = self._recorder.key(key)
         return dict.__getitem__(self, key) if self._read(key) else default
 
     def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
 
 from archive.effects.builtin import replaced_builtins
 from archive.effects.sites import model_frames, place, position_of
@@ -160,8 +162,8 @@ class Functions:
         self._recorder.side_effects.keepalive.append(function)
         self._fill(function, made, own=own)
         if own:
-            made.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
-            self._attributes.append((function, made))
+            result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
+            self._attributes.append((function, result))
         return result
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
@@ -180,7 +182,7 @@ class Functions:
             value = self._recorder.world.cell(cell)
             self._contents[id(cell)] = ABSENT
             if value is not ABSENT:
-                followed = own or isinstance(value, FunctionType)
+                followed = own or _is_own(value)
                 fresh.cell_contents = self._contents[id(cell)] = wrap(value, source) if followed else value
 
     def _cell(self, cell: CellType, source: Cell) -> CellType:
@@ -237,6 +239,7 @@ class Functions:
                 effects.track_cell_existing(source, item)
             else:
                 effects.track_global_existing(source, item)
+        self._recorder.check_once()
         variable = effects[self._items[source]]
         self._recorder.seen_written.add(source)
         if isinstance(source, Cell):
@@ -264,10 +267,20 @@ class Functions:
         """The name of a function that has been given attributes in the call."""
         for real, copy in self._attributes:
             before = {key: value for key, value in real.__dict__.items() if key != "__wrapped__"}
-            after = copy.__dict__
+            after = {key: value for key, value in copy.__dict__.items() if key != "__wrapped__"}
             if list(before) != list(after) or any(before[key] is not after[key] for key in before):
                 return str(real.__qualname__)
         return None
+
+
+def _is_own(value: Any) -> bool:  # noqa: ANN401
+    """Whether what a library's function holds in a cell may be of the model."""
+    if isinstance(value, functools.partial):
+        return _is_own(value.func)
+    if isinstance(value, MethodType):
+        owner = value.__self__
+        return isinstance(owner, torch.nn.Module) or model_code(type(owner).__module__)
+    return isinstance(value, FunctionType)
 
 
 def contents_of(cell: CellType) -> object:

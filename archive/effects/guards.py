@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.looking import FOUND, setting
+from archive.effects.looking import FOUND, SETTINGS, setting
 from archive.effects.scalars import value_of
 from archive.effects.sites import Place, position_of, span_of
 from archive.formats.effects.model import Attribute, Cell, Global, Item, Local, Look, Temporary
@@ -70,10 +70,14 @@ class Guards:
 
     Args:
         recorder: of the call.
+
+    Attributes:
+        settings: of PyTorch, before the call.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self.settings = {name: setting(name) for name in SETTINGS}
         self._noted: dict[tuple[object, ...], Assumption] = {}
         self._first_read: dict[str, Place] = {}
         self._unread: set[str] = set()
@@ -118,8 +122,8 @@ class Guards:
         self.note(look, one.source, value, key)
 
     def setting(self, name: str) -> None:
-        """Rely on a setting of PyTorch."""
-        self.note(Look.SETTING, None, setting(name), name)
+        """Rely on a setting of PyTorch, as it was before the call."""
+        self.note(Look.SETTING, None, self.settings[name], name)
 
     def number(self, scalar: Any) -> None:  # noqa: ANN401
         """Rely on a number that arguments and sizes make."""
@@ -176,11 +180,11 @@ class Guards:
             fixed: tensors that the graph keeps itself.
         """
         kept = set(fixed)
+        noted = list(self._noted.values())
         return [
             one
-            for one in self._noted.values()
-            if one.subject is None
-            or not isinstance(one.subject, SOURCES)
+            for one in noted
+            if not isinstance(one.subject, SOURCES)
             or (self._can_be_told(one.subject) and not (one.look in METADATA and one.subject in kept))
         ]
 

@@ -22,7 +22,7 @@ from archive.effects.hooks import importable
 from archive.effects.stand_ins import ClassStandIn, call_module, object_stand_in, plainly_made
 from archive.effects.variables import ABSENT, DELETED
 from archive.effects.world import REGISTERED
-from archive.formats.effects.model import Attribute, Global
+from archive.formats.effects.model import Attribute, Global, Look
 
 if TYPE_CHECKING:
     from archive.effects.recorder import Recorder
@@ -113,6 +113,9 @@ class Objects:
         getter = static(cls.__mro__, "__getattr__")
         if isinstance(getter, FunctionType) and getter is not torch.nn.Module.__getattr__:
             return self._called(getter, stand_in, name)
+        source = self._recorder.variable_of(stand_in).source
+        if source is not None and name[:2] != "__":
+            self._recorder.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
     def _called(self, function: Any, *args: Any) -> Any:  # noqa: ANN401

@@ -15,8 +15,9 @@ from archive.effects.hooks import Hooks
 from archive.effects.objects import Objects
 from archive.effects.open_list import OpenList
 from archive.effects.scalars import NUMBERS, is_free, is_scalar, value_of
+from archive.effects.shape import Shape
 from archive.effects.side_effects import SideEffects
-from archive.effects.sites import Owner, Place, here, model_frames
+from archive.effects.sites import Owner, Place, here, is_recomputed, model_frames
 from archive.effects.sizes import Sizes
 from archive.effects.stand_ins import Tracked
 from archive.effects.tape import Tape, concrete
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
 CONTAINERS = (TrackedList, TrackedDict, OpenList)
+TUPLES: tuple[type, ...] = (tuple, Shape)
 
 
 class Recorder:
@@ -137,6 +139,7 @@ class Recorder:
             if not is_scalar(one.stand_in):
                 version = one.stand_in._version
                 if version != one.version and (one.place is None or one.latest != version):
+                    self.check_once()
                     one.place, one.latest = self.here(), version
 
     def note_silent(self, tensors: list[Any]) -> None:
@@ -144,6 +147,7 @@ class Recorder:
         for tensor in tensors:
             given = self.tape.input_of(tensor)
             if given is not None:
+                self.check_once()
                 given.silently, given.place = True, self.here()
 
     def note_differences(self) -> None:
@@ -165,10 +169,19 @@ class Recorder:
 
     def change(self, stand_in: object, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
         """Note what is done to a list or dict."""
+        self.check_once()
         variable = self.variable_of(stand_in)
         if variable.source is not None:
             self.seen_mutated.add(variable.source)
         self.side_effects.mutation(variable, op, key, value, self.here())
+
+    def check_once(self) -> None:
+        """Refuse a change that is made a second time on the way back, when this cannot be told."""
+        if not is_recomputed():
+            return
+        self.guards.setting("torch.is_grad_enabled")
+        if self.guards.settings["torch.is_grad_enabled"]:
+            self.refuse("a change inside torch.utils.checkpoint, which makes it again on the way back")
 
     def key(self, key: object) -> object:
         """A key as a constant, which is relied on.
@@ -178,10 +191,13 @@ class Recorder:
         """
         if isinstance(key, torch.Tensor) or not is_free(key):
             self.refuse("a key that differs from call to call")
-        return self.fixed(key)
+        return (
+            tuple(map(self.key, key)) if isinstance(key, tuple) and type(key) in TUPLES else self.fixed(key)
+        )
 
     def store(self, variable: Variable, name: str, value: object, place: Place | None = None) -> None:
         """Note that an attribute, cell or global is set; ``DELETED`` for one that is deleted."""
+        self.check_once()
         place = place or self.here()
         existed = True
         if variable.source is not None:

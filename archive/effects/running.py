@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from archive.effects.bounds import Bounds
 from archive.effects.errors import CaptureError
 from archive.effects.guards import literal
 from archive.effects.initial import initial_state, spoken_of
@@ -182,6 +183,7 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
     held = [one.source for one in tape.inputs if one not in kept and not is_scalar(one.stand_in)]
     with WITHOUT_MODES():
         note_sharing(recorder, kept, changed)
+    Bounds(recorder).note()
     effects.guards = recorder.guards.settled(held)
     effects.prune_dead_object_new()
     flat = effects.flat()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 OWN = str(Path(__file__).parent) + os.sep
 OUTERMOST = str(Path(__file__).with_name("running.py"))
 LIBRARY = str(Path(torch.__file__).parent) + os.sep
+CHECKPOINT = str(Path(LIBRARY, "utils", "checkpoint.py"))
 MODULES = str(Path(LIBRARY, "nn", "modules")) + os.sep
 STANDARD = sysconfig.get_path("stdlib") + os.sep
 PACKAGES = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
@@ -80,6 +81,16 @@ def of_model(filename: str) -> bool:
     if filename.startswith(STANDARD) and not filename.startswith(PACKAGES):
         return False
     return bool(linecache.getlines(filename)) or not filename.startswith("<")
+
+
+def is_recomputed() -> bool:
+    """Whether what runs now is run again on the way back."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != OUTERMOST:
+        if frame.f_code.co_filename == CHECKPOINT:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def model_frames() -> list[FrameType]:

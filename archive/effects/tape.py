@@ -152,7 +152,7 @@ class Tape:
         place = self._recorder.here()
         if place is not None:
             shown = target if isinstance(target, str) else target.__name__
-            node.meta["site"] = place.site(f"aten::{shown}")
+            node.meta["site"], node.meta["place"] = place.site(f"aten::{shown}"), place
         return node
 
     def argument(self, value: Any) -> Any:  # noqa: ANN401, PLR0911

@@ -12,7 +12,7 @@ from archive.report.as_json import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.inspection import EffectFacts, EffectsFacts, MethodFacts
+    from archive.inspection import EffectFacts, EffectsFacts, GuardFacts, MethodFacts
 
 WIDEST = 60
 """Columns of a statement up to which the model's lines stand in one column."""
@@ -30,6 +30,10 @@ def _lines(facts: EffectsFacts) -> Iterator[str]:
         f"{places:,} place{'s' * (places != 1)} of state"
     )
     for method in facts.methods:
+        if method.guards:
+            yield ""
+            yield f"# {method.method} is refused unless"
+            yield from _noted([(f"assert {one.text}", _note(one)) for one in method.guards])
         yield ""
         yield from _program(method)
     if facts.state:
@@ -39,17 +43,23 @@ def _lines(facts: EffectsFacts) -> Iterator[str]:
 
 
 def _program(method: MethodFacts) -> Iterator[str]:
-    noted = [
-        (line.text, "" if line.effect is None else _note(method.effects[line.effect]))
-        for line in method.program
-    ]
+    return _noted(
+        [
+            (line.text, "" if line.effect is None else _note(method.effects[line.effect]))
+            for line in method.program
+        ]
+    )
+
+
+def _noted(noted: list[tuple[str, str]]) -> Iterator[str]:
+    """Lines with notes beside them, in one column."""
     width = max((len(text) for text, note in noted if note and len(text) <= WIDEST), default=0)
     for text, note in noted:
         yield f"{text:{width}}  # {note}" if note else text
 
 
-def _note(effect: EffectFacts) -> str:
-    """Where an effect comes from."""
+def _note(effect: EffectFacts | GuardFacts) -> str:
+    """Where an effect or a guard comes from."""
     if effect.where:
         return one_line(escaped(f"{effect.where}: {effect.line}"))
     return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

@@ -164,6 +164,7 @@ class Look(StrEnum):
     LENGTH = "length"  # it has `value` items
     KEYS = "keys"  # its keys are `value`, in this order
     HAS = "has"  # whether it has the key `key`
+    ATTRIBUTE = "attribute"  # whether it has the attribute `key`
     SAME = "same"  # it is what lives at the source `value`
     APART = "apart"  # it is not, and shares no memory with that
     DIM = "dim"  # of a tensor: how many dimensions

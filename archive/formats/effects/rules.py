@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.errors import ArchiveError, shown
 from archive.formats.effects.model import (
@@ -76,7 +76,7 @@ RULES = {
 }
 
 
-LOOKS: dict[Look, object] = {
+LOOKS: dict[Look, Any] = {
     Look.EQUAL: object,
     Look.TEXT: (str,),
     Look.TYPE: (str,),
@@ -84,6 +84,7 @@ LOOKS: dict[Look, object] = {
     Look.LENGTH: (int,),
     Look.KEYS: (tuple,),
     Look.HAS: (bool,),
+    Look.ATTRIBUTE: (bool,),
     Look.SAME: At,
     Look.APART: At,
     Look.DIM: (int,),
@@ -97,6 +98,10 @@ LOOKS: dict[Look, object] = {
     Look.SETTING: object,
 }
 """What the value of a guard is: a constant of one of these types, a source, or any constant."""
+
+
+KEYED: dict[Look, type] = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}
+"""Of what type the key of a guard is, where it has one."""
 
 
 def check_table(table: EffectTable) -> None:
@@ -187,7 +192,9 @@ def _check_guard(guard: Guard) -> None:
     ):
         raise ArchiveError(f"{look} as {value_text(guard.value)[:MOST_SHOWN]}")
     key = guard.key.value if isinstance(guard.key, Constant) else None
-    expected = {Look.SIZE: int, Look.SETTING: str, Look.HAS: object}.get(look, type(None))
+    expected = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}.get(
+        look, type(None)
+    )
     if not isinstance(key, expected) or (guard.key is None) != (expected is type(None)):
         raise ArchiveError(f"{look}, key")
 

@@ -52,6 +52,7 @@ GUARDS = {
     Look.RANGE: "-{value} <= {subject} <= {value}",
     Look.LENGTH: "len({subject}) == {value}",
     Look.KEYS: "tuple({subject}) == {value}",
+    Look.ATTRIBUTE: "hasattr({subject}, {key}) is {value}",
     Look.SAME: "{subject} is {value}",
     Look.APART: "apart({subject}, {value})",
     Look.DIM: "{subject}.dim() == {value}",
