@@ -44,7 +44,7 @@ def test_a_line_tells_of_effects(model: Path) -> None:
 
 
 def test_nothing_is_told_where_there_are_none() -> None:
-    assert "effects" not in well("inspect", STACK)
+    assert "effects of" not in well("inspect", STACK)
     assert told("inspect", STACK)["effects"] is None
 
 

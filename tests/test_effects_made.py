@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.backend import lower, lowered_archive
+from archive.backend import BackendError, lower, lowered_archive
 from archive.effects import CaptureError, Effectful, GuardError, State, capture
 from archive.effects.capture import AGAIN
 from archive.effects.open_list import UNKNOWN_ITEM
@@ -32,6 +33,17 @@ MACHINE_ONLY = "x.register_hook"
 """TorchScript joins operations from the second call on; then what is between them has no gradient."""
 CODE = (type, FunctionType, ModuleType, type(torch.ops))
 HOOK = "def doubled(grad):\n    return grad * 2"
+UNLIKE = [
+    torch.ones(1, 3).requires_grad_(),
+    torch.ones(6, 3).requires_grad_(),
+    torch.ones(2, 1).requires_grad_(),
+    torch.ones(3).requires_grad_(),
+    torch.ones(2, 3),
+    torch.ones(2, 3, dtype=torch.float64).requires_grad_(),
+    torch.ones(2, 3, dtype=torch.int64),
+    torch.ones(3, 2).T.requires_grad_(),
+]
+"""Arguments of other sizes, types, strides, and without a gradient."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 ATOMS = (bool, int, float, str, type(None))
 
@@ -219,6 +231,51 @@ def check(model: Made) -> None:
                 comparing.same(mine.grad, its.grad, "gradient")
                 for ours, theirs in pairs:
                     comparing.same(ours.grad, theirs.grad, "gradient of a parameter")
+        check_unlike(eager, module, ways, before[0], zlib.crc32(model.text.encode()))
+
+
+def check_unlike(eager: Any, module: ModuleType, ways: list[Effectful], before: Any, seed: int) -> None:  # noqa: ANN401
+    """A call unlike the others is right, or refused and nothing is changed."""
+    unlike = UNLIKE[seed % len(UNLIKE)]
+    kept = [picture(state_in(one)) for one in ways]
+    mine = again(unlike)
+    try:
+        result, failed = eager(mine), False
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        result, failed = None, True
+    for one, state in zip(ways, kept, strict=True):
+        its = again(unlike)
+        try:
+            found = one(its)
+        except (GuardError, BackendError, RuntimeError, torch.jit.Error) as error:
+            if not (isinstance(error, GuardError) or failed):
+                raise
+            assert picture(state_in(one)) == state
+            continue
+        assert not failed
+        comparing = Comparing(before)
+        comparing.same([result, mine], [found, its], "result")
+        comparing.same(state_of(eager, module), state_in(one), "")
+
+
+def again(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: ANN401
+    """All there is in a state, in its order, and what is the same object."""
+    seen = {} if seen is None else seen
+    if isinstance(value, (*ATOMS, *CODE)):
+        return type(value), repr(value)
+    if not isinstance(value, tuple) and seen.setdefault(id(value), len(seen)) != len(seen) - 1:
+        return "same", seen[id(value)]
+    if isinstance(value, torch.Tensor):
+        return shown(value)
+    if isinstance(value, dict):
+        return [(key, picture(one, seen)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [picture(one, seen) for one in value]
+    return picture(attributes(value), seen)
 
 
 def check_unless_refused(one: Made) -> None:

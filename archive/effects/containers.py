@@ -44,12 +44,14 @@ class TrackedList(list[Any]):
         self._expected = list(list.__iter__(self))
 
     def _read(self, which: Any = None) -> None:  # noqa: ANN401
-        """Rely on what is read: an item, or all."""
-        held = self._held
-        if isinstance(which, int) and self._held:
-            held = self._held[which : which + 1 or None]
+        """Rely on what is read: an item, or all, and then on how many there are."""
+        guards, held = self._recorder.guards, self._held
+        if isinstance(which, int) and which >= 0:
+            held = self._held[which : which + 1]
+        else:
+            guards.items(self._expected, self._source)
         for one in held:
-            self._recorder.guards.release(one)
+            guards.release(one)
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
         self._read(index.__index__() if hasattr(index, "__index__") else None)
@@ -58,6 +60,18 @@ class TrackedList(list[Any]):
     def __iter__(self) -> Any:  # noqa: ANN401
         self._read()
         return list.__iter__(self)
+
+    def __len__(self) -> int:
+        self._recorder.guards.items(self._expected, self._source)
+        return list.__len__(self)
+
+    def index(self, *args: Any) -> int:  # noqa: ANN401
+        self._read()
+        return list.index(self, *args)
+
+    def count(self, value: object) -> int:
+        self._read()
+        return list.count(self, value)
 
     def __reversed__(self) -> Any:  # noqa: ANN401
         self._read()

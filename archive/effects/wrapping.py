@@ -184,10 +184,7 @@ class Wrapping:
             variable = self._recorder.side_effects.track_list(value, source, stand_in)
         self._recorder.stand_ins[variable], self._recorder.items[variable] = stand_in, value
         self._recorder.met[variable] = self._recorder.here()
-        held = self._recorder.world.contents(value)
-        stand_in.fill(held)
-        if type(value) is list and not is_open and followed(value):
-            self._recorder.guards.items(held, source)
+        stand_in.fill(self._recorder.world.contents(value))
         return stand_in
 
     def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
