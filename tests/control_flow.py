@@ -345,6 +345,27 @@ def none_at_last(x: Tensor, n: int):
     return x * k if y is None else x + y
 
 
+@tried
+def none_unless_raised(x: Tensor, n: int):
+    y, k = nothing_or_error(n)
+    if y is not None:
+        x = x + y
+    return x + k
+
+
+def nothing_or_error(n: int) -> tuple[Tensor | None, int]:
+    """None in both branches that end well."""
+    if n > 3:
+        y: Tensor | None = None
+        k = 3
+    elif n > -1:
+        y = None
+        k = 4
+    else:
+        raise ValueError
+    return y, k
+
+
 def nothing(n: int) -> tuple[Tensor | None, int]:
     if n > 2:
         return None, 1

@@ -114,7 +114,10 @@ class _Emitter:
     def _constant(self, operation: Operation, depth: int) -> None:
         """A tensor has a name; whatever else is known is written where it is used."""
         (output,) = operation.outputs
-        text = constant(operation.value, self._types[output], self._tensor)
+        kind = self._types[output]
+        text = constant(operation.value, kind, self._tensor)
+        if operation.value is None and kind.startswith("Optional[") and "__torch__" not in kind:
+            text = annotated(kind, text)  # TorchScript gives a bare None a type of its own
         if CONSTANTS in text:
             self.line(f"{self._name(output)} = {text}", None, depth)
         else:
@@ -191,8 +194,7 @@ class _Emitter:
 
     def _assign(self, move: _Move, operation: Operation, depth: int) -> None:
         word = self.word(move.value)
-        is_none = self._known.get(move.value, move) is None
-        if move.kind != self._types[move.value] or (is_none and move.kind != "NoneType"):
+        if move.kind != self._types[move.value]:
             try:
                 word = annotated(move.kind, word)
             except LoweringError:

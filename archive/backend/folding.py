@@ -60,6 +60,7 @@ EFFECTS = (
     *("aten::manual_seed", "aten::warn"),
 )
 """Operations that do something though their schemas, if they have any, do not say so."""
+TUPLES = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
 SINGLE = (int, str, bool, type(None))
 PLAIN = (int, float, str, bool, type(None), list, tuple)
 
@@ -83,7 +84,6 @@ class _Folding:
         self._changed = Sharing(graph).changed
         self._values: dict[int, Any] = {}
         self._same: dict[int, int] = {}
-        self._unread: set[int] = set()
 
     def block(self, block: Block) -> Block:
         """A block, folded."""
@@ -117,19 +117,23 @@ class _Folding:
             self._values[operation.outputs[0]] = value
             out.operations.append(_constant(operation, operation.outputs[0], value))
             return
-        if operation.kind in ("prim::TupleUnpack", "prim::TupleIndex"):
-            self._settle(operation, inputs[0], known[-1])
-        if operation.kind == "prim::Uninitialized":
-            self._unread.update(operation.outputs)
-        fold = {"prim::If": self._branch, "prim::Loop": self._loop}.get(operation.kind, self._other)
-        made, agreed = fold(replace(operation, inputs=inputs))
+        if operation.kind in TUPLES:
+            self._settle(operation, inputs, known[-1] if known else None)
+        blocks = [self.block(block) for block in operation.blocks]
+        made = replace(operation, inputs=inputs, blocks=blocks)
         out.operations.append(made)
-        self._values |= agreed
-        out.operations += [_constant(operation, output, one) for output, one in agreed.items()]
+        if operation.kind == "prim::If":
+            self._agree(made, out)
 
-    def _settle(self, operation: Operation, taken: int, place: Any) -> None:  # noqa: ANN401
-        """What is taken out of a tuple is None where the tuple's own type says so."""
-        kind = self.types[taken]
+    def _settle(self, operation: Operation, inputs: list[int], place: Any) -> None:  # noqa: ANN401
+        """Note in their types what is None in a tuple, and what is taken out of one and is None."""
+        if operation.kind == "prim::TupleConstruct":
+            (output,) = operation.outputs
+            kinds = ["NoneType" if self._known(one) is None else self.types[one] for one in inputs]
+            if "NoneType" in kinds and self.types[output].startswith("Tuple["):
+                self.types[output] = f"Tuple[{', '.join(kinds)}]"
+            return
+        kind = self.types[inputs[0]]
         items = elements(kind) if kind.startswith("Tuple[") else []
         if operation.kind == "prim::TupleIndex":
             items = [items[place]] if isinstance(place, int) and -len(items) <= place < len(items) else []
@@ -137,48 +141,19 @@ class _Folding:
             if item == "NoneType":
                 self.types[output] = item
 
-    def _other(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
-        """Any other operation; nothing is known of what it makes."""
-        return replace(operation, blocks=[self.block(block) for block in operation.blocks]), {}
-
-    def _branch(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
-        """A branch without the results that are one plain value on both sides; and these."""
-        blocks = [self.block(block) for block in operation.blocks]
+    def _agree(self, branch: Operation, out: Block) -> None:
+        """Results that are the same plain value on both sides of a branch are constants behind it."""
         agreed: dict[int, Any] = {}
-        for output, *results in zip(operation.outputs, *(block.results for block in blocks), strict=True):
-            values = [self._known(one) for one in results if one not in self._unread]
-            if values and all(_is_one(one, values[0]) for one in values):
-                agreed[output] = values[0]
-        kept = [place for place, output in enumerate(operation.outputs) if output not in agreed]
-        for block in blocks:
+        for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
+            value, other = map(self._known, results)
+            if _is_one(value, other):
+                agreed[output] = value
+        kept = [place for place, output in enumerate(branch.outputs) if output not in agreed]
+        for block in branch.blocks:
             block.results = [block.results[place] for place in kept]
-        outputs = [operation.outputs[place] for place in kept]
-        return replace(operation, outputs=outputs, blocks=blocks), agreed
-
-    def _loop(self, operation: Operation) -> tuple[Operation, dict[int, Any]]:
-        """A loop without what is None in all rounds; and that.
-
-        It is folded as if what is None at first remained so; and again without whatever did not.
-        """
-        (body,) = operation.blocks
-        staying = [place for place, value in enumerate(operation.inputs[2:]) if self._known(value) is None]
-        values, same, types = self._values, self._same, self.types
-        while True:
-            nones = dict.fromkeys(body.parameters[1 + place] for place in staying)
-            self._values, self._same, self.types = values | nones, dict(same), dict(types)
-            made = self.block(body)
-            still = [place for place in staying if self._known(made.results[1 + place]) is None]
-            if still == staying:
-                break
-            staying = still
-        kept = [place for place in range(len(operation.outputs)) if place not in staying]
-        made.parameters = [body.parameters[0], *(body.parameters[1 + place] for place in kept)]
-        made.results = [made.results[0], *(made.results[1 + place] for place in kept)]
-        made.operations[:0] = [_constant(operation, parameter, None) for parameter in nones]
-        inputs = operation.inputs[:2] + [operation.inputs[2 + place] for place in kept]
-        outputs = [operation.outputs[place] for place in kept]
-        agreed = dict.fromkeys(operation.outputs[place] for place in staying)
-        return replace(operation, inputs=inputs, outputs=outputs, blocks=[made]), agreed
+        out.operations += [_constant(branch, output, value) for output, value in agreed.items()]
+        branch.outputs = [branch.outputs[place] for place in kept]
+        self._values |= agreed
 
     def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
         """Whether a cast changes no type."""
