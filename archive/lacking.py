@@ -12,14 +12,13 @@ from archive.companions import Companion, Rejoined
 from archive.formats import bytecode, callstack_map, methods
 from archive.formats.archive_id import archive_id
 from archive.formats.kinds import RecordKind, kind_of, range_records_of
+from archive.recognition import SAVE_WITH_DEBUG_INFO, FileKind
 
 if TYPE_CHECKING:
     from archive.reader import Archive
 
 WITH_HANDLES = 5
 """The version of bytecode from which on PyTorch has debug handles: that of 1.9."""
-
-SAVING = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 
 
 def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
@@ -37,15 +36,15 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     if methods.PATHS in archive.records:
         return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
     if methods.HANDLES in archive.records or _lost_ranges(archive):
-        return _split_off(archive)
+        return _taken_out(archive)
     if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
         return "this archive is of a release before PyTorch 1.9, which has no debug handles"
-    return f"this archive was saved without debug info for the lite interpreter ({SAVING} writes it)"
+    return f"this archive was saved without debug info for the lite interpreter ({SAVE_WITH_DEBUG_INFO} writes it)"
 
 
 def why_no_ranges(archive: Archive) -> str:
     """Why no code of an archive has source ranges; "" where that is not known, or where some has."""
-    return _split_off(archive) if _lost_ranges(archive) and not archive.range_records else ""
+    return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
 
 
 def _lost_ranges(archive: Archive) -> bool:
@@ -58,8 +57,8 @@ def _lost_ranges(archive: Archive) -> bool:
     return "data.pkl" in records and any(not records.keys() & {*range_records_of(name)} for name in code)
 
 
-def _split_off(archive: Archive) -> str:
-    return (
-        f"debug info was split off this archive: it is in the companion with the archive id "
-        f"{archive_id(archive.container.records).hex()} (-c COMPANION)"
-    )
+def _taken_out(archive: Archive) -> str:
+    name = f"the companion with the archive id {archive_id(archive.container.records).hex()} (-c COMPANION)"
+    if archive.recognised.kind is FileKind.SPLIT:
+        return f"debug info was split off this archive: it is in {name}"
+    return f"debug info was taken out of this archive; if `split` did it, it is in {name}"

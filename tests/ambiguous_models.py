@@ -52,7 +52,10 @@ def source() -> str:
     """The model's source: argument ``at`` chooses the statement that fails."""
     numbers = range(LOWERED)
     calls = (f"        x = self.low{i}(x, bad if at == {i} else x)\n" for i in numbers)
-    views = [f"        if at == {i}:\n            x = x.view(7)\n" for i in range(LOWERED, LOWERED + 2 * STATEMENTS)]
+    views = [
+        f"        if at == {i}:\n            x = x.view(7)\n"
+        for i in range(LOWERED, LOWERED + 2 * STATEMENTS)
+    ]
     parts = {
         "lowered": "".join(f"        self.low{i} = lowered[{i}]\n" for i in numbers),
         "calls": "".join(calls),

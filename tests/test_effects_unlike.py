@@ -41,7 +41,9 @@ def same(ours: Any, theirs: Any) -> bool:  # noqa: ANN401
             isinstance(theirs, torch.Tensor)
             and (ours.dtype, ours.shape, ours.requires_grad, ours.device)
             == (theirs.dtype, theirs.shape, theirs.requires_grad, theirs.device)
-            and (ours.is_meta or ours.is_sparse or torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True))
+            and (
+                ours.is_meta or ours.is_sparse or torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
+            )
         )
     if isinstance(ours, torch.dtype):
         return theirs in (ours, str(ours))  # a table keeps its text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 import archive
+from archive.container import member_from, write_archive
 from archive.formats.archive_id import archive_id
+from archive.formats.kinds import kind_of
 from archive.lacking import why_no_handles, why_no_ranges
-from tests.corpus import FIXTURES, ORACLES, RELEASES
+from tests.corpus import ARCHIVES, ORACLES, RELEASES
 from tests.reports import case, explained
 
 if TYPE_CHECKING:
@@ -35,12 +38,11 @@ def test_each_kind_of_archive_has_its_own_reason(file: str, words: str) -> None:
 
 
 def test_no_archive_as_pytorch_wrote_it_counts_as_split() -> None:
-    files = [path for path in FIXTURES.rglob("*") if path.suffix in {".pt", ".ptl"}]
-    assert len(files) > 200
-    for path in files:
+    assert len(ARCHIVES) > 200
+    for path in ARCHIVES:
         with archive.open(path) as opened:
             assert not why_no_ranges(opened), path
-            assert opened.handles or SPLIT not in why_no_handles(opened), path
+            assert opened.handles or "-c COMPANION" not in why_no_handles(opened), path
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,16 @@ def test_a_split_archive_names_the_companion_that_it_needs(
     assert SAVING not in note
     with archive.open(device, companion=tmp_path / "c.ptdbg") as both:
         assert explained(report.stripped, both).text == report.full
+
+
+def test_debug_info_that_another_tool_took_out_is_not_said_to_be_split_off() -> None:
+    with archive.open(ORACLES / "plain_stack.ptl") as opened:
+        kept = [one for name, one in opened.records.items() if not kind_of(name).is_debug]
+        out = BytesIO()
+        write_archive(out, opened.root, map(member_from, kept))
+    with archive.open(out.getvalue()) as opened:
+        known = archive_id(opened.container.records).hex()
+        assert why_no_handles(opened) == (
+            "debug info was taken out of this archive; if `split` did it, it is in the companion with the "
+            f"archive id {known} (-c COMPANION)"
+        )
