@@ -24,7 +24,7 @@ def test_the_console_blocks_show_what_their_commands_print_one_after_the_other()
 
 
 def test_there_are_blocks_to_compare() -> None:
-    assert len(BLOCKS) == 16
+    assert len(BLOCKS) == 17
     assert sum("~~~~ <--- HERE" in block for block in BLOCKS) == 5
 
 
