@@ -39,7 +39,8 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
         return _taken_out(archive)
     if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
         return "this archive is of a release before PyTorch 1.9, which has no debug handles"
-    return f"this archive was saved without debug info for the lite interpreter ({SAVE_WITH_DEBUG_INFO} writes it)"
+    saved = f"{SAVE_WITH_DEBUG_INFO} writes it"
+    return f"this archive was saved without debug info for the lite interpreter ({saved})"
 
 
 def why_no_ranges(archive: Archive) -> str:

@@ -34,8 +34,19 @@ MIB = 1 << 20
 
 def test_the_package_offers_these_names() -> None:
     assert sorted(archive.__all__) == [
-        *("Account", "Archive", "ArchiveError", "Conversion", "Join", "LimitError", "Limits", "Migration"),
         *(
+            "Account",
+            "Archive",
+            "ArchiveError",
+            "Conversion",
+            "FileKind",
+            "Join",
+            "LimitError",
+            "Limits",
+            "Migration",
+        ),
+        *(
+            "Recognised",
             "Shrinkage",
             "Split",
             "Style",
@@ -44,6 +55,7 @@ def test_the_package_offers_these_names() -> None:
             "join",
             "migrate",
             "open",
+            "recognise",
             "restore",
             "shrink",
             "sizes",

@@ -8,6 +8,8 @@ fixtures what PyTorch made of it. Two kinds:
 - what *another release* wrote, and 2.13 does not read: nothing is wrong with such an archive, and a migration
   mends what can be mended.
 
+A torch.package is loaded by another importer, of which nothing is listed.
+
 Beyond the list: PyTorch compiles the generated code and makes objects of the module tree, which takes its
 operators, its custom classes, and the backends that modules were lowered to.
 """
@@ -24,6 +26,7 @@ from archive.formats.values import DATA
 from archive.loading import handles, records
 from archive.loading.facts import Facts
 from archive.mending import tags_of
+from archive.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +92,7 @@ class Refusal(NamedTuple):
 
 
 def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
-    """The checks that an archive fails.
+    """The checks that an archive fails; none for a torch.package.
 
     Args:
         archive: the archive.
@@ -98,6 +101,8 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     Raises:
         ArchiveError: a record is broken.
     """
+    if archive.recognised.kind is FileKind.PACKAGE:
+        return []
     bytecode = (archive if like is None else like).bytecode
     tags = tags_of(archive.range_table)
     facts = Facts(archive, archive.records, tags, archive.handle_table, archive.method_table, bytecode)

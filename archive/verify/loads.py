@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.loading import CHECKS, Facts
+from archive.recognition import FileKind
 from archive.verify.finding import Report
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def check_loads(
     archive: Archive, readable: set[str], tags: Ints | None, report: Report, *, restored: bool
 ) -> None:
-    """Check what PyTorch checks, as far as records can be read.
+    """Check what PyTorch checks, as far as records can be read; of a torch.package nothing is listed.
 
     Args:
         archive: the archive.
@@ -33,6 +34,8 @@ def check_loads(
         report: where findings go.
         restored: whether it is what ``restore`` or ``join`` would make of a file.
     """
+    if archive.recognised.kind is FileKind.PACKAGE:
+        return
     told = Report()  # what cannot be read has been told of
     handles = told.attempt("", lambda: archive.handle_table) if callstack_map.NAME in readable else None
     table = told.attempt("", lambda: archive.method_table) if methods.HANDLES in readable else None
