@@ -1,9 +1,9 @@
-"""A model whose failures have several readings, made by PyTorch, and what it prints of each.
+"""Models whose failures have several readings, made by PyTorch, and what it prints of each.
 
-    python -m tests.ambiguous_models FOLDER
+    python -m tests.ambiguous_models FOLDER flat|nested
 
-In a process of its own, so that debug handles start at 0: then the handles of modules lowered to the demo
-backend are single digits, and ``{1137}`` may be 1137, or 1 in 137.
+Each in a process of its own, so that debug handles start at 0. Those of modules lowered to the demo backend
+are then single digits, and ``{1137}`` may be 1137, or 1 in 137.
 """
 
 import json
@@ -13,7 +13,10 @@ from pathlib import Path
 import torch
 import torch.jit.mobile
 
-LOWERED, STATEMENTS, EVERY = 8, 300, 5
+from tests.test_logs_torch import without_debug_info
+
+STATEMENTS, EVERY = 300, 2  # that may fail, and which of them are made to
+LOWERED = {"flat": 8, "nested": 14}
 LIBRARY = Path(torch.__file__).parent / "lib" / "libbackend_with_compiler.so"
 DEMO = "backend_with_compiler_demo"
 START = """\
@@ -48,42 +51,39 @@ class Outer(torch.nn.Module):
 """
 
 
-def source() -> str:
+def source(count: int) -> str:
     """The model's source: argument ``at`` chooses the statement that fails."""
-    numbers = range(LOWERED)
-    calls = (f"        x = self.low{i}(x, bad if at == {i} else x)\n" for i in numbers)
-    views = [
-        f"        if at == {i}:\n            x = x.view(7)\n"
-        for i in range(LOWERED, LOWERED + 2 * STATEMENTS)
-    ]
+    numbers = range(count)
+    chosen = range(count, count + STATEMENTS)
+    views = [f"        if at == {i}:\n            x = x.view(7)\n" for i in chosen]
+    calls = [f"        x = self.low{i}(x, bad if at == {i} else x)\n" for i in numbers]
     parts = {
         "lowered": "".join(f"        self.low{i} = lowered[{i}]\n" for i in numbers),
-        "calls": "".join(calls),
-        "inner": "".join(views[:STATEMENTS]),
-        "outer": "".join(views[STATEMENTS:]),
+        "calls": "".join(view + call for view, call in zip(views[1:], calls, strict=False)),
+        "inner": "".join(views[1 + count :]),
+        "outer": views[0],
     }
     return START + "".join(map(LOW.format, numbers)) + TOP.format(**parts)
 
 
-def main(folder: Path) -> None:
-    """Write the archive, one without debug info, and failures as both print them."""
-    from tests.test_logs_torch import without_debug_info  # noqa: PLC0415 (imports pytest)
-
+def main(folder: Path, name: str) -> None:
+    """Write an archive, and its failures without debug info and with it."""
     torch.ops.load_library(str(LIBRARY))
-    (folder / "ambiguous.py").write_text(source())
+    count = LOWERED[name]
+    (folder / "ambiguous.py").write_text(source(count))
     sys.path.insert(0, str(folder))
     made = __import__("ambiguous")
     lowered = [
         torch._C._jit_to_backend(DEMO, torch.jit.script(getattr(made, f"Low{i}")()), {"forward": {"": ""}})
-        for i in range(LOWERED)
+        for i in range(count)
     ]
-    whole = folder / "ambiguous.ptl"
-    model = torch.jit.script(made.Outer(made.Inner(lowered)))
-    model._save_for_lite_interpreter(str(whole), _save_mobile_debug_info=True)
-    files = (without_debug_info(whole, folder / "stripped.ptl"), whole)
+    model = made.Inner(lowered) if name == "flat" else made.Outer(made.Inner(lowered))
+    whole = folder / f"{name}.ptl"
+    torch.jit.script(model)._save_for_lite_interpreter(str(whole), _save_mobile_debug_info=True)
+    files = (without_debug_info(whole, folder / f"{name}.stripped.ptl"), whole)
     models = [torch.jit.mobile._load_for_lite_interpreter(str(file)) for file in files]
-    chosen = [*range(LOWERED), *range(LOWERED, LOWERED + 2 * STATEMENTS, EVERY)]
-    (folder / "failures.json").write_text(json.dumps([[said(one, at) for one in models] for at in chosen]))
+    chosen = [*range(count), *range(count + 1, count + STATEMENTS, EVERY)]
+    (folder / f"{name}.json").write_text(json.dumps([[said(one, at) for one in models] for at in chosen]))
 
 
 def said(model: torch.jit.ScriptModule, at: int) -> str:
@@ -96,4 +96,4 @@ def said(model: torch.jit.ScriptModule, at: int) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -87,9 +87,8 @@ class Explainer:
         """What was assumed of the failures that are explained by their handles; "" where there are none."""
         if not self._by_handles:
             return ""
-        return (
-            f"nothing in the log names the model: {self._by_handles} explained because nothing contradicts it"
-        )
+        count = "1 failure is" if self._by_handles == 1 else f"{self._by_handles} failures are"
+        return f"nothing in the log names the model: {count} explained because nothing contradicts it"
 
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
         """As :func:`explain`.
