@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,11 +18,15 @@ import torch
 from torch import nn
 
 from archive.backend import BackendError, lower
-from archive.effects import Effectful, GuardError
+from archive.effects import Effectful, GuardError, ReplayError, State
 from tests import effect_unlike
+from tests.corpus import FIXTURES
 from tests.effect_models import CASES
 from tests.effect_unlike import RIGHT, UNLIKE, Unlike
 from tests.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.torch
 
@@ -68,14 +73,37 @@ def snapshot(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+PLAIN = (
+    "Counter",
+    "MovingAverage",
+    "History",
+    "Window",
+    "Cache",
+    "Rebound",
+    "InPlace",
+    "Deleting",
+    "Results",
+)
+HELD = [Unlike(CASES[name].make, CASES[name].arguments, (), {}) for name in PLAIN]
+"""Models whose state is that of the module alone."""
+ALL = [*UNLIKE, *HELD]
+
+
+@cache
+def lowered(number: int) -> Any:  # noqa: ANN401
+    torch.manual_seed(0)
+    one = ALL[number]
+    return lower(module(one), "aten", effects=True, example_inputs=copy.deepcopy(one.like))
+
+
 @pytest.mark.parametrize("stock", [False, True], ids=["machine", "TorchScript"])
-@pytest.mark.parametrize("one", UNLIKE, ids=[one.forward.__name__ for one in UNLIKE])
-def test_right_or_refused(one: Unlike, stock: bool) -> None:  # noqa: FBT001
-    lowered = lower(module(one), "aten", effects=True, example_inputs=one.like)
+@pytest.mark.parametrize("number", range(len(UNLIKE)), ids=[one.forward.__name__ for one in UNLIKE])
+def test_right_or_refused(number: int, stock: bool) -> None:  # noqa: FBT001
+    one = UNLIKE[number]
     lines, start = inspect.getsourcelines(one.forward)
     here = [start + number for number, line in enumerate(lines) if "# here" in line]
     for said, arguments, named, before in one.calls:
-        eager, loaded = module(one), Effectful.of(lowered, stock=stock)
+        eager, loaded = module(one), Effectful.of(lowered(number), stock=stock)
         for run in (eager, loaded):
             run(*copy.deepcopy(one.like))
         names = set(vars(loaded.state.module)) & set(vars(eager))
@@ -129,33 +157,12 @@ def arguments(draw: st.DrawFn, like: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(given)
 
 
-PLAIN = (
-    "Counter",
-    "MovingAverage",
-    "History",
-    "Window",
-    "Cache",
-    "Rebound",
-    "InPlace",
-    "Deleting",
-    "Results",
-)
-HELD = [Unlike(CASES[name].make, CASES[name].arguments, (), {}) for name in PLAIN]
-"""Models whose state is that of the module alone."""
-
-
-@cache
-def lowered(number: int) -> Any:  # noqa: ANN401
-    torch.manual_seed(0)
-    one = [*UNLIKE, *HELD][number]
-    return lower(module(one), "aten", effects=True, example_inputs=copy.deepcopy(one.like))
-
-
-@pytest.mark.parametrize("number", range(len(UNLIKE) + len(HELD)))
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True to a scalar")
+@pytest.mark.parametrize("number", range(len(ALL)), ids=[one.forward.__name__ for one in ALL])
 @given(data=st.data())
-@settings(patient, max_examples=8)
+@settings(patient, max_examples=3)
 def test_any_call_is_right_or_refused(number: int, data: st.DataObject) -> None:
-    one = [*UNLIKE, *HELD][number]
+    one = ALL[number]
     torch.manual_seed(0)
     eager, loaded = module(one), Effectful.of(lowered(number))
     names = set(vars(loaded.state.module)) & set(vars(eager))
@@ -165,10 +172,125 @@ def test_any_call_is_right_or_refused(number: int, data: st.DataObject) -> None:
         kept = state_of(loaded.state.module, names)
         try:
             found = loaded(*its)
-        except (GuardError, BackendError, TypeError):
+        except (ReplayError, BackendError, TypeError):
             assert same(kept, state_of(loaded.state.module, names))
             assert same(its, drawn)
             continue
         assert same(eager(*mine), found)
         assert same(state_of(eager, names), state_of(loaded.state.module, names))
         assert same(mine, its)
+
+
+class Steps:
+    """What a class holds."""
+
+    factor = 2
+
+
+def counting(function: Any) -> Any:  # noqa: ANN401
+    @functools.wraps(function)
+    def counted(*args: Any) -> Any:  # noqa: ANN401
+        global COUNT  # noqa: PLW0603 (that is what is captured)
+        COUNT += 1
+        return function(*args) * FACTOR
+
+    return counted
+
+
+class Decorated(nn.Module):
+    """A global that a decorator's function changes, one that it reads, and a class's attribute."""
+
+    @counting
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + COUNT * Steps.factor
+
+
+COUNT, FACTOR = 0, 2
+
+
+@pytest.fixture
+def decorated(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
+    monkeypatch.setitem(globals(), "COUNT", 0)
+    return lower(Decorated(), "aten", effects=True, example_inputs=(effect_unlike.X,))
+
+
+def test_a_global_that_a_decorator_changes(decorated: Any) -> None:  # noqa: ANN401
+    loaded, eager, x = Effectful.of(decorated), Decorated(), effect_unlike.X
+    for number in range(1, 4):
+        assert torch.equal(loaded(x), eager(x))
+        assert (loaded.state.globals[__name__]["COUNT"], COUNT) == (number, number)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda names: names.update(FACTOR=5), r"FACTOR == 2, found 5"),
+        (lambda names: setattr(names["Steps"], "factor", 7), r"Steps\.factor == 2, found 7"),
+        (lambda names: names.update(COUNT=0.5), r"type\(.*COUNT\) is int, found float"),
+    ],
+)
+@pytest.mark.parametrize("live", [False, True], ids=["its own state", "a live module"])
+def test_a_global_that_somebody_else_changes(
+    decorated: Any,  # noqa: ANN401
+    live: bool,  # noqa: FBT001
+    change: Callable[[Any], None],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = Effectful.of(decorated, State.of(Decorated()) if live else None)
+    loaded(effect_unlike.X)
+    names = globals() if live else loaded.state.globals[__name__]
+    monkeypatch.setitem(names, "FACTOR", 2)
+    monkeypatch.setattr(names["Steps"], "factor", 2)
+    change(names)
+    before = names["COUNT"]
+    with pytest.raises(GuardError, match=f"expected .*{said}") as caught:
+        loaded(effect_unlike.X)
+    assert f'File "{__file__}", line ' in str(caught.value)
+    assert names["COUNT"] == before
+
+
+class Aliased(nn.Module):
+    """One list by two names, and what may be missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = [1]
+        self.second = self.first
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first[0] = self.first[0] + 1
+        return x * self.second[0] * getattr(self, "factor", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("second", [1], r"self\.second is self\.first, which is not so"),
+        ("factor", 2, r"hasattr\(self, 'factor'\) is False, found True"),
+    ],
+)
+def test_what_is_the_same_or_missing_stays_so(name: str, value: Any, said: str) -> None:  # noqa: ANN401
+    loaded = Effectful.of(lower(Aliased(), "aten", effects=True, example_inputs=(effect_unlike.X,)))
+    loaded(effect_unlike.X)
+    setattr(loaded.state.module, name, value)
+    with pytest.raises(GuardError, match=said):
+        loaded(effect_unlike.X)
+    assert loaded.state.module.first == [2]
+
+
+def test_a_table_without_guards_is_read_and_run() -> None:
+    loaded = Effectful.load(FIXTURES / "effects" / "counting_1.pt")
+    table = loaded.delegate.archive.effects
+    assert table is not None
+    assert (table.methods[0].guards, table.methods[0].defaults) == ((), ())
+    loaded(torch.ones(2, 3))
+    assert loaded.state.module.count == 1
+
+
+def test_the_grad_mode_is_that_of_the_example() -> None:
+    number = [one.forward for one in UNLIKE].index(effect_unlike.no_gradient)
+    loaded = Effectful.of(lowered(number))
+    said = "expected torch.is_grad_enabled is True, found False"
+    with torch.no_grad(), pytest.raises(GuardError, match=said):
+        loaded(effect_unlike.X)
