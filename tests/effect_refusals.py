@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import heapq
+import random
+from random import randint
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -248,6 +250,21 @@ def recomputed_within(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
         return x * 2
 
     return checkpoint(body, x.requires_grad_(), use_reentrant=True)
+
+
+@refused("a generator of random numbers cannot be followed")
+def chance(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return x if random.random() < 0.5 else x * 2  # noqa: S311 # here
+
+
+@refused("a generator of random numbers cannot be followed")
+def choice(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * randint(1, 3)  # noqa: S311 # here
+
+
+@refused("a size in a function of PyTorch that has ways of its own with it")
+def broadcast(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(torch.broadcast_shapes(x.shape, (1, 3)))  # here
 
 
 @refused("an int that does not fit into 64 bits", n=0)

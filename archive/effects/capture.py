@@ -4,6 +4,10 @@ The method is called with what stands in for everything that it can change: see 
 calls write are inputs of the graph in the next attempt, and a list whose length changes becomes one whose
 length is not known, until a call shows nothing new. Then the method is called once more, from where the
 first call ends; a model that does something else by then cannot be told by one table.
+
+What a call reads besides elements of tensors and what calls write, it relies on: shapes, types, arguments,
+attributes, globals. These become guards of the table, each with the model's statement that relies on it.
+Sizes, and numbers that are arguments, are numbers of the graph for as long as they only flow into others.
 """
 
 from __future__ import annotations
@@ -46,7 +50,8 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
 
     Args:
         module: the module.
-        example_inputs: arguments; shapes and types of tensors are taken from them.
+        example_inputs: arguments; what the method relies on is taken from them. Those left out are relied
+            on to be left out, or given as they are by default.
         method: which method.
 
     Raises:

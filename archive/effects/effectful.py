@@ -5,6 +5,9 @@ So it is used::
     model = Effectful.load("model.pt")
     model(x)
     model.state.module.count  # 1
+
+A call that is not as the captured one, by what the model relied on there, is refused with the model's line
+and leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ class Effectful:
         self._run: Callable[..., Any] = delegate.module if stock else delegate
         self._effects = prepared(effects, allow, delegate.archive.symbolicate)
         self._signature = _signature(getattr(delegate.module, ARGUMENTS), effects)
+        self._has_defaults = bool(effects.defaults) or "*" in getattr(delegate.module, ARGUMENTS)
         self._guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
 
     @classmethod
@@ -104,7 +108,8 @@ class Effectful:
             TypeError: these are not the method's arguments.
         """
         bound = self._signature.bind(*inputs, **named)
-        bound.apply_defaults()
+        if self._has_defaults:
+            bound.apply_defaults()
         given = self._effects.inputs(self.state, bound.arguments)
         if not self._guards_results:
             return self._effects.replay(self.state, self._run(*given), bound.arguments)

@@ -80,7 +80,7 @@ SHAPES = frozenset(
         "is_shared",
     )
 )
-"""What depends on shapes and types alone; these are the captured call's."""
+"""What depends on shapes and types alone: no nodes but for sizes; the call relies on it."""
 
 REFUSED = {
     "__bool__": "control flow that depends on a tensor",

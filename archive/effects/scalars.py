@@ -183,8 +183,10 @@ def _needed(name: str, use: str) -> None:
     """Where Python needs to know the number: a free one is relied on from now on."""
 
     def method(self: Scalar, *args: Any) -> object:  # noqa: ANN401
-        if name == "__getattr__" and args[0] in ("__torch_function__", "node"):
+        if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
+        if name == "__getattr__" and args[0] == "node":
+            return self._recorder.refuse("a size in a function of PyTorch that has ways of its own with it")
         if self._free:
             value = self._recorder.fixed(self)
             return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import random
 import re
 from collections import OrderedDict
 from functools import partial
@@ -102,6 +103,8 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
+        if value is random or isinstance(getattr(value, "__self__", None), random.Random):
+            return Untouchable(self._recorder, "generator of random numbers")
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, CODE):
                 self._recorder.guards.constant(value, source)
