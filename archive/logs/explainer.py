@@ -17,7 +17,7 @@ from archive.strings import decoded
 from archive.symbolicate import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from archive.logs.tracebacks import Frame
     from archive.reader import Archive
@@ -144,10 +144,12 @@ class Explainer:
         if not readings:
             self._note(number, f"{shown}: {self._why(digits, found, message)}")
             return ()
+        if len(likeliest := self._splits.likeliest(readings)) > 1:
+            self._note(number, f"{shown}: may be {_listed(likeliest)}, and nothing tells which")
+            return ()
         if len(readings) > 1:
-            taken, *others = (", ".join(map(str, reading)) for reading in readings[: LISTED + 1])
-            more = f"; {len(readings) - LISTED - 1} more" if len(readings) > LISTED + 1 else ""
-            self._note(number, f"{shown}: taken as {taken}, may also be {'; '.join(others)}{more}")
+            taken, *others = readings
+            self._note(number, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}")
         return readings[0]
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
@@ -205,6 +207,12 @@ class Explainer:
         if not any(frame.original for frame in frames):
             return frames[0].first, why_no_ranges(self.archive) or frames[0].problem
         return None
+
+
+def _listed(readings: Sequence[tuple[int, ...]]) -> str:
+    """The first of some readings, and how many more there are."""
+    first = "; ".join(", ".join(map(str, reading)) for reading in readings[:LISTED])
+    return first + (f"; {len(readings) - LISTED} more" if len(readings) > LISTED else "")
 
 
 def _message(before: deque[bytes], prefix: bytes) -> str:

@@ -8,15 +8,15 @@ The handles of one failure, innermost first, are
   name that its predecessor is in.
 
 Each handle is in the call-stack map and stands there once, no two instructions are of the same method, and
-decimal numbers have no leading zeros. Where several readings are left, the likelier one comes first:
+decimal numbers have no leading zeros. Where several readings are left, likelier is
 
 1. one that ends in a method of the top module;
 2. one whose delegated operations fit: all are named in the blob of the lowered module called here, if that
-   is readable, and none is in another that is no call;
-3. one with delegated operations. (Any short number may happen to be an instruction; few numbers end in a
-   call of the backend.) Their handles are the smaller ones, so that the order of numbers decides.
+   is readable, and none is in another that is no call.
 
-Every rule is needed by failures of real models: see ``tests/ambiguous_models.py``.
+Every rule is needed by failures of real models, and where the rules told one reading from all others, it was
+always the true one: see ``tests/ambiguous_models.py``. Of readings that they do not tell apart none is the
+answer.
 """
 
 from __future__ import annotations
@@ -121,12 +121,18 @@ class HandleSplits:
         instruction = self._instructions.get(handle)
         return instruction is not None and instruction.opcode not in RUNNING
 
+    def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Those of some readings that no rule puts behind another."""
+        ranks = {reading: self._rank(reading) for reading in readings}
+        best = min(ranks.values(), default=None)
+        return [reading for reading, rank in ranks.items() if rank == best]
+
     def fitting(self, digits: str) -> list[tuple[int, ...]]:
         """As :func:`resolve_handles`."""
         if not (digits.isascii() and digits.isdecimal()):
             return []
         found = list(filter(self._is_stack, islice(self._readings(digits), MAX_READINGS)))
-        return sorted(found, key=self._rank) if len(found) > 1 else found
+        return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
 
     def _readings(self, digits: str) -> Iterator[tuple[int, ...]]:
         """All readings, those with few handles first; no way is followed that leads nowhere."""
@@ -172,9 +178,9 @@ class HandleSplits:
         methods = [self._methods.get(handle, handle) for handle in handles]
         return len(set(methods)) == len(methods)
 
-    def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool, tuple[int, ...]]:
+    def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
         outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._archive.qualified_top
-        return outside, not self._fits(handles), handles
+        return outside, not self._fits(handles)
 
     def _fits(self, handles: tuple[int, ...]) -> bool:
         """Whether the delegated operations, if any, fit the instruction that called the backend."""
