@@ -193,6 +193,12 @@ def dtype_of_result(_: Model, x: torch.Tensor) -> torch.Tensor:
     return y + torch.ones(3, dtype=y.dtype)  # here
 
 
+@unlike(call(RIGHT, X.double()), call(RIGHT, X.long()), call(RIGHT, tensor(3, 2).T), kept=X)
+def itself_or_another(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.kept = x.float()
+    return x.to(self.kept).contiguous().view(-1)
+
+
 @unlike(call(RIGHT, X.double()), call(RIGHT, X.long()))
 def any_dtype(_: Model, x: torch.Tensor) -> torch.Tensor:
     return x * 2
@@ -242,7 +248,11 @@ def left_out(_: Model, x: torch.Tensor, mask: torch.Tensor | None = None) -> tor
     return x if mask is None else x + mask  # here
 
 
-@unlike(call("expected isinstance(mask, torch.Tensor), found NoneType", X, None), like=(X, X + 1))
+@unlike(
+    call("expected isinstance(mask, torch.Tensor), found NoneType", X, None),
+    call("expected isinstance(mask, torch.Tensor), found NoneType", X),
+    like=(X, X + 1),
+)
 def given_mask(_: Model, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     return x if mask is None else x + mask  # here
 
@@ -260,6 +270,16 @@ def by_name(_: Model, x: torch.Tensor, *, scale: float = 2.0) -> torch.Tensor:
 @unlike(call(RIGHT, X, 3.0), call("expected type(scale) is float, found int", X, 3), like=(X, 2.0))
 def number(_: Model, x: torch.Tensor, scale: float) -> torch.Tensor:
     return x * scale  # here
+
+
+@unlike(call(RIGHT, X), call(RIGHT, X, 5), like=(X, 2))
+def given_default(_: Model, x: torch.Tensor, n: int = 3) -> torch.Tensor:
+    return x * n
+
+
+@unlike(call(RIGHT, SIX), call("expected out[1] is True, found False", tensor(0, 3)))
+def empty(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if len(x) else x  # here
 
 
 @unlike(call("expected n == 2, found 3", X, 3), call(RIGHT, X, 2), like=(X, 2))

@@ -146,4 +146,8 @@ def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
         default = defaults.get(name)
         value = default.value if isinstance(default, Constant) else inspect.Parameter.empty
         parameters.append(inspect.Parameter(name, kind, default=value))
+    for place in range(len(parameters) - 1, 0, -1):
+        one, before = parameters[place], parameters[place - 1]
+        if one.kind is before.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty:
+            parameters[place - 1] = before.replace(default=one.empty)
     return inspect.Signature(parameters)

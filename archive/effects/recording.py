@@ -104,7 +104,10 @@ class Recording(TorchFunctionMode):  # type: ignore[misc]
         before = len(self._tape.graph.nodes)
         node = self._tape.emit(kind, target, args, kwargs)
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        given = [(one, one._version) for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
         value = (function or target)(*concrete(args), **concrete(kwargs))
+        if any(one is value and one._version == version for one, version in given) and name[-1:] != "_":
+            value = torch.ops.aten.alias(value)  # another call may make another tensor of it, as `x.float()`
         self._recorder.note_changes()
         if name in TRAINING:
             self._recorder.note_silent(running_statistics(name, target, args, kwargs))

@@ -110,15 +110,15 @@ def _given(recorder: Recorder, module: Any, method: str, arguments: tuple[Any, .
 
 
 def _note_defaults(recorder: Recorder, signature: inspect.Signature, given: Collection[str]) -> None:
-    """Rely on arguments that were left out being what they are then."""
+    """Note what arguments are that are left out; rely on it where the example has left them out, too."""
     for name, one in signature.parameters.items():
-        if name in given or one.default is one.empty:
+        if one.default is one.empty:
             continue
         if not literal(one.default) and not isinstance(one.default, SAFE):
             continue
         default = one.default if literal(one.default) else str(one.default)
         recorder.side_effects.defaults[name] = default
-        if recorder.guards.is_read(name):
+        if name not in given and recorder.guards.is_read(name):
             recorder.guards.constant(one.default, Local(name))
 
 

@@ -187,6 +187,8 @@ def _needed(name: str, use: str) -> None:
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
             return self._recorder.refuse("a size in a function of PyTorch that has ways of its own with it")
+        if self._free and name == "__bool__" and type(self._value) is not bool:
+            return bool(self._recorder.fixed(self._recorder.compute(operator.ne, self, 0)))
         if self._free:
             value = self._recorder.fixed(self)
             return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
