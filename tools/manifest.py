@@ -53,6 +53,10 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
+    "effects/v1/*": (
+        ORACLE_RELEASE,
+        "effects/counting.pt as of version 1 of its effects, which is never made again",
+    ),
     "effects/*.pt": (ORACLE_RELEASE, "tools/make_effects.py: lowered with its effects by archive.backend"),
     "effects/models/*": ("", "source of models that change their state, written by hand"),
     "refused/*.ptl": (ORACLE_RELEASE, "tools/make_refused.py: written by PyTorch, and refused by it"),
