@@ -419,6 +419,11 @@ def counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.count
 
 
+@unlike(call("expected self.kept.dim() == 2, found 1", X, before=put("kept", tensor(3))), kept=X)
+def rank_of_attribute(self: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * self.kept.dim()  # here
+
+
 @unlike(call(RIGHT, X, before=put("kept", SIX[:2])), kept=X)
 def attribute_tensor(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.kept

@@ -16,7 +16,6 @@ from archive.effects.guards import literal
 from archive.effects.initial import initial_state, spoken_of
 from archive.effects.recorder import Recorder
 from archive.effects.recording import Recording
-from archive.effects.scalars import is_scalar
 from archive.effects.sharing import check_views, note_sharing
 from archive.effects.sites import of_model
 from archive.effects.tape import WITHOUT_MODES
@@ -167,9 +166,11 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
     attributes: dict[str, Any] = dict(tape.constants)
     for one in changed:
         effects.mutation(one.source, Op.COPY, value=_cloned(recorder, one), place=one.place)
-    kept = []
+    kept, fixed_sources = [], []
     for one in tape.inputs:
         path = None if one in changed else _path(recorder, one)
+        if path is not None:
+            fixed_sources.append(one.source)
         if path is not None and one.node.users:
             attributes[path] = one.original
             with tape.graph.inserting_after(tape.last):
@@ -180,11 +181,10 @@ def _finished(recorder: Recorder, module: Any, result: Any) -> Any:  # noqa: ANN
         else:
             tape.graph.erase_node(one.node)
     effects.inputs = tuple(one.source for one in kept)
-    held = [one.source for one in tape.inputs if one not in kept and not is_scalar(one.stand_in)]
     with WITHOUT_MODES():
         note_sharing(recorder, kept, changed)
     Bounds(recorder).note()
-    effects.guards = recorder.guards.settled(held)
+    effects.guards = recorder.guards.settled(fixed_sources)
     effects.prune_dead_object_new()
     flat = effects.flat()
     _check_cells(recorder, flat.effects)
