@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from archive.effects.containers import TrackedDict, TrackedList
+from archive.effects.containers import TrackedList
 from archive.effects.errors import CaptureError
 from archive.effects.functions import Functions
 from archive.effects.guards import Guards
@@ -21,6 +21,7 @@ from archive.effects.sites import Owner, Place, here, is_recomputed, model_frame
 from archive.effects.sizes import Sizes
 from archive.effects.stand_ins import Tracked
 from archive.effects.tape import Tape, concrete
+from archive.effects.tracked_dict import TrackedDict
 from archive.effects.variables import ABSENT, DELETED, Kind
 from archive.effects.wrapping import Wrapping
 from archive.formats.effects.model import Attribute, Local, Op

@@ -13,7 +13,7 @@ from weakref import ReferenceType
 
 import torch
 
-from archive.effects.containers import TrackedDict, TrackedList
+from archive.effects.containers import TrackedList
 from archive.effects.functions import model_code
 from archive.effects.guards import followed
 from archive.effects.looking import type_name
@@ -21,6 +21,7 @@ from archive.effects.open_list import OpenList
 from archive.effects.scalars import NUMBERS, is_scalar
 from archive.effects.shape import Shape
 from archive.effects.stand_ins import ClassStandIn, Untouchable, object_stand_in, to_follow
+from archive.effects.tracked_dict import TrackedDict
 from archive.formats.effects.model import Attribute, Item, Local, Look
 
 if TYPE_CHECKING:
