@@ -9,7 +9,6 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,9 +154,15 @@ def place(
     return Place(code.co_filename, line, span_of(code, position), tuple(steps))
 
 
+@cache
+def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    return list(code.co_positions())
+
+
 def position_of(code: CodeType, instruction: int) -> Position | None:
     """Where an instruction of some code stands, by its number."""
-    line, last, start, end = next(islice(code.co_positions(), instruction, None), (None,) * 4)
+    positions = _positions(code)
+    line, last, start, end = positions[instruction] if instruction < len(positions) else (None,) * 4
     if line is None:
         return None
     if last is None or start is None or end is None:
