@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from archive.companions import Companion, Rejoined
 from archive.formats import bytecode, callstack_map, methods
 from archive.formats.archive_id import archive_id
-from archive.formats.kinds import RecordKind, kind_of, range_records_of
-from archive.recognition import SAVE_WITH_DEBUG_INFO, FileKind
+from archive.formats.kinds import PACKAGE_CODE, RecordKind, kind_of, range_records_of
+from archive.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
 
 if TYPE_CHECKING:
     from archive.reader import Archive
@@ -51,15 +51,21 @@ def why_no_ranges(archive: Archive) -> str:
 def _lost_ranges(archive: Archive) -> bool:
     """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
 
-    Older ones are told by where their module tree is: not in ``data.pkl``.
+    Older ones are told by where their module tree is: not in ``data.pkl``. None of them wrote packages, in
+    which a folder ``code`` is the user's own.
     """
     records = archive.records
+    package = archive.recognised.kind is FileKind.PACKAGE
     code = [name for name in records if kind_of(name) is RecordKind.CODE and name.endswith(".py")]
-    return "data.pkl" in records and any(not records.keys() & {*range_records_of(name)} for name in code)
+    if package:
+        code = [name for name in code if name.startswith(PACKAGE_CODE)]
+    lost = any(not records.keys() & {*range_records_of(name)} for name in code)
+    return lost and (package or "data.pkl" in records)
 
 
 def _taken_out(archive: Archive) -> str:
     name = f"the companion with the archive id {archive_id(archive.container.records).hex()} (-c COMPANION)"
-    if archive.recognised.kind is FileKind.SPLIT:
+    kind = archive.recognised.kind
+    if kind is FileKind.SPLIT or (kind is FileKind.PACKAGE and is_slim(archive.container)):
         return f"debug info was split off this archive: it is in {name}"
     return f"debug info was taken out of this archive; if `split` did it, it is in {name}"

@@ -9,6 +9,7 @@ import pytest
 import archive
 from archive.logs import resolve_handles
 from tests.corpus import CALLSTACKS, ORACLES
+from tests.kinds import KINDS
 from tests.reports import explained
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -107,3 +108,26 @@ def test_frames_without_source_ranges_are_repeated(tmp_path: Path) -> None:
         noted += len(outcome.notes)
     assert (noted, len(records)) == (4, 9)
     assert explained(report, bare) == (report, 0, 1, explained(report, bare).notes)
+
+
+def packaged(path: Path) -> torch.nn.Module:
+    """The scripted module of the package of the fixtures, or of what was made of it."""
+    model: torch.nn.Module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")
+    return model
+
+
+def test_a_split_package_is_explained_as_pytorch_explains_the_whole_one(tmp_path: Path) -> None:
+    package = KINDS / "package.pt"
+    left, companion, shrunk = (tmp_path / name for name in ("left.pt", "left.ptdbg", "shrunk.pt"))
+    archive.split(package, left, companion)
+    archive.shrink(package, shrunk)
+    report, full = (failure(packaged(path), 5, 5) for path in (left, package))
+    assert b'File ".data/ts_code/code/__torch__/net.py", line 24, in forward' in report
+    assert b"original code" not in report
+    for path in (package, shrunk):
+        assert explained(report, path) == (full, 1, 0, [])
+    with archive.open(left, companion=companion) as both:
+        assert explained(report, both) == (full, 1, 0, [])
+    alone = "line 2: not checked against the model's code, which a companion doesn't have"
+    assert explained(report, companion) == (full, 1, 0, [alone])
+    assert failure(packaged(shrunk), 5, 5) == full

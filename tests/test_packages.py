@@ -11,11 +11,13 @@ from archive.compaction.check import same_facts
 from archive.container import new_member
 from archive.formats.kinds import RecordKind
 from archive.inspection import inspect
+from archive.lacking import why_no_ranges
 from archive.migrating import migrate
 from archive.recognition import FileKind, recognise
 from archive.verify import verify
 from tests.commands import called, well
 from tests.kinds import KINDS
+from tests.reports import explained
 from tests.tampering import packed, tampered
 
 if TYPE_CHECKING:
@@ -25,6 +27,17 @@ PACKAGE, PYTHON = KINDS / "package.pt", KINDS / "package_python.pt"
 CODE = ".data/ts_code/code/__torch__/net.py"
 STORAGE = ".data/0.storage"
 LARGE = 1 << 20
+FAILURE = (
+    b"Traceback of TorchScript (most recent call last):\n"
+    b'  File ".data/ts_code/code/__torch__/net.py", line 11, in forward\n'
+    b"    x: Tensor) -> Tensor:\n"
+    b"    fc = self.fc\n"
+    b"    _0 = (fc).forward(x, )\n"
+    b"          ~~~~~~~~~~~ <--- HERE\n"
+    b"    scale = self.scale\n"
+    b"    return torch.mul(_0, scale)\n"
+    b"RuntimeError: mat1 and mat2 shapes cannot be multiplied (5x5 and 3x2)\n"
+)
 with archive.open(PACKAGE) as _opened:
     AT = bytes(_opened.records[CODE].view()).index(b"torch.matmul")
 TARGETS = ["1.9", "1.8", "2.13", "pair-rows", "inline-rows", "string-table"]
@@ -92,6 +105,28 @@ def test_what_is_split_off_is_joined_again(tmp_path: Path) -> None:
     )
     assert archive.join(out, companion, back).exact
     assert back.read_bytes() == PACKAGE.read_bytes()
+
+
+def test_a_failure_of_what_was_split_leads_to_the_companion(tmp_path: Path) -> None:
+    out, companion = tmp_path / "out", tmp_path / "companion"
+    made = archive.split(PACKAGE, out, companion)
+    text, *counts = explained(FAILURE, out)
+    where = f"the companion with the archive id {made.archive_id} (-c COMPANION)"
+    note = f"line 2: debug info was split off this archive: it is in {where}"
+    assert (text, counts) == (FAILURE, [0, 1, [note]])
+
+
+def test_a_failure_of_another_package_is_not_explained() -> None:
+    other = FAILURE.replace(b"self.fc", b"self.linear")
+    text, *counts = explained(other, PACKAGE)
+    why = f"{CODE} has another line 11 in this archive: the failure is another model's"
+    assert (text, counts) == (other, [0, 1, [f"line 2: {why}"]])
+
+
+def test_its_own_python_code_has_lost_no_debug_info() -> None:
+    data = tampered(PYTHON, {"code/train.py": b"import net\n"})
+    with archive.open(data) as opened:
+        assert why_no_ranges(opened) == ""
 
 
 def test_what_is_shrunk_says_the_same_and_is_restored(tmp_path: Path) -> None:

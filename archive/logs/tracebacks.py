@@ -20,6 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from archive.excerpt import CONTEXT, excerpt
+from archive.formats.kinds import LEGACY_CODE, PACKAGE_CODE
 from archive.formats.source_ranges import SUFFIX
 from archive.logs.lines import ending, has_shape, without_end
 from archive.strings import decoded
@@ -37,7 +38,8 @@ FILE = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<fu
 MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NO_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
 ORIGINAL = b"\nTraceback of TorchScript, original code (most recent call last):\n"
-CODE = b"code/"
+CODE = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
+"""Where an archive's code is, and a package's."""
 
 MAX_LINES = 10_000  # of one traceback
 MAX_BYTES = 1 << 20
