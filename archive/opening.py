@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.errors import ArchiveError
 from archive.formats.companion import is_companion
 from archive.formats.kinds import EMBEDDED
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
 from archive.reader import Archive
-from archive.recognition import check_companion, opened_archive
+from archive.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
     from archive.mapping import Source
@@ -39,7 +38,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     mapped = Mapped(source, name)
     if is_companion(mapped.data):
         if companion is not None:
-            raise ArchiveError(expected="an archive", found="a companion file", file=mapped.name)
+            mapped.close()
+            raise COMPANION.refusal(mapped.name)
         from archive.companions import Companion  # noqa: PLC0415 (archives without one do without)
 
         return Companion(mapped, limits)

@@ -19,7 +19,7 @@ from archive import opening
 from archive.collecting import collect
 from archive.compaction import compact_records
 from archive.compaction.check import same_facts
-from archive.companions import Rejoined
+from archive.companions import Companion, Rejoined
 from archive.container import Container, member_from, new_member, write_archive
 from archive.errors import ArchiveError
 from archive.formats.archive_id import archive_id
@@ -126,6 +126,8 @@ def restore(source: Source, out: Target, *, force: bool = False, limits: Limits 
     """
     with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
         if not isinstance(opened, Rejoined):
+            if isinstance(opened, Companion):
+                raise opened.recognised.refusal(opened.file)
             raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
         return rejoin(opened, file)
 

@@ -178,12 +178,12 @@ def check_archive(opened: Archive) -> None:
     """Refuse what has its debug information in a companion already.
 
     Raises:
-        ArchiveError: it is a companion, or has one inside.
+        ArchiveError: it is a companion, and the error says what that is for; or it has one inside.
     """
     if isinstance(opened, Rejoined):
         raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
     if isinstance(opened, Companion):
-        raise ArchiveError(expected="an archive", found="a companion file", file=opened.file)
+        raise opened.recognised.refusal(opened.file)
 
 
 def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:

@@ -150,7 +150,7 @@ def test_an_archive_without_debug_information_has_nothing_to_embed(tmp_path: Pat
 
 
 def test_only_what_is_embedded_is_restored(tmp_path: Path) -> None:
-    for source in (STACK, halves(STACK).out, halves(STACK).companion):
+    for source in (STACK, halves(STACK).out):
         assert "no embedded companion" in str(refused(restore, source, tmp_path / "m.ptl"))
     assert list(tmp_path.iterdir()) == []
 

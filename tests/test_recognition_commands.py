@@ -66,6 +66,16 @@ def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: s
     assert str(caught.value) == f"{file}: {NAMED[name][1]}"
 
 
+@pytest.mark.parametrize("name", ["split", "join", "shrink", "restore", "migrate", "symbolicate"])
+def test_a_companion_that_is_taken_for_an_archive_is_named_too(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    half = halve(STACK, out)
+    arguments = {**commands(half, out), "symbolicate": ["symbolicate", half, 42, "-c", half]}[name]
+    problem = "a companion, the debug info of an archive: `inspect` and `symbolicate` read it, `join` puts it"
+    assert str(called(*arguments).exception) == f"{half}: {problem} back into its archive"
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_no_companion_is_named_too(name: str, tmp_path: Path) -> None:
     file, out = unnamed(name, tmp_path), tmp_path / "out"
