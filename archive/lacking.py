@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from archive.companions import Companion, Rejoined
 from archive.formats import bytecode, callstack_map, methods
 from archive.formats.archive_id import archive_id
-from archive.formats.kinds import PACKAGE_CODE, RecordKind, kind_of, range_records_of
+from archive.formats.kinds import RecordKind, kind_of, range_records_of
 from archive.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
 
 if TYPE_CHECKING:
@@ -51,16 +51,12 @@ def why_no_ranges(archive: Archive) -> str:
 def _lost_ranges(archive: Archive) -> bool:
     """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
 
-    Older ones are told by where their module tree is: not in ``data.pkl``. None of them wrote packages, in
-    which a folder ``code`` is the user's own.
+    Older ones are told by where their module tree is: not in ``data.pkl``. None of them wrote packages.
     """
     records = archive.records
-    package = archive.recognised.kind is FileKind.PACKAGE
+    newer = "data.pkl" in records or archive.recognised.kind is FileKind.PACKAGE
     code = [name for name in records if kind_of(name) is RecordKind.CODE and name.endswith(".py")]
-    if package:
-        code = [name for name in code if name.startswith(PACKAGE_CODE)]
-    lost = any(not records.keys() & {*range_records_of(name)} for name in code)
-    return lost and (package or "data.pkl" in records)
+    return newer and any(not records.keys() & {*range_records_of(name)} for name in code)
 
 
 def _taken_out(archive: Archive) -> str:

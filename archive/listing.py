@@ -98,4 +98,6 @@ def _kind(name: str, file: FileKind) -> RecordKind:
     kind = kind_of(name)
     if file is FileKind.ZIP or (kind.is_debug and file not in SAVED):
         return RecordKind.OTHER
+    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != "byteorder":
+        return RecordKind.OTHER  # the user's own, whatever its name
     return RecordKind.OBJECT if name == DATA else kind

@@ -30,6 +30,7 @@ from archive.limits import DEFAULT_LIMITS, Limits
 from archive.loading import loaded_like
 from archive.mending import mended
 from archive.reader import Archive
+from archive.recognition import FileKind
 from archive.slimming import slim_members, smallest_member, with_new_id
 from archive.splitting import Join, check_archive, check_handles, rejoin
 from archive.writer import replacing
@@ -63,6 +64,7 @@ class Shrinkage:
         archive_id: in hex; the same before and after.
         mended: tags in the call-stack map that PyTorch refuses, and that were replaced; 0 for ``embed``.
         refused: what of PyTorch 2.13 refuses the result by what is in its records, and with which words.
+        is_package: whether it is a torch.package; what PyTorch checks when it loads one is not known.
     """
 
     level: Level
@@ -73,6 +75,7 @@ class Shrinkage:
     archive_id: str
     mended: int
     refused: tuple[str, ...]
+    is_package: bool
 
 
 def shrink(
@@ -196,4 +199,5 @@ def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, me
         archive_id(after.records).hex(),
         mended,
         tuple(refusal.told for refusal in refused),
+        before.recognised.kind is FileKind.PACKAGE,
     )

@@ -19,5 +19,6 @@ OTHERS = [name for name, (kind, _) in NAMED.items() if kind is not FileKind.PACK
 ZIPS = [
     *("state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "object.pt"),
     *("exported.pt2", "compiled.pt2", "etrecord.bin", "repository.zip", "loose.zip"),
+    "package_python.pt",
 ]
 SHOWN = "; `inspect` and `sizes` show what is in it"

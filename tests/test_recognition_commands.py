@@ -192,7 +192,6 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
         shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
     (folder / "cut.pt").unlink()
-    (folder / "package_python.pt").unlink()
     done = called("split", folder, "-o", out, "-j", 1)
     taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "package.pt"]
     assert (files(out), done.exit_code) == (sorted([*taken, *(f"{name}.ptdbg" for name in taken)]), 0)
@@ -200,11 +199,11 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 26 "
+    "debug-archive: neither archives nor companions, and left out: 27 "
     "(AOTInductor package: 1, ETRecord: 1, ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
     "ONNX model: 1, bzip2: 1, empty file: 1, exported program: 1, flatbuffer lite model: 1, gzip: 1, "
-    "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, unknown: 1, "
-    "xz: 1, zip: 2, zstd: 1)\n"
+    "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
+    "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
 )
 
 

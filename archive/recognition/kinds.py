@@ -16,6 +16,7 @@ class FileKind(StrEnum):
     SPLIT = "split archive"
     COMPANION = "companion"
     PACKAGE = "torch.package"
+    PYTHON_PACKAGE = "torch.package without TorchScript"
     STATE_DICT = "state dict"
     CHECKPOINT = "checkpoint"
     MODULE = "whole module"
@@ -62,6 +63,7 @@ ADVICE = {
     FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
     FileKind.COMPANION: "`inspect` and `symbolicate` read it, `join` puts it back into its archive",
     FileKind.PACKAGE: "all commands work on its TorchScript modules",
+    FileKind.PYTHON_PACKAGE: NO_CODE,
     FileKind.STATE_DICT: NO_CODE,
     FileKind.CHECKPOINT: NO_CODE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",

@@ -21,7 +21,7 @@ from archive.formats.kinds import EMBEDDED, MIGRATED, PACKAGE_CODE, VERSIONS, Re
 from archive.formats.source_ranges import SUFFIX
 from archive.formats.values import DATA
 from archive.pickles.plain import plain_value
-from archive.recognition.kinds import ADVICE, NO_CODE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
+from archive.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
 from archive.recognition.saved import recognised, tensors_in
 from archive.zipfmt.headers import FLAG_UTF8, LOCAL
 from archive.zipfmt.names import printable
@@ -131,7 +131,7 @@ def _package(container: Container) -> Recognised:
         what = f"{what} whose file {printable(strange)} has the name of a debug record"
         return Recognised(FileKind.ZIP, what, f"this tool cannot tell the two apart; {SHOWN}")
     if not any(name.startswith(PACKAGE_CODE) for name in records):
-        return Recognised(FileKind.PACKAGE, f"{what} without TorchScript modules", NO_CODE)
+        return Recognised(FileKind.PYTHON_PACKAGE, f"{what} without TorchScript modules")
     return _elsewhere(container, FileKind.PACKAGE, what) or Recognised(
         FileKind.PACKAGE, f"{what} with TorchScript modules"
     )

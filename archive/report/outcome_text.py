@@ -93,6 +93,8 @@ def total_line(files: int, failed: int, before: int = 0, after: int = 0, *compan
 
 def _readable(facts: Shrinkage) -> list[str]:
     """Who can read what is left, and whether there is a way back."""
+    if facts.is_package:
+        return _compared(facts)
     lines = [*facts.refused]
     where = "where it loads the original"
     if facts.mended:
@@ -105,8 +107,25 @@ def _readable(facts: Shrinkage) -> list[str]:
     return [
         *lines,
         f"{loads}, without model source in errors; debug-archive reads it as before",
-        f"`debug-archive restore` gives {SAME if facts.exact else SAME_RECORDS}",
+        _back(facts),
     ]
+
+
+def _compared(facts: Shrinkage) -> list[str]:
+    """What is known of a torch.package that was shrunk."""
+    same = "compared with the original: its model and files are the same to the byte"
+    unchecked = "whether torch.package loads it was not checked"
+    if facts.level == "compact":
+        return [f"{same}, and its source ranges say the same; {unchecked}"]
+    return [
+        f"{same}; {unchecked}",
+        "errors show no model source; debug-archive reads it as before",
+        _back(facts),
+    ]
+
+
+def _back(facts: Shrinkage) -> str:
+    return f"`debug-archive restore` gives {SAME if facts.exact else SAME_RECORDS}"
 
 
 def _files(whole: int, *rows: tuple[Sized, str]) -> Listing:
