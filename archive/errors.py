@@ -92,6 +92,15 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, with their name.
+
+    >>> counted(1, "record"), counted(2600, "record")
+    ('1 record', '2,600 records')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def shown(value: object, width: int = 60) -> str:
     """A short, printable form of a foreign value for a message."""
     text = repr(value)

@@ -17,6 +17,7 @@ from archive.limits import Limits
 from archive.verify import Finding, verify
 from archive.verify.finding import Report
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
+from tests.kinds import KINDS
 from tests.tampering import (
     LINEAR,
     LOWERED,
@@ -130,7 +131,7 @@ def test_at_most_a_hundred_of_a_kind_are_listed() -> None:
         found[1]
         == f"error: {record}, row 2, field offset: expected more than 9, the offset before it, found 9"
     )
-    assert found[100] == f"error: {record}: … and 6 more offsets that do not increase"
+    assert found[100] == f"error: {record}: … and 6 more of the offsets that do not increase"
     assert "field range" in found[101]
 
 
@@ -181,6 +182,14 @@ def test_records_without_a_crc_are_noted_once() -> None:
         members = [member_from(record) for record in opened.records.values() if record.name != ID]
         data = packed([replace(member, crc32=0) for member in members])
     assert said(data) == ["note: no crc for 26 of 26 records: 'data/0', 'data/1', 'data/2'…"]
+    alone = packed([replace(new_member("constants.pkl", b"\x80\x02).", compress=False), crc32=0)])
+    assert "note: no crc for 1 of 1 record: 'constants.pkl'" in said(alone)
+
+
+def test_a_single_code_record_without_source_ranges_is_named() -> None:
+    code = ".data/ts_code/code/__torch__/net.py"
+    data = tampered(KINDS / "package.pt", {f"{code}.debug_pkl": None})
+    assert said(data) == [f"note: {code}: code without source ranges"]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +234,7 @@ def test_source_ranges_without_code_are_warned_of(path: Path, code: str, debug: 
     data = tampered(path, {code: None, **ranges_at_minus_one(path, debug)})
     expected = [f"warning: {debug}: source ranges without their code record '{code}'"]
     if path is NESTED_1_8:
-        expected.append(f"error: {debug}, row 0, field offset: expected an offset from 0, found -1")
+        expected.append(f"error: {debug}, row 0, field offset: expected an offset from 0 on, found -1")
     assert said(data) == expected
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import archive
+from archive.migrating import migrate
 from tests.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
 from tests.tampering import (
     LOWERED,
@@ -109,6 +110,9 @@ def test_operators_have_names() -> None:
     assert said(tampered(STACK, handles(STACK, lambda table: nameless(table, slice(None))))) == [
         f"note: {CALLSTACKS}: no operator has a name, as after a conversion from PyTorch 1.9.0"
     ]
+    for path, operators in ((NESTED_1_8, "1 operator"), (NESTED_1_9, "156 operators")):
+        problem = f"no name for {operators}: the archive is migrated, and there was none before"
+        assert f"note: {CALLSTACKS}: {problem}" in said(migrate(path, to="2.13", lossy=True).data)
 
 
 def test_a_map_without_any_source_ranges_is_one_error() -> None:
@@ -177,7 +181,7 @@ def test_the_methods_with_handles_are_those_of_the_bytecode() -> None:
     fewer = methods(NESTED_1_9, lambda t: replace(t, name=t.name[:2], first=t.first[:3]))
     missing = "'__torch__.models.Stack.pair', '__torch__.models.Stack.step'"
     assert said(tampered(NESTED_1_9, fewer)) == [
-        f"error: {HANDLES}: expected the 4 methods of bytecode.pkl, found 2, without {missing}"
+        f"error: {HANDLES}: expected 4 methods, as in bytecode.pkl, found 2, without {missing}"
     ]
 
 

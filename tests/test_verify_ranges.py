@@ -93,9 +93,9 @@ TABLE = b"\x80\x02X\x18\0\0\0FORMAT_WITH_STRING_TABLEq\0"
             STACK,
             LINEAR_DEBUG,
             {"end": {0: 2}, "tag": {0: 900}},
-            ["row 0, field range: expected start <= end <= 0, the text's end, found 0 to 2"],
+            ["row 0, field range: expected 0 to 0 or 0 to 1, as the text is empty, found 0 to 2"],
         ),
-        (NESTED_1_2, LEGACY, {"end": {0: 2}}, ["row 0, field range: expected start <= end <= 0, the text's"]),
+        (NESTED_1_2, LEGACY, {"end": {0: 2}}, ["row 0, field range: expected 0 to 0 or 0 to 1, as the text"]),
     ],
 )
 def test_rows_that_are_wrong_by_themselves(
@@ -189,9 +189,17 @@ def test_sources_that_differ_in_text_name_or_line_are_told_apart() -> None:
         assert said(tampered(STACK, {MANGLED: changed})) == [expected], old
 
 
+def test_in_empty_code_there_is_no_offset() -> None:
+    made = build_source_ranges(table_of([0], [Range(b"x", 0, 1, b"m.py", 1)], Layout.INLINE), 0)
+    problem = "row 0, field offset: expected no offset, as the code is empty, found 0"
+    assert said(tampered(NESTED_1_12, {DEBUG: made, MODELS: b""})) == [f"error: {DEBUG}, {problem}"]
+
+
 def test_texts_that_are_too_long_are_not_compared() -> None:
-    (finding,) = verify(STACK, limits=Limits(compared_bytes=100))
-    assert (finding.severity, str(finding)) == ("note", "2 texts are too long to be compared, tag by tag")
+    for limit, texts in ((100, "2 texts"), (400, "1 text")):
+        (finding,) = verify(STACK, limits=Limits(compared_bytes=limit))
+        message = f"{texts} too long to be compared, tag by tag"
+        assert (finding.severity, str(finding)) == ("note", message)
 
 
 @pytest.mark.parametrize(("piece", "filename", "field"), [(5, 0, "text"), (0, 5, "filename"), (0, 0, "")])
@@ -274,5 +282,5 @@ def test_one_byte_of_an_empty_source_is_what_pytorch_writes_where_a_trace_knew_n
     end: int, filename: bytes | None, *, refused: bool
 ) -> None:
     made = build_source_ranges(table_of([0], [Range(b"", 0, end, filename, 0)], Layout.INLINE), 0)
-    found = [line for line in said(tampered(NESTED_1_12, {DEBUG: made})) if "the text's end" in line]
+    found = [line for line in said(tampered(NESTED_1_12, {DEBUG: made})) if "as the text is empty" in line]
     assert bool(found) == refused

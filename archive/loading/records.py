@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.errors import shown
+from archive.errors import counted, shown
 from archive.formats import methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.kinds import VERSIONS
@@ -71,7 +71,8 @@ def method_count(facts: Facts) -> Iterator[Fault]:
     if len(expected) != len(found):
         missing = ", ".join(shown(name) for name in expected if name not in found)
         which = f", without {missing}" if missing else ""
-        problem = f"expected the {len(expected)} methods of {BYTECODE}, found {len(found)}{which}"
+        there = counted(len(expected), "method")
+        problem = f"expected {there}, as in {BYTECODE}, found {len(found):,}{which}"
         yield whole(methods.HANDLES, problem)
 
 

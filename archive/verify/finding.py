@@ -98,7 +98,7 @@ class Report:
         for number in found[:MOST]:
             self.add(severity, record, *describe(int(number)))
         if len(found) > MOST:
-            self.add(severity, record, "", f"… and {len(found) - MOST:,} more {what}")
+            self.add(severity, record, "", f"… and {len(found) - MOST:,} more of the {what}")
 
     def attempt(self, record: str, read: Callable[[], T]) -> T | None:
         """What ``read`` returns; None, and a finding, where it fails.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.errors import counted
 from archive.formats import callstack_map
 from archive.formats.kinds import MIGRATED
 from archive.verify.records import check_bytes
@@ -55,8 +56,8 @@ def _check_operators(table: HandleTable, report: Report, *, migrated: bool) -> N
         report.add("note", MAP, "", "no operator has a name, as after a conversion from PyTorch 1.9.0")
         return
     if len(empty) and migrated:
-        what = "operators have no name: the archive is migrated, and what it was did not name them"
-        report.add("note", MAP, "", f"{len(empty):,} {what}")
+        why = "the archive is migrated, and there was none before"
+        report.add("note", MAP, "", f"no name for {counted(len(empty), 'operator')}: {why}")
         return
     report.add_each(
         "warning",

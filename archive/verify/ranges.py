@@ -90,14 +90,17 @@ def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
     size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN for one in code])
 
     def allowed(row: int) -> str:
-        return "from 0" if size[row] == UNKNOWN else f"from 0 to {size[row] - 1}, inside of the code"
+        if not size[row]:
+            return "no offset, as the code is empty"
+        last = "on" if size[row] == UNKNOWN else f"to {size[row] - 1}, inside of the code"
+        return f"an offset from 0 {last}"
 
     rows.add(
         "error",
         ~delegated & ((offset < 0) | (offset >= size)),
         "offsets outside of the code",
         "offset",
-        lambda row: f"expected an offset {allowed(row)}, found {offset[row]}",
+        lambda row: f"expected {allowed(row)}, found {offset[row]}",
     )
     before = np.roll(offset, 1)
     rows.add(
@@ -120,14 +123,18 @@ def _check_spans(rows: Rows) -> None:
     table = rows.table
     start, end, length = table.start, table.end, table.sources.lengths[table.source]
     nothing = (length == 0) & (start == 0) & (end == 1)
+
+    def allowed(row: int) -> str:
+        if not length[row]:
+            return "0 to 0 or 0 to 1, as the text is empty"
+        return f"start <= end <= {length[row]}, the text's end"
+
     rows.add(
         "error",
         (start < 0) | (start > end) | ((end > length) & ~nothing),
         "ranges outside of their text",
         "range",
-        lambda row: (
-            f"expected start <= end <= {length[row]}, the text's end, found {start[row]} to {end[row]}"
-        ),
+        lambda row: f"expected {allowed(row)}, found {start[row]} to {end[row]}",
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.errors import shown
+from archive.errors import counted, shown
 from archive.formats import callstack_map, methods
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.kinds import PACKAGE_CODE, VERSIONS, code_of, is_code
@@ -79,7 +79,8 @@ def _check_crcs(archive: Archive, readable: set[str], report: Report) -> None:
     without = [shown(record.name) for record in records if zlib.crc32(record.view())]
     if without:
         some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
-        report.add("note", "", "", f"no crc for {len(without)} of {len(archive.records)} records: {some}")
+        among = counted(len(archive.records), "record")
+        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
 
 
 def _check_version(archive: Archive, readable: set[str], report: Report) -> None:
@@ -105,8 +106,8 @@ def _check_pairs(archive: Archive, report: Report) -> None:
     package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
     code = [name for name in archive.records if is_code(name) and name.startswith(PACKAGE_CODE) >= package]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
-    if code and not mapped:
-        report.add("note", "", "", f"no source ranges for any of {len(code)} code records")
+    if len(code) > 1 and not mapped:
+        report.add("note", "", "", f"no source ranges for any of {len(code):,} code records")
         return
     for name in code:
         if name not in mapped:

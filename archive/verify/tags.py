@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.errors import shown
+from archive.errors import counted, shown
 from archive.model import Layout
 from archive.verify.texts import Contents
 
@@ -53,7 +53,8 @@ def _check_ranges_of_tags(rows: Rows, considered: Ints, limits: Limits) -> None:
 
     rows.add("error", wrong, "tags of several ranges", "tag", describe)
     if contents.skipped:
-        rows.report.add("note", "", "", f"{contents.skipped:,} texts are too long to be compared, tag by tag")
+        texts = counted(contents.skipped, "text")
+        rows.report.add("note", "", "", f"{texts} too long to be compared, tag by tag")
 
 
 def _check_tags_of_ranges(rows: Rows, considered: Ints) -> None:
