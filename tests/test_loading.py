@@ -17,7 +17,7 @@ from archive.model import Generation
 from archive.verify import verify
 from tests.commands import well
 from tests.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES
-from tests.tampering import LINEAR, STACK, edited, handles, methods, ranges, tampered, without
+from tests.tampering import LINEAR, PLAIN, STACK, edited, handles, methods, ranges, tampered, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +86,11 @@ def an_untagged_row_that_the_map_leads_to() -> bytes:
     return tampered(untagged, handles(STACK, lambda table: edited(table, tag={4: -1})))
 
 
+def written(old: str, new: str, path: Path = ORACLES / "plain_free_functions.pt") -> bytes:
+    """An archive with something else in its generated code."""
+    return tampered(path, {PLAIN: lambda data: data.replace(old.encode(), new.encode())})
+
+
 FOUR = next(check.message for check in CHECKS if "four elements" in check.message)
 TAG = "Source range tag must exist in deserialized source range map."
 BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
@@ -122,6 +127,12 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "PytorchStreamReader failed locating file data.pkl: file not found",
         "",
     ),
+    "a function's name": (lambda: written("project", "größe"), "expected a valid token but found", ""),
+    "an attribute's name": (
+        lambda: written("self.w\n", 'getattr(self, "gr\\0)+\\//.")\n'),
+        "ill formed octal specifier",
+        "",
+    ),
     "no constants.pkl": (
         lambda: tampered(STACK, {"constants.pkl": None}),
         "PytorchStreamReader failed locating file constants.pkl: file not found",
@@ -141,6 +152,9 @@ TAKEN: dict[str, Callable[[], bytes]] = {
     "an unknown handle": lambda: counted(lambda t: edited(t, value={0: 99999})),
     "no map": lambda: tampered(STACK, {CALLSTACKS: None}),
     "no handles": lambda: tampered(STACK, {HANDLES: None}),
+    "strings that are not ASCII": lambda: written(
+        "w = self.w", r'w, s = self.w, "ü\303\274\\\\0)\"" # größe \0'
+    ),
     "two versions": lambda: tampered(STACK, {"version": b"99\n", ".data/version": b"6\n"}),
 }
 
@@ -166,6 +180,18 @@ def test_what_another_release_reads_is_a_note(what: str) -> None:
 @pytest.mark.parametrize("what", TAKEN)
 def test_what_pytorch_takes_is_not_said_to_be_refused(what: str) -> None:
     assert refused(TAKEN[what]()) == []
+
+
+def test_names_that_are_not_ascii_are_told_with_their_places() -> None:
+    found = [str(one) for one in verify(written("scale", "größe")) if "ASCII" in one.message]
+    with archive.open(written("scale", "größe")) as opened:
+        code = bytes(opened.records[PLAIN].view())
+    places = [one.start() + len("gr") for one in re.finditer("größe".encode(), code)]
+    assert found == [f"{PLAIN}, byte {byte}: a name that is not ASCII" for byte in places]
+
+
+def test_of_the_code_of_lite_archives_nothing_is_said() -> None:
+    assert refused(written("forward", "größe", STACK)) == []
 
 
 @pytest.mark.parametrize("what", BROKEN)

@@ -23,4 +23,6 @@ def loads(data: bytes) -> list[str]:
             load(io.BytesIO(data))
         except (RuntimeError, torch.jit.Error) as error:
             errors.append(str(error))
+        except UnicodeDecodeError as error:  # the message quotes one byte of a character
+            errors.append(error.object.decode(errors="replace"))
     return errors

@@ -10,8 +10,9 @@ fixtures what PyTorch made of it. Two kinds:
 
 A torch.package is loaded by another importer, of which nothing is listed.
 
-Beyond the list: PyTorch compiles the generated code and makes objects of the module tree, which takes its
-operators, its custom classes, and the backends that modules were lowered to.
+Beyond the list: PyTorch compiles the generated code, of which only characters are checked here, and makes
+objects of the module tree, which takes its operators, its custom classes, and the backends that modules were
+lowered to.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.errors import ArchiveError
 from archive.formats.releases import LOADED_BYTECODE
 from archive.formats.values import DATA
-from archive.loading import handles, records
+from archive.loading import code, handles, records
 from archive.loading.facts import Facts
 from archive.mending import tags_of
 from archive.recognition import FileKind
@@ -150,6 +151,8 @@ CHECKS = (
     Check(Loader.BOTH, "Legacy model format is not supported on mobile.", records.legacy, of_release=True),
     Check(Loader.BOTH, MISSING.format(DATA), records.missing(DATA)),
     Check(Loader.TORCHSCRIPT, MISSING.format(CONSTANTS), records.missing(CONSTANTS)),
+    Check(Loader.TORCHSCRIPT, "expected a valid token but found", code.names),
+    Check(Loader.TORCHSCRIPT, "ill formed octal specifier", code.escapes),
     Check(
         Loader.TORCHSCRIPT,
         "object has no attribute or method 'preprocess'",
