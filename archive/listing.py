@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.errors import ArchiveError
-from archive.formats.kinds import RecordKind, kind_of
-from archive.formats.values import DATA
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
-from archive.recognition import SHOWN, FileKind, SavedTensor, opened_zip, recognise_zip, saved_tensors
+from archive.recognition import (
+    SAVED,
+    SHOWN,
+    FileKind,
+    SavedTensor,
+    kind_in,
+    opened_zip,
+    recognise_zip,
+    saved_tensors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.formats.kinds import RecordKind
     from archive.mapping import Source
-
-SAVED = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +91,9 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             container.root,
             len(container.data),
             {
-                name: FileFacts(_kind(name, found.kind), record.size, record.stored_size, record.compression)
-                for name, record in container.records.items()
+                name: FileFacts(kind_in(found.kind, name), one.size, one.stored_size, one.compression)
+                for name, one in container.records.items()
             },
             tensors,
             unread,
         )
-
-
-def _kind(name: str, file: FileKind) -> RecordKind:
-    """What a file of the zip is: by its name, where that is one that PyTorch gives."""
-    kind = kind_of(name)
-    if file is FileKind.ZIP or (kind.is_debug and file not in SAVED):
-        return RecordKind.OTHER
-    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != "byteorder":
-        return RecordKind.OTHER  # the user's own, whatever its name
-    return RecordKind.OBJECT if name == DATA else kind

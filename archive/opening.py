@@ -12,6 +12,7 @@ from archive.reader import Archive
 from archive.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
+    from archive.container import Container
     from archive.mapping import Source
 
 
@@ -48,7 +49,17 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         return Archive(container, limits)
     from archive.companions import Rejoined  # noqa: PLC0415
 
-    inner = Mapped(container.records[EMBEDDED].view() if companion is None else companion)
-    if companion is not None:
-        check_companion(inner, limits)
+    if companion is None:
+        return Rejoined(container, _embedded(container), limits)
+    inner = Mapped(companion)
+    check_companion(inner, limits)
     return Rejoined(container, inner, limits)
+
+
+def _embedded(container: Container) -> Mapped:
+    inner = Mapped(container.records[EMBEDDED].view(), container.file)
+    if not is_companion(inner.data):
+        raise ArchiveError(
+            expected="a companion", found="something else", file=container.file, record=EMBEDDED
+        )
+    return inner

@@ -180,3 +180,9 @@ def test_the_strength_of_compression_makes_no_other_difference(tmp_path: Path) -
             inner = opened.container.records[EMBEDDED].view()
             facts = plain_facts(parse_companion(inner, DEFAULT_LIMITS))
             assert facts.columns.items() >= plain_facts(facts_of(NESTED)).columns.items()
+
+
+def test_an_extra_file_of_that_name_that_is_no_companion_is_told_with_its_place() -> None:
+    with pytest.raises(ArchiveError) as caught:
+        archive.open(tampered(STACK, {EMBEDDED: b"notes"}), name="m.ptl")
+    assert str(caught.value) == "m.ptl: extra/debug.ptdbg: expected a companion, found something else"

@@ -9,6 +9,7 @@ import pickle
 import time
 import zipfile
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,12 +21,15 @@ from archive.container import new_member
 from archive.formats.kinds import kind_of
 from archive.listing import listed
 from archive.recognition import FileKind, recognise
-from tests.commands import well
+from tests.commands import called, well
 from tests.corpus import ARCHIVES, HANDLES, RELEASES
 from tests.halves import halves
 from tests.kinds import KINDS, NAMED
 from tests.tampering import STACK, packed, without
 from tests.zips import zipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
@@ -78,8 +82,9 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
     ("data", "what"),
     [
         (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
-        (b"P", "a zip without its end, cut short or with other bytes behind it"),
-        (SCRIPT.read_bytes() + b"\0", "a zip without its end, cut short or with other bytes behind it"),
+        (b"P", "a zip without its end, cut short or with many other bytes behind it"),
+        (SCRIPT.read_bytes() + b"\0", "a zip with 1 other byte behind its end"),
+        (SCRIPT.read_bytes() + bytes(1000), "a zip with 1,000 other bytes behind its end"),
         (lzma.compress(b"PK\3\4"), "an xz file around a zip"),
         (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a gzip file around a gzip file"),
         (b"\n<HTML lang=en>", "a web page (HTML)"),
@@ -106,6 +111,17 @@ def test_other_contents_are_named(data: bytes, what: str) -> None:
     assert recognise(data).what == what
 
 
+def test_what_follows_a_whole_zip_is_told_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "padded.pt").write_bytes(SCRIPT.read_bytes() + bytes(2))
+    done = called("verify", tmp_path / "padded.pt")
+    size = SCRIPT.stat().st_size
+    assert done.exit_code == 2  # it is not said to be broken: PyTorch loads it
+    assert done.stdout == (
+        f"{tmp_path / 'padded.pt'}: not checked: a zip with 2 other bytes behind its end: "
+        f"this tool wants it without them: `head -c {size}`\n"
+    )
+
+
 def test_an_archive_with_files_beside_its_folder_is_none() -> None:
     with zipfile.ZipFile(SCRIPT) as source:
         out = io.BytesIO()
@@ -114,8 +130,8 @@ def test_an_archive_with_files_beside_its_folder_is_none() -> None:
                 target.writestr(name, source.read(name))
             target.writestr("beside/notes.txt", "")
     assert str(recognise(out)) == (
-        "a zip of several folders, one with a TorchScript archive in it: "
-        "PyTorch wants all files in one folder, so zip that folder alone"
+        "a zip of several folders, a TorchScript archive among them: "
+        "this tool wants all files in one folder, so zip that folder alone"
     )
 
 

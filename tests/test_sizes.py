@@ -186,7 +186,7 @@ def test_prefix_comment_and_holes_are_gaps() -> None:
         "directory": 46 + len("m/version") + 22,
         "local headers": 30 + len("m/version"),
         "gaps": len("prefix") + len("hole") + len("a comment"),
-        "archive format": 2,
+        "other": 2,
     }
 
 

@@ -9,9 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archive
+from archive.accounting.account import Part
 from archive.accounting.budget import Budget
 from archive.cli.main import group
+from archive.listing import listed
 from tests.corpus import RELEASES
+from tests.halves import halves
+from tests.kinds import KINDS, ZIPS
 from tests.test_cli import run
 from tests.zips import zipped
 
@@ -195,3 +199,18 @@ def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     assert "extra/\\x1b[2Jred" in done.stdout
     assert done.stderr.endswith("extra/\\x1b[2Jred: 106 bytes, 105 over the budget of 1\n")
+
+
+@pytest.mark.parametrize("file", ZIPS)
+def test_sizes_and_inspect_have_the_same_words_for_what_is_in_a_zip(file: str) -> None:
+    known = {one.kind for one in listed(KINDS / file).records.values()}
+    told = archive.sizes(KINDS / file).by("kind")
+    assert {kind for kind, size in told.items() if size.inflated} - set(Part) <= known
+
+
+def test_a_broken_companion_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.ptdbg"
+    data = bytearray(halves(NESTED).companion)
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert run("sizes", path).stderr.startswith(f"debug-archive: {path}: section ".encode())

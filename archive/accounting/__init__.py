@@ -44,6 +44,7 @@ from archive.accounting.account import Account, Change, Part, Piece, Size, View
 from archive.accounting.companion import companion_pieces
 from archive.accounting.pieces import pieces
 from archive.companions import Companion, Rejoined
+from archive.errors import ArchiveError
 from archive.formats.companion import is_companion
 from archive.limits import DEFAULT_LIMITS, Limits
 from archive.mapping import Mapped
@@ -83,7 +84,10 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
 
 def _account(opened: Archive, *, inside: bool) -> Account:
     if isinstance(opened, Companion) and not isinstance(opened, Rejoined):
-        labelled = companion_pieces(opened)
+        try:
+            labelled = list(companion_pieces(opened))
+        except ArchiveError as error:
+            raise error.within(file=opened.file) from error.__cause__
     else:
-        labelled = pieces(Archive(opened.container, opened.limits), inside=inside)
+        labelled = list(pieces(Archive(opened.container, opened.limits), inside=inside))
     return Account(opened.file, len(opened.container.data), tuple(labelled))

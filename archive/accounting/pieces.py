@@ -8,7 +8,8 @@ from archive.accounting.account import Part, Piece
 from archive.accounting.apportioning import apportioned
 from archive.accounting.contents import Cell, debug_contents
 from archive.accounting.structure import structure
-from archive.formats.kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code, kind_of
+from archive.formats.kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code
+from archive.recognition import kind_in, recognise_zip
 from archive.strings import decoded
 from archive.zipfmt.names import encoded
 
@@ -23,9 +24,10 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
     for name, part, size in structure(archive.container, archive.limits):
         yield Piece(part, part, *_labels(name), None, size, 0)
     contents = debug_contents(archive) if inside else {}
+    file = recognise_zip(archive.container, archive.limits, look=False).kind
     for name, record in archive.records.items():
         cells = contents.get(name, [Cell(None, None, record.size)])
-        kind, labels = kind_of(name), _labels(name)
+        kind, labels = kind_in(file, name), _labels(name)
         for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
             yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
 

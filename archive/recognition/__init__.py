@@ -19,13 +19,15 @@ from archive.recognition.kinds import (
     ARCHIVES,
     DAMAGED,
     SAVE_WITH_DEBUG_INFO,
+    SAVED,
     SHOWN,
     FileKind,
     Recognised,
+    kind_in,
 )
 from archive.recognition.saved import SavedTensor
 from archive.recognition.zips import is_slim, recognise_zip, saved_tensors
-from archive.zipfmt.directory import has_end
+from archive.zipfmt.directory import bytes_behind, has_end
 
 if TYPE_CHECKING:
     from archive.mapping import Source
@@ -34,6 +36,7 @@ __all__ = [
     "ARCHIVES",
     "COMPANION",
     "DAMAGED",
+    "SAVED",
     "SAVE_WITH_DEBUG_INFO",
     "SHOWN",
     "FileKind",
@@ -41,6 +44,7 @@ __all__ = [
     "SavedTensor",
     "check_companion",
     "is_slim",
+    "kind_in",
     "opened_archive",
     "opened_zip",
     "recognise",
@@ -131,5 +135,10 @@ def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
 
 def _no_zip(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
     if len(data) and ZIP.startswith(data[: len(ZIP)]):
-        return Recognised(FileKind.CUT, "a zip without its end, cut short or with other bytes behind it")
+        behind = bytes_behind(data)
+        if behind:
+            what = f"a zip with {behind:,} other byte{'s' * (behind != 1)} behind its end"
+            whole = f"this tool wants it without them: `head -c {len(data) - behind}`"
+            return Recognised(FileKind.ZIP, what, whole)
+        return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes behind it")
     return recognise_head(data, limits, look=look)

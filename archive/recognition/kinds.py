@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from archive.errors import ArchiveError
+from archive.formats.kinds import RecordKind, kind_of
+from archive.formats.values import DATA
 
 
 class FileKind(StrEnum):
@@ -47,6 +49,9 @@ class FileKind(StrEnum):
 
 ARCHIVES = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
 """What has records of debug information, or had them."""
+
+SAVED = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
+"""What ``torch.save`` writes."""
 
 DAMAGED = {FileKind.CUT, FileKind.EMPTY}
 """What is broken whatever it was meant to be."""
@@ -127,3 +132,20 @@ class Recognised:
             file: its name.
         """
         return ArchiveError(str(self), file=file)
+
+
+def kind_in(file: FileKind, name: str) -> RecordKind:
+    """What a record is, or another file in a zip: by its name, where PyTorch gives names in such a file.
+
+    Args:
+        file: what the zip is.
+        name: of the record, without the root.
+    """
+    kind = kind_of(name)
+    if file in ARCHIVES:
+        return kind
+    if file is FileKind.ZIP or (kind.is_debug and file not in SAVED):
+        return RecordKind.OTHER
+    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != "byteorder":
+        return RecordKind.OTHER  # the user's own, whatever its name
+    return RecordKind.OBJECT if name == DATA else kind

@@ -42,7 +42,8 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
 )
 """What became of debug info that is not there, and what can be done."""
-FOLDER = "PyTorch wants all files in one folder, so zip that folder alone"
+FOLDER = "PyTorch wants them in one folder, so zip that folder"
+FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 EXPORTED = "serialized_exported_program.json"
 ETRECORD = "ETRECORD_V0"
@@ -79,8 +80,8 @@ def _without_folder(records: Mapping[str, Record]) -> Recognised:
         what = "a zip of what is in a TorchScript archive, without the folder around it"
         return Recognised(FileKind.ZIP, what, FOLDER)
     if not ALONE.isdisjoint(name.partition("/")[2] for name in records):
-        what = "a zip of several folders, one with a TorchScript archive in it"
-        return Recognised(FileKind.ZIP, what, FOLDER)
+        what = "a zip of several folders, a TorchScript archive among them"
+        return Recognised(FileKind.ZIP, what, FOLDERS)
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 

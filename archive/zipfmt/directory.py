@@ -132,6 +132,23 @@ def has_end(data: memoryview) -> bool:
     return True
 
 
+def bytes_behind(data: memoryview) -> int:
+    """How many other bytes follow a whole zip; 0 where there is none, or where none follow."""
+    tail = bytes(data[-END.size - U16_MAX :])
+    at = tail.rfind(END.magic)
+    if at < 0 or at + END.size > len(tail):
+        return 0
+    comment = int.from_bytes(tail[at + END.size - 2 : at + END.size], "little")
+    behind = len(tail) - at - END.size - comment
+    if behind <= 0:
+        return 0
+    try:
+        read_end(data[:-behind])
+    except ArchiveError:
+        return 0
+    return behind
+
+
 def read_end(data: memoryview) -> EndRecord:
     """The end record, widened where a zip64 one stands before it.
 
