@@ -35,8 +35,10 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
         return "this archive is not for the lite interpreter; only such archives have debug handles"
     if methods.PATHS in archive.records:
         return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
-    if methods.HANDLES in archive.records or _lost_ranges(archive):
+    if methods.HANDLES in archive.records:
         return _taken_out(archive)
+    if _lost_ranges(archive):  # of these, not every one had a call-stack map
+        return _taken_out(archive, "handles, if there were some, are")
     if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
         return "this archive is of a release before PyTorch 1.9, which has no debug handles"
     saved = f"{SAVE_WITH_DEBUG_INFO} writes it"
@@ -59,9 +61,9 @@ def _lost_ranges(archive: Archive) -> bool:
     return newer and any(not records.keys() & {*range_records_of(name)} for name in code)
 
 
-def _taken_out(archive: Archive) -> str:
+def _taken_out(archive: Archive, what: str = "it is") -> str:
     name = f"the companion with the archive id {archive_id(archive.container.records).hex()} (-c COMPANION)"
     kind = archive.recognised.kind
     if kind is FileKind.SPLIT or (kind is FileKind.PACKAGE and is_slim(archive.container)):
-        return f"debug info was split off this archive: it is in {name}"
-    return f"debug info was taken out of this archive; if `split` did it, it is in {name}"
+        return f"debug info was split off this archive: {what} in {name}"
+    return f"debug info was taken out of this archive; if `split` did it, {what} in {name}"

@@ -13,6 +13,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.kinds import kind_of
 from archive.lacking import why_no_handles, why_no_ranges
 from tests.corpus import ARCHIVES, ORACLES, RELEASES
+from tests.halves import halves
 from tests.reports import case, explained
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ def test_debug_info_that_another_tool_took_out_is_not_said_to_be_split_off() -> 
     with archive.open(out.getvalue()) as opened:
         known = archive_id(opened.container.records).hex()
         assert why_no_handles(opened) == (
-            "debug info was taken out of this archive; if `split` did it, it is in the companion with the "
-            f"archive id {known} (-c COMPANION)"
+            "debug info was taken out of this archive; if `split` did it, handles, if there were some, "
+            f"are in the companion with the archive id {known} (-c COMPANION)"
         )
+
+
+def test_of_handles_that_a_split_archive_may_never_have_had_it_is_not_said_where_they_are() -> None:
+    with archive.open(halves(RELEASES / "torch-2.13.0" / "nested-nodebug.ptl").out) as opened:
+        assert f"{SPLIT}: handles, if there were some, are in the companion" in why_no_handles(opened)

@@ -120,7 +120,7 @@ def test_a_result_that_is_gone_is_made_again(models: Path, out: Path) -> None:
     (out / "old.ptl").unlink()
     done = again(models, out)
     assert (done.exit_code, done.stderr) == (0, TWO_DONE)
-    assert done.stdout.splitlines()[-1].startswith("1 files: ")
+    assert done.stdout.splitlines()[-1].startswith("1 file: ")
     assert as_expected(out)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands import called, files, row, size, told, well
 from tests.corpus import HANDLES, ORACLES, RELEASES
-from tests.halves import rezipped
+from tests.halves import halves, rezipped
 from tests.test_cli import oracle, run
 
 if TYPE_CHECKING:
@@ -193,3 +193,17 @@ def test_existing_files_are_replaced_only_when_forced(tmp_path: Path) -> None:
     assert (files(tmp_path), target.read_bytes()) == (["there.ptl"], b"precious")
     well("split", STACK, "-o", target, "--force")
     assert target.read_bytes() != b"precious"
+
+
+def test_of_an_archive_without_debug_info_no_model_source_is_promised(tmp_path: Path) -> None:
+    (tmp_path / "small.ptl").write_bytes(halves(STACK).out)
+    said = well("shrink", tmp_path / "small.ptl", "-o", tmp_path / "smaller.ptl")
+    assert said.endswith(
+        "PyTorch loads it where it loads the original; neither has model source for errors\n"
+    )
+
+
+def test_one_file_of_a_folder_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "small.ptl").write_bytes(STACK.read_bytes())
+    assert "\n1 file: " in well("shrink", tmp_path / "in", "-o", tmp_path / "out")

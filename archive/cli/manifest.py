@@ -79,7 +79,8 @@ class Manifest:
             jobs.append(replace(job, replaces=ours))
         done = len(work.jobs) - len(jobs)
         if done:
-            common.note(f"done already, and left as they are: {done:,} of {len(work.jobs):,} files")
+            files = f"file{'s' * (len(work.jobs) != 1)}"
+            common.note(f"done already, and left as they are: {done:,} of {len(work.jobs):,} {files}")
         if changed:
             common.note(f"changed since, and done again: {changed:,}")
         return replace(work, jobs=jobs)

@@ -86,7 +86,7 @@ def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
 
 def total_line(files: int, failed: int, before: int = 0, after: int = 0, *companions: int) -> str:
     """How it went with several files: how many there were, and the bytes of those that went well."""
-    went = f"{files - failed:,} of {files:,} files" if failed else f"{files:,} files"
+    went = f"{f'{files - failed:,} of ' if failed else ''}{files:,} file{'s' * (files != 1)}"
     rest = "".join(f", {size:,} in companions" for size in companions)
     return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
 
@@ -102,6 +102,8 @@ def _readable(facts: Shrinkage) -> list[str]:
         lines.append(f"mended: {what}, for which PyTorch's lite interpreter refuses the original")
         where = "as far as its code and tensors go"
     loads = f"{'apart from that, ' if facts.refused else ''}PyTorch loads it {where}"
+    if facts.level == "compact" and "source ranges" not in facts.kinds:
+        return [*lines, f"{loads}; neither has model source for errors"]
     if facts.level == "compact":
         return [*lines, f"{loads}, and shows the same model source in errors"]
     return [
