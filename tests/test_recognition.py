@@ -89,6 +89,7 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
         (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a gzip file around a gzip file"),
         (b"\n<HTML lang=en>", "a web page (HTML)"),
         (b"<!--" * 1000, "no known kind of file (it begins with b'<!--<!--<!--<!--')"),
+        (zipped(**{"m/data.pkl": pickle.dumps({}, 2)}), "an object (an empty dict), saved by torch.save"),
         (b'[{"a": 1}]', "JSON text"),
         (
             zipped(**{"serialized_exported_program.json": b"{}", "version": b"5.1"}),

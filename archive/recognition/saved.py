@@ -115,7 +115,9 @@ def object_words(value: object) -> str:
         tensors = sum(tensor_of(item) is not None for _, item in value.pairs)
         return f"a state dict of {tensors:,} tensor{'' if tensors == 1 else 's'}"
     if value.what in DICTS:
-        return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} (a dict of {_keys(value)})"
+        return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} ({_keys(value)})"
+    if kind is not FileKind.MODULE and not isinstance(value.what, Global | str):
+        return "an object"
     return f"{'a whole module' if kind is FileKind.MODULE else 'an object'} of class {_name(value.what)}"
 
 
@@ -126,10 +128,10 @@ def _is_state_dict(value: Value) -> bool:
 
 
 def _keys(value: Value) -> str:
-    """The first keys of a dict."""
+    """That it is a dict, and of which first keys."""
     keys = [_key(key)[:60] for key, _ in value.pairs[:SHOWN_KEYS]]
     more = ["…"] if len(value.pairs) > SHOWN_KEYS else []
-    return ", ".join(keys + more) or "nothing"
+    return f"a dict of {', '.join(keys + more)}" if keys else "an empty dict"
 
 
 def tensors_in(value: object) -> dict[str, SavedTensor]:
