@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.errors import ArchiveError
 from archive.formats.companion import is_companion
 from archive.formats.kinds import EMBEDDED
 from archive.limits import DEFAULT_LIMITS, Limits

@@ -236,3 +236,9 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     )
     assert done.stdout == b'{\n  "file"'
     assert b"Traceback" not in done.stderr
+
+
+def test_a_position_behind_the_end_of_a_record_is_told_as_such() -> None:
+    done = run("symbolicate", ORACLES / "plain_unicode.pt", "--at", "code/__torch__/plain.py:99999999")
+    assert done.returncode == 1
+    assert b"code/__torch__/plain.py ends at byte " in done.stderr

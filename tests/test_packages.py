@@ -41,7 +41,7 @@ FAILURE = (
 )
 with archive.open(PACKAGE) as _opened:
     AT = bytes(_opened.records[CODE].view()).index(b"torch.matmul")
-TARGETS = ["1.9", "1.8", "2.13", "pair-rows", "inline-rows", "string-table"]
+TARGETS = ["1.9", "2.13", "pair-rows", "inline-rows", "string-table"]
 
 
 def large() -> bytes:
@@ -213,3 +213,10 @@ def test_of_what_is_shrunk_nothing_is_told_that_was_not_compared(tmp_path: Path)
         "errors show no model source; debug-archive reads it as before\n"
         "`debug-archive restore` gives the original file, byte for byte\n"
     )
+
+
+@pytest.mark.parametrize("to", ["1.8", "1.4"])
+def test_releases_that_know_no_torchscript_in_packages_get_none(to: str) -> None:
+    problem = "knows no TorchScript in a torch.package; 1.9 is the first that does"
+    with pytest.raises(archive.ArchiveError, match=problem):
+        archive.migrate(PACKAGE, to=to, lossy=True)

@@ -114,8 +114,15 @@ def command(
             common.note(_why_unknown(opened, missing))
         lost = [place for place, span in frames if span is None or span.source.is_null]
         for record, byte in lost:
-            common.note(f"no source is recorded for {record}, byte {byte}")
+            common.note(_why_lost(opened, record, byte))
         sys.exit(common.FINDINGS if missing or lost else 0)
+
+
+def _why_lost(opened: Archive, record: str, byte: int) -> str:
+    known = opened.records.get(record)
+    if known is not None and byte >= known.size:
+        return f"{record} ends at byte {known.size}; {byte} is behind it"
+    return f"no source is recorded for {record}, byte {byte}"
 
 
 def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:

@@ -27,6 +27,7 @@ from archive.migration.plan import Plan, Step
 from archive.migration.rescue import may_be_stale, stale_methods, without
 from archive.migration.stacks import MAPS, carried_over
 from archive.model import Layout
+from archive.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 NAMELESS = 'source ranges of no file {1} a line `File "", line …` in what PyTorch prints, rows: {0:,}'
 STALE_FROM = (1, 9)
+PACKAGED = (1, 9)
+"""The first release that puts TorchScript into a torch.package."""
 """The first release that refuses lowered code with a stale method."""
 
 
@@ -74,7 +77,7 @@ class Rewriting:
         if not target.is_original and (
             target.number is None or keeps_another or self._mended or not origin.includes(target.number)
         ):
-            self._refuse_legacy(origin)
+            self._refuse(origin)
             self._rewrite()
         self._remark()
 
@@ -93,14 +96,20 @@ class Rewriting:
         """What is kept of the original, and whether it gives the whole file again."""
         return kept_aside(self.archive, self._code)
 
-    def _refuse_legacy(self, origin: Provenance) -> None:
+    def _refuse(self, origin: Provenance) -> None:
         if release(origin.last).legacy:
             problem = "it is of PyTorch 1.0 to 1.2: its module tree is model.json, which nothing later reads"
         elif self.release is not None and self.release.legacy:
             problem = f"{self.target} reads model.json alone, which later archives don't have"
+        elif self.release is not None and self.release.last < PACKAGED and self._is_package:
+            problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
         else:
             return
         raise ArchiveError(f"cannot be migrated: {problem}", file=self.archive.file)
+
+    @property
+    def _is_package(self) -> bool:
+        return self.archive.recognised.kind is FileKind.PACKAGE
 
     def _rewrite(self) -> None:
         archive, pool = self.archive, self._pool

@@ -33,7 +33,7 @@ def inspection_text(facts: Inspection) -> Group:
         *origin,
         *([] if facts.companion else _identity(facts)),
         (
-            f"{_counted(len(facts.records), 'record')}, {debug:,} of them debug info: "
+            f"{_counted(len(facts.records), 'record')}, {debug:,} of debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
         ),
         (

@@ -35,8 +35,8 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
     lines += facts.refused
     if facts.aside_size:
-        back = SAME if facts.exact else SAME_RECORDS
-        lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it is {back}")
+        back = f"is {SAME}" if facts.exact else f"has {SAME_RECORDS}"
+        lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it {back}")
     return _group(lines)
 
 
