@@ -12,42 +12,42 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archive.accounting import Account, sizes
-    from archive.converting import Conversion, convert
-    from archive.errors import ArchiveError, LimitError
-    from archive.limits import Limits
-    from archive.migrating import Migration, migrate
-    from archive.opening import open  # noqa: A004 (archive.open, like gzip.open)
-    from archive.reader import Archive
-    from archive.recognition import FileKind, Recognised, recognise
-    from archive.shrinking import Shrinkage, restore, shrink
-    from archive.splitting import Join, Split, join, split
-    from archive.symbolicate import Style, Symbolication
+    from archive.base.errors import ArchiveError, LimitError
+    from archive.base.limits import Limits
+    from archive.debuginfo.symbolicate import Style, Symbolication
+    from archive.reader.archive import Archive
+    from archive.reader.opening import open  # noqa: A004 (archive.open, like gzip.open)
+    from archive.reader.recognition import FileKind, Recognised, recognise
+    from archive.verbs.convert import Conversion, convert
+    from archive.verbs.migrate.migrate import Migration, migrate
+    from archive.verbs.shrink import Shrinkage, restore, shrink
+    from archive.verbs.sizes import Account, sizes
+    from archive.verbs.split import Join, Split, join, split
 
 _HOMES = {
-    "Account": "accounting",
-    "Archive": "reader",
-    "ArchiveError": "errors",
-    "Conversion": "converting",
+    "Account": "verbs.sizes",
+    "Archive": "reader.archive",
+    "ArchiveError": "base.errors",
+    "Conversion": "verbs.convert",
     "FileKind": "recognition",
-    "Join": "splitting",
-    "LimitError": "errors",
-    "Limits": "limits",
-    "Migration": "migrating",
+    "Join": "verbs.split",
+    "LimitError": "base.errors",
+    "Limits": "base.limits",
+    "Migration": "verbs.migrate.migrate",
     "Recognised": "recognition",
-    "Shrinkage": "shrinking",
-    "Split": "splitting",
-    "Style": "symbolicate",
-    "Symbolication": "symbolicate",
-    "convert": "converting",
-    "join": "splitting",
-    "migrate": "migrating",
-    "open": "opening",
+    "Shrinkage": "verbs.shrink",
+    "Split": "verbs.split",
+    "Style": "debuginfo.symbolicate",
+    "Symbolication": "debuginfo.symbolicate",
+    "convert": "verbs.convert",
+    "join": "verbs.split",
+    "migrate": "verbs.migrate.migrate",
+    "open": "reader.opening",
     "recognise": "recognition",
-    "restore": "shrinking",
-    "shrink": "shrinking",
-    "sizes": "accounting",
-    "split": "splitting",
+    "restore": "verbs.shrink",
+    "shrink": "verbs.shrink",
+    "sizes": "verbs.sizes",
+    "split": "verbs.split",
 }
 __all__ = [
     "Account",

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from archive.backend import Ahead, Original
-from archive.backend.graphs import Block, Graph, Operation
+from archive.backend.graph.graphs import Block, Graph, Operation
 from tests.other_backend import Tape, preprocess_ahead
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -31,7 +32,6 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.record import NAME, build_effects, parse_effects
 from archive.formats.effects.rules import ANY, CODE, KEYED, LOOKS, MAYBE, NONE, NUMBER, RULES
-from archive.limits import DEFAULT_LIMITS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.tampering import tampered
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+    from archive.base.limits import Limits
     from archive.formats.effects.model import Literal, Source, Value
-    from archive.limits import Limits
 
 Row = tuple[Any, ...]
 SELF, X = Local("self"), Local("x")

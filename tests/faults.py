@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
-from archive.shrinking import restore, shrink
-from archive.splitting import join, split
+from archive.verbs.shrink import restore, shrink
+from archive.verbs.split import join, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

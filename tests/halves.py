@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import archive
-from archive.collecting import collect
-from archive.formats.companion import Profile, build_companion, parse_companion
-from archive.limits import DEFAULT_LIMITS
-from archive.splitting import join, split
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion import Profile, build_companion, parse_companion
+from archive.reader.collect import collect
+from archive.verbs.split import join, split
 from tests.corpus import ARCHIVES
 
 if TYPE_CHECKING:
-    from archive.formats.companion import Facts
-    from archive.splitting import Split
+    from archive.companion import Facts
+    from archive.verbs.split import Split
 
 PROFILES = list(Profile)
 GROUPS = sorted({path.parent.name for path in ARCHIVES})

@@ -13,15 +13,15 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.companions import Companion
-from archive.formats.companion import Facts, Profile, packed
-from archive.formats.companion.codecs import Codec
-from archive.formats.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Section, read_directory, written
-from archive.formats.companion.mapped import _pages, build_mapped
-from archive.formats.companion.modelling import modelled
-from archive.formats.companion.sections import PAGES, SOLID
-from archive.formats.companion.templates import templated
-from archive.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.companion import Facts, Profile, packed
+from archive.companion.codecs import Codec
+from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Section, read_directory, written
+from archive.companion.mapped import _pages, build_mapped
+from archive.companion.modelling import modelled
+from archive.companion.templates import templated
+from archive.normalform.columns import PAGES, SOLID
+from archive.reader.companion import Companion
 from tests.corpus import RELEASES
 from tests.halves import companion_of, facts_of, parsed, plain_facts
 from tests.plain import plain_handles, plain_methods, plain_ranges
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from archive.formats.companion.templates import Templates
-    from archive.model import SourceRange
-    from archive.numbering import Ints
+    from archive.base.columns import Ints
+    from archive.companion.templates import Templates
+    from archive.debuginfo.model import SourceRange
 
     Sections = list[tuple[Section, bytes]]
 

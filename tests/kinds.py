@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from archive.recognition import FileKind
+from archive.reader.recognition import FileKind
 from tests.corpus import FIXTURES
 
 KINDS = FIXTURES / "kinds"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
-from archive.container import new_member
+from archive.container.container import new_member
+from archive.debuginfo.model import Generation, Layout
 from archive.formats.callstack_map import build_callstack_map
-from archive.formats.methods import build_methods
+from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation, Layout
 from tests.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS
 from tests.readings import CONSTANTS
 from tests.strategies import handle_tables, method_tables, range_tables, texts

@@ -9,9 +9,9 @@ from tests import slow_reader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.model import HandleEntry
-    from archive.strings import StringView
-    from archive.tables import HandleTable, MethodTable, RangeTable
+    from archive.base.strings import StringView
+    from archive.debuginfo.model import HandleEntry
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
 
 
 def plain(view: StringView | None) -> bytes | None:

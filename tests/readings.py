@@ -10,15 +10,15 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.container import new_member, write_archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.container.container import new_member, write_archive
+from archive.debuginfo.model import Generation
 from archive.formats.bytecode import parse_bytecode
 from archive.formats.callstack_map import parse_callstack_map
+from archive.formats.inert_values import inert_value
 from archive.formats.lowered import find_lowered
-from archive.formats.methods import parse_methods
+from archive.formats.method_handles import parse_methods
 from archive.formats.source_ranges import parse_source_ranges
-from archive.formats.values import inert_value
-from archive.limits import DEFAULT_LIMITS
-from archive.model import Generation
 from archive.pickles.ops import Kind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.replay import State, replay
-from archive.formats.effects.model import (
-    Effect,
-    MethodEffects,
-    Output,
-)
+from archive.effects.replay.replay import State, replay
+from archive.formats.effects.model import Effect, MethodEffects, Output
 from tests.effect_programs import (
     ALLOWED,
     Tensor,

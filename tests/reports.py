@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import archive
-from archive.logs import Explainer
-from archive.symbolicate import Style
+from archive.debuginfo.symbolicate import Style
+from archive.verbs.logs import Explainer
 from tests.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:

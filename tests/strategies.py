@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from archive.model import Layout
-from archive.strings import StringTable
-from archive.tables import HandleTable, MethodTable, RangeTable, SourceTable
+from archive.base.strings import StringTable
+from archive.debuginfo.model import Layout
+from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable, SourceTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

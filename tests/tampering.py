@@ -8,21 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import archive
-from archive.container import member_from, new_member, write_archive
+from archive.container.container import member_from, new_member, write_archive
+from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map, generation
-from archive.formats.methods import build_methods
+from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation
-from archive.serialization_id import RECORD_NAME, serialization_id
-from archive.verify import verify
+from archive.verbs.verify import verify
 from tests.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from archive.container import Member
-    from archive.tables import HandleTable, MethodTable, RangeTable, SourceTable
+    from archive.container.container import Member
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable, SourceTable
 
     Change = bytes | Callable[[bytes], bytes] | None
     Cells = Mapping[int, int]

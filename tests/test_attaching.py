@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
-from archive.attaching import Attachment, Span, Step
-from archive.formats.companion import DebugRecords, Facts
-from archive.formats.companion.handles import pack_handles
-from archive.formats.companion.pool import Pool, table_of
-from archive.formats.companion.ranges import pack_ranges
-from archive.formats.companion.records import GENERATIONS
-from archive.model import Generation
+from archive.companion import DebugRecords, Facts
+from archive.debuginfo.model import Generation
+from archive.debuginfo.sites import Span, Step
+from archive.normalform.handles import pack_handles
+from archive.normalform.pool import Pool, table_of
+from archive.normalform.ranges import pack_ranges
+from archive.normalform.records import GENERATIONS
+from archive.normalform.relocate import Attachment
 from tests.corpus import CALLSTACKS, DELEGATED
 from tests.tampering import STACK, tampered
 

@@ -16,12 +16,12 @@ from torch.jit.mobile import _load_for_lite_interpreter
 
 from archive import backend
 from archive.backend import LoweringError, save_lowered
-from archive.backend.emitting import Emitted, emitted
-from archive.backend.folding import folded
-from archive.backend.inlining import inlined
-from archive.backend.links import NAMES, resolved
-from archive.backend.literals import constant
-from archive.backend.places import Places
+from archive.backend.graph.folding import folded
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
+from archive.backend.lower.emitting import Emitted, emitted
+from archive.backend.lower.links import NAMES, resolved
+from archive.backend.lower.literals import constant
 from tests import control_flow
 from tests.control_flow import Calls, Changing, Copying, Doubled, Failing, Shadowing, Waiting
 from tests.made_models import saved

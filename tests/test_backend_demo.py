@@ -16,10 +16,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import BackendError, DebugHandles, Delegate, LoweringError, lower, save_lowered
-from archive.backend.demo import blob
-from archive.backend.demo_runtime import CompilerDemo
-from archive.backend.graphs import Block, Graph, Operation
-from archive.errors import ArchiveError
+from archive.backend.demo.backend import blob
+from archive.backend.demo.runtime import CompilerDemo
+from archive.backend.graph.graphs import Block, Graph, Operation
+from archive.base.errors import ArchiveError
 from tests.corpus import ORACLES, RELEASES
 from tests.oracle_models import MODELS, oracle_models
 from tests.tampering import tampered

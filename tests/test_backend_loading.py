@@ -16,7 +16,7 @@ import torch.jit.mobile
 from torch import Tensor, nn
 
 from archive.backend import LoweringError, lower, lowered_archive, save_lowered
-from archive.verify import verify
+from archive.verbs.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

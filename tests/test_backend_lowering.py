@@ -14,9 +14,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.backend import LoweringError, codegen, lower
-from archive.backend.inlining import inlined
-from archive.backend.places import Places
+from archive.backend import LoweringError, lower
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
+from archive.backend.lower import codegen
 from tests.backend_models import Block, Branching, Host, cases
 from tests.torch_oracles import have_backends
 

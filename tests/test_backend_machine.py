@@ -14,17 +14,17 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend.blob import decoded, encoded
+from archive.backend.aten.blob import decoded, encoded
+from archive.backend.aten.machine import Machine
+from archive.backend.aten.program import EACH, JUMP, JUMP_UNLESS, MOVE, Program, program_of
 from archive.backend.errors import OperationError
-from archive.backend.folding import folded
-from archive.backend.inlining import inlined
-from archive.backend.machine import Machine
-from archive.backend.places import Places
-from archive.backend.program import EACH, JUMP, JUMP_UNLESS, MOVE, Program, program_of
+from archive.backend.graph.folding import folded
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
 from tests.backend_models import Branching, cases
 
 if TYPE_CHECKING:
-    from archive.backend.graphs import Graph
+    from archive.backend.graph.graphs import Graph
 
 pytestmark = pytest.mark.torch
 

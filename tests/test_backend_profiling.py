@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
 from tests.chrome_trace import BROKEN, outer_ones_come_first, problems, x
 from tests.corpus import ORACLES
 from tests.strategies import patient
@@ -22,15 +22,15 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, lowered_archive
-from archive.backend.profile_places import Line
-from archive.backend.profile_text import duration, size, table
-from archive.backend.profiling import Profile, Recording, Row
+from archive.backend.profile.places import Line
+from archive.backend.profile.profile import Profile, Recording, Row
+from archive.backend.profile.text import duration, size, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from archive.symbolicate import Symbolication
+    from archive.debuginfo.symbolicate import Symbolication
 
 pytestmark = pytest.mark.torch
 

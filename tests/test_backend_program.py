@@ -15,16 +15,16 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend.blob import decoded, encoded
-from archive.backend.calls import OWN as RUN_BY_PYTHON
-from archive.backend.constants import TensorAt
+from archive.backend.aten.blob import decoded, encoded
+from archive.backend.aten.calls import OWN as RUN_BY_PYTHON
+from archive.backend.aten.constants import TensorAt
+from archive.backend.aten.machine import Machine
+from archive.backend.aten.operators import supported
+from archive.backend.aten.program import Instruction, Program, program_of
 from archive.backend.errors import LoweringError
-from archive.backend.inlining import inlined
-from archive.backend.machine import Machine
-from archive.backend.operators import supported
-from archive.backend.places import Places
-from archive.backend.program import Instruction, Program, program_of
-from archive.errors import ArchiveError
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
+from archive.base.errors import ArchiveError
 from tests.backend_models import Branching
 from tests.strategies import patient
 from tests.test_backend_machine import Containers, Listed, Recording, made, same

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
 from tests.backend_models import Host
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import LoweringError, lower, save_lowered
-from archive.container import Container, member_from, new_member, write_archive
-from archive.errors import ArchiveError
-from archive.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
-from archive.verify import verify
+from archive.base.errors import ArchiveError
+from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
+from archive.verbs.verify import verify
 from tests.backend_models import Host, cases
 from tests.corpus import CALLSTACKS, DELEGATED
 

@@ -16,7 +16,14 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch.jit.mobile
 
-from archive.backend import BackendError, Delegate, lower, register_backend, save_lowered, unregister_backend
+from archive.backend import (
+    BackendError,
+    Delegate,
+    lower,
+    register_backend,
+    save_lowered,
+    unregister_backend,
+)
 from tests.echoing import Echo, Pair
 
 if TYPE_CHECKING:

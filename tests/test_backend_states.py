@@ -24,7 +24,7 @@ from archive.backend import (
     lowered_archive,
     save_lowered,
 )
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
 from tests.backend_models import Host, cases
 from tests.oracle_models import oracle_models
 from tests.tampering import tampered

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, LimitError
-from archive.model import Global, Inert
+from archive.debuginfo.model import Global, Inert
 from tests.programs import PROTO, STOP, get, put, text
 from tests.readings import RANGES, archive_of, read, refused, tree_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, LimitError, Limits
-from archive.model import Layout
+from archive.debuginfo.model import Layout
 from tests.corpus import ORACLES, RELEASES, raw
 from tests.programs import PROTO, STOP, get, integer, put, text
 from tests.readings import RANGES, archive_of, read

@@ -9,8 +9,8 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.bytecode import NAME, parse_bytecode, parse_operators
-from archive.limits import DEFAULT_LIMITS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests import slow_reader

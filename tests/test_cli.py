@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 import archive
-from archive.inspection import inspect
 from archive.report.as_text import inspection_text
+from archive.verbs.inspect import inspect
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 ORACLES = FIXTURES / "oracles"

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 pytest.importorskip("torch", exc_type=ImportError)
 
 import archive
-from archive.backend import LoweringError, example, stock
-from archive.cli import demo, demo_stock
-from archive.errors import ArchiveError
+from archive.backend import LoweringError, example
+from archive.base.errors import ArchiveError
+from archive.cli import demo, demo_stock, demo_stock_program
 from tests.commands import called, files, told
 
 pytestmark = pytest.mark.torch
@@ -168,7 +168,7 @@ def says(facts: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a program say something else than stock PyTorch does."""
     program = folder / "stock.py"
     program.write_text(f"print({facts!r})" if facts else "import sys; sys.exit('first\\nno torch')")
-    monkeypatch.setattr(stock, "__file__", str(program))
+    monkeypatch.setattr(demo_stock_program, "__file__", str(program))
 
 
 def test_what_does_not_hold_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

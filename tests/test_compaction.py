@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive import compaction
-from archive.compaction import compact_records, deflate, ranges, stacks
-from archive.compaction.check import same_facts
-from archive.compaction.record import record_of
-from archive.compaction.texts import Pieces, shared_pieces
-from archive.container import new_member
+from archive.base.columns import firsts
+from archive.container import deflate as deflating
+from archive.container.container import new_member
+from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.tables import HandleTable
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation, Layout
-from archive.numbering import firsts
-from archive.tables import HandleTable
-from archive.zipfmt import deflate as deflating
+from archive.verbs import compact
+from archive.verbs.compact import compact_records, deflate, ranges, stacks
+from archive.verbs.compact.check import same_facts
+from archive.verbs.compact.record import record_of
+from archive.verbs.compact.texts import Pieces, shared_pieces
 from tests import slow_reader
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
 from tests.made_archives import archives
@@ -113,7 +113,7 @@ def test_no_record_takes_more_than_before(compacted: list[Compacted]) -> None:
 def test_the_shortest_way_is_taken() -> None:
     with archive.open(STACK) as opened:
         records = compact_records(opened)
-        for name, ways in compaction._ways(opened):
+        for name, ways in compact._ways(opened):
             assert size(records[name]) <= min(map(size, ways)), name
 
 
@@ -171,7 +171,7 @@ def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) ->
             patch.setattr(ranges, "MANY", -1)
             patch.setattr(stacks, "MANY", -1)
         with archive.open(made.data) as before:
-            for name, ways in compaction._ways(before):
+            for name, ways in compact._ways(before):
                 for data in ways:
                     with archive.open(tampered(made.data, {name: data})) as after:
                         same_facts(before, after)
@@ -267,7 +267,7 @@ def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [Range(b"y = x\n", 0, 1, None), Range(b"z = y\n", 0, 1, b"")]
     record = build_source_ranges(table_of([0, 9], rows, Layout.INLINE), 0)
     with archive.open(tampered(STACK, {"code/new.py.debug_pkl": record})) as before:
-        for name, ways in compaction._ways(before):
+        for name, ways in compact._ways(before):
             for data in ways if name == "code/new.py.debug_pkl" else ():
                 with archive.open(tampered(STACK, {name: data})) as after:
                     assert [row.range.source.filename for row in after.ranges(name)] == [None, ""]

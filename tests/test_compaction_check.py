@@ -11,12 +11,12 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.compaction.check import same_facts
-from archive.container import new_member
-from archive.errors import LimitError
+from archive.base.errors import LimitError
+from archive.base.limits import Limits
+from archive.container.container import new_member
+from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.limits import Limits
-from archive.model import Layout
+from archive.verbs.compact.check import same_facts
 from tests.corpus import CALLSTACKS, HANDLES, PATHS
 from tests.strategies import Range, table_of
 from tests.tampering import NESTED_1_8, STACK, edited, handles, methods, packed, tampered
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from archive.tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import HandleTable, MethodTable
 
 RECORD, OTHER = "code/m.py.debug_pkl", "code/n.py.debug_pkl"
 ROWS = [Range(b"", 0, 0, b"", 0), Range(b"y = x\n", 0, 1), Range(b"z = x\n", 4, 5)]
@@ -102,7 +102,7 @@ def test_the_same_rows_in_another_layout_and_order_of_records_are_the_same() -> 
 
 
 def test_long_texts_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.compaction.check.CHUNK", 1)
+    monkeypatch.setattr("archive.verbs.compact.check.CHUNK", 1)
     after = made([*ROWS[:2], ROWS[2]._replace(text=b"z = y\n")])
     assert (
         difference(made(), after)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-import archive.compaction.ranges
-from archive.compaction import compact_records
-from archive.compaction.code import LIST, MARK, Code, Composer
-from archive.compaction.ranges import ways
-from archive.compaction.record import record_of
-from archive.compaction.texts import shared_pieces
-from archive.model import Layout
+import archive.verbs.compact.ranges
+from archive.debuginfo.model import Layout
+from archive.verbs.compact import compact_records
+from archive.verbs.compact.code import LIST, MARK, Code, Composer
+from archive.verbs.compact.ranges import ways
+from archive.verbs.compact.record import record_of
+from archive.verbs.compact.texts import shared_pieces
 from tests.corpus import ORACLES, RELEASES
 from tests.strategies import Range, table_of
 
@@ -109,7 +109,7 @@ def test_lists_must_be_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
         return lists.code()
 
     opened = bench.show([traced(1)], Layout.STRING_TABLE)[1]
-    monkeypatch.setattr(archive.compaction.ranges, "integer_lists", plain_lists)
+    monkeypatch.setattr(archive.verbs.compact.ranges, "integer_lists", plain_lists)
     for data in ways(record_of(opened.range_table, 0), [Layout.STRING_TABLE]):
         with pytest.raises(RuntimeError, match="Expected IntList but got GenericList"):
             printed(replaced(opened, {bench.name: data}))

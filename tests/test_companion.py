@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.collecting import collect
-from archive.container import new_member
-from archive.formats.companion import MAGIC, DebugRecords, Profile, build_companion, is_companion
-from archive.formats.companion.sections import BY_NAME, COLUMNS
+from archive.companion import MAGIC, DebugRecords, Profile, build_companion, is_companion
+from archive.container.container import new_member
 from archive.formats.source_ranges import build_source_ranges
+from archive.normalform.columns import BY_NAME, COLUMNS
+from archive.reader.collect import collect
 from tests.corpus import ORACLES, RELEASES
 from tests.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
 from tests.made_archives import UNPIECED, Made, archives
@@ -28,7 +28,7 @@ from tests.zips import written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.model import Layout
+    from archive.debuginfo.model import Layout
 
 TRACED = ORACLES / "traced_stack.ptl"
 SAMPLES = [

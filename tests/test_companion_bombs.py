@@ -14,14 +14,14 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.formats.companion import Profile
-from archive.formats.companion.codecs import Codec, compressed
-from archive.formats.companion.encodings import Transform
-from archive.formats.companion.packed import COLUMN
-from archive.formats.companion.pool import table_of
-from archive.formats.companion.sections import BY_NAME
-from archive.formats.companion.templates import Templates
-from archive.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion import Profile
+from archive.companion.codecs import Codec, compressed
+from archive.companion.encodings import Transform
+from archive.companion.packed import COLUMN
+from archive.companion.templates import Templates
+from archive.normalform.columns import BY_NAME
+from archive.normalform.pool import table_of
 from tests.halves import PROFILES, facts_of, parsed
 from tests.hostile_companions import (
     SMALL,
@@ -39,7 +39,7 @@ from tests.strategies import column
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.companion import Facts
+    from archive.companion import Facts
 
 MEMORY = 512 << 20
 """Bytes that no companion of a few hundred bytes may take to be refused, nor to be read."""

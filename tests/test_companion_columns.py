@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError
-from archive.formats.companion.codecs import Codec, compressed, inflated, zstd
-from archive.formats.companion.encodings import Encoded, Transform, decoded, encodings
-from archive.formats.companion.modelling import MODELLED, modelled, restored
-from archive.formats.companion.templates import templated
-from archive.formats.companion.texts import harvested, planted
-from archive.numbering import firsts, keyed, numbered, ordinals, spread
+from archive.base.columns import firsts, keyed, numbered, ordinals, spread
+from archive.companion.codecs import Codec, compressed, inflated, zstd
+from archive.companion.encodings import Encoded, Transform, decoded, encodings
+from archive.companion.modelling import MODELLED, modelled, restored
+from archive.companion.templates import templated
+from archive.normalform.texts import harvested, planted
 from tests.halves import facts_of
 from tests.made_archives import Made, archives
 from tests.strategies import EDGES, column, patient, texts, whole
@@ -26,7 +26,7 @@ from tests.tampering import LOWERED, NESTED_1_2, STACK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.formats.companion import Facts
+    from archive.companion import Facts
 
     Coding = tuple[Transform, bool, int]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.formats.companion.sections import BY_NAME
-from archive.splitting import join
+from archive.normalform.columns import BY_NAME
+from archive.verbs.split import join
 from tests.halves import PROFILES, facts_of, halves
 from tests.hostile_companions import PATHS, RAW, SMALL, all_of, asked, hostile, mapped_of, refused, set_to
 from tests.strategies import EDGES, patient
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive.formats.companion import Profile
-    from archive.numbering import Ints
+    from archive.base.columns import Ints
+    from archive.companion import Profile
 
     Columns = dict[str, Ints]
 

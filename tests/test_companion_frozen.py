@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companions import Companion
-from archive.formats.companion import Profile
-from archive.formats.kinds import kind_of
-from archive.verify import verify
+from archive.companion import Profile
+from archive.formats.record_kinds import kind_of
+from archive.reader.companion import Companion
+from archive.verbs.verify import verify
 from tests.corpus import FIXTURES
 from tests.halves import halves, joined
 from tests.plain import plain_handles, plain_methods, plain_ranges

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.formats.companion import MAGIC, VERSION, Profile, is_companion
-from archive.formats.companion.layout import Section, read_directory, written
-from archive.formats.companion.packed_columns import PackedColumns
-from archive.formats.companion.sections import BY_NAME, PAGES, RAW, SOLID, STRINGS
-from archive.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion import MAGIC, VERSION, Profile, is_companion
+from archive.companion.layout import Section, read_directory, written
+from archive.companion.packed_columns import PackedColumns
+from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
 from tests.halves import PROFILES, companion_of, facts_of, parsed
 from tests.hostile_companions import (
     FILE,
@@ -35,7 +35,7 @@ from tests.strategies import patient
 from tests.zips import put
 
 if TYPE_CHECKING:
-    from archive.numbering import Ints
+    from archive.base.columns import Ints
 
     Columns = dict[str, Ints]
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.companions import Companion
-from archive.container import new_member
-from archive.formats.companion import Profile, blocks, build_companion, packed
-from archive.formats.companion.blocks import BlockColumn, build_blocks
-from archive.formats.companion.encodings import Transform, encodings
+from archive.companion import Profile, blocks, build_companion, packed
+from archive.companion.blocks import BlockColumn, build_blocks
+from archive.companion.encodings import Transform, encodings
+from archive.container.container import new_member
+from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
+from archive.reader.companion import Companion
 from tests.corpus import RELEASES
 from tests.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
 from tests.made_archives import Made, archives
@@ -176,7 +176,7 @@ def test_little_is_read_to_look_one_handle_up() -> None:
     with archive.open(companion) as opened:
         assert isinstance(opened, Companion)
         handle = next(iter(facts.columns["handle.handle"].tolist()))
-        with mock.patch("archive.formats.companion.parse.parse_mapped") as whole_reading:
+        with mock.patch("archive.companion.parse.parse_mapped") as whole_reading:
             assert opened.opened.lookup.entry_of(handle) is not None
             assert opened.symbolicate(handle).frames
         assert not whole_reading.called

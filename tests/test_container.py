@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 import pytest
 
-from archive.container import Container, Member, member_from, new_member, write_archive
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.container.container import Container, Member, member_from, new_member, write_archive
 from tests.corpus import ARCHIVES, FIXTURES
 
 if TYPE_CHECKING:

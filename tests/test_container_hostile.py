@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.container import Container, Member, new_member
-from archive.errors import ArchiveError, LimitError
-from archive.limits import Limits
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import Limits
+from archive.container.container import Container, Member, new_member
 from tests.zips import PLAIN, SMALL, put, read, refused, written
 
 

@@ -8,8 +8,8 @@ import zlib
 
 import pytest
 
-from archive.container import Container, new_member
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.container.container import Container, new_member
 from tests.zips import PLAIN, SMALL, put, read, refused, written, zipped
 
 # Positions of fields, from PKWARE's APPNOTE.TXT, independent of the code under test.

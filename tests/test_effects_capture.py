@@ -15,18 +15,9 @@ import torch
 from torch import nn
 
 from archive.effects import CaptureError, capture
-from archive.effects.replay import prepared
-from archive.effects.state import State
-from archive.formats.effects.model import (
-    At,
-    Attribute,
-    EffectTable,
-    Item,
-    Local,
-    Made,
-    Op,
-    Output,
-)
+from archive.effects.replay.replay import prepared
+from archive.effects.replay.state import State
+from archive.formats.effects.model import At, Attribute, EffectTable, Item, Local, Made, Op, Output
 from tests import effect_models as models
 from tests import effect_refusals
 from tests.backend_models import cases as backend_cases

@@ -12,7 +12,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.effects import Effectful
+from archive.backend import Effectful
 from tests.corpus import FIXTURES
 from tools.make_effects import counting, made
 

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import SideEffects
-from archive.effects.variables import DELETED, Kind, Variable
-from archive.formats.effects.model import (
-    At,
-    Attribute,
-    Cell,
-    Global,
-    Local,
-    Op,
-    Output,
-)
+from archive.effects.capture.variables import DELETED, Kind, Variable
+from archive.formats.effects.model import At, Attribute, Cell, Global, Local, Op, Output
 
 pytestmark = pytest.mark.torch
 

@@ -15,10 +15,18 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive, save_lowered
-from archive.effects import Effectful, State
-from archive.effects.replay import ReplayError
-from archive.verify import verify
+from archive.backend import (
+    BackendError,
+    Delegate,
+    Effectful,
+    LoweringError,
+    lower,
+    lowered_archive,
+    save_lowered,
+)
+from archive.effects import State
+from archive.effects.replay.replay import ReplayError
+from archive.verbs.verify import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +86,7 @@ def test_n_calls_end_in_the_state_of_the_eager_module(ending: str, stock: bool, 
 ELSEWHERE = """
 import sys
 import torch
-from archive.effects import Effectful
+from archive.backend import Effectful
 assert not any(name.startswith("tests") for name in sys.modules)
 model = Effectful.load(sys.argv[1])
 for number in range(3):

@@ -14,10 +14,10 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.backend import BackendError, lower, lowered_archive
-from archive.effects import CaptureError, Effectful, GuardError, State, capture
-from archive.effects.capture import AGAIN
-from archive.effects.open_list import UNKNOWN_ITEM
+from archive.backend import BackendError, Effectful, lower, lowered_archive
+from archive.effects import CaptureError, GuardError, State, capture
+from archive.effects.capture.capture import AGAIN
+from archive.effects.capture.open_list import UNKNOWN_ITEM
 from tests.made_effects import KINDS, Statement, made, models, written
 from tests.strategies import patient
 

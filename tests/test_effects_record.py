@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 import archive
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
 from archive.formats.archive_id import archive_id
 from archive.formats.effects.model import (
     At,
@@ -29,10 +29,10 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import NAME, build_effects
-from archive.formats.kinds import RecordKind, kind_of
-from archive.migrating import migrate
-from archive.shrinking import shrink
-from archive.splitting import split
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.verbs.migrate.migrate import migrate
+from archive.verbs.shrink import shrink
+from archive.verbs.split import split
 from tests.effect_tables import (
     COUNTING,
     SELF,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
 from archive.formats.effects.record import NAME, build_effects
-from archive.limits import DEFAULT_LIMITS
 from tests.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
 from tests.strategies import patient
 

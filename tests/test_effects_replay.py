@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from archive.effects.replay import ReplayError, prepared, replay
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.effects.replay.replay import ReplayError, prepared, replay
 from archive.formats.effects.model import (
     At,
     Constant,

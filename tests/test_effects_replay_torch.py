@@ -11,7 +11,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.effects.replay import ReplayError, State, prepared, replay
+from archive.effects.replay.replay import ReplayError, State, prepared, replay
 from archive.formats.effects.model import (
     At,
     Attribute,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archive.effects.replay import ReplayError, State, inputs, prepared, replay
+from archive.effects.replay.replay import ReplayError, State, inputs, prepared, replay
 from archive.formats.effects.model import (
     At,
     Attribute,

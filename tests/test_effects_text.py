@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-from archive.effects.replay import replay
+from archive.effects.replay.replay import replay
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -47,7 +47,7 @@ from tests.effect_tables import COUNTING
 from tests.strategies import patient
 
 if TYPE_CHECKING:
-    from archive.effects.replay import State
+    from archive.effects.replay.replay import State
     from archive.formats.effects.model import EffectTable, Source, Value
 
 

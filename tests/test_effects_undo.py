@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.effects.replay import Plain, ReplayError, State, replay
-from archive.formats.effects.model import (
-    Constant,
-    Effect,
-    MethodEffects,
-    Op,
-    Output,
-)
+from archive.effects.replay.replay import Plain, ReplayError, State, replay
+from archive.formats.effects.model import Constant, Effect, MethodEffects, Op, Output
 from tests.effect_programs import (
     ALLOWED,
     SELF,

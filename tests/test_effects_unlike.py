@@ -17,8 +17,8 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend import BackendError, lower
-from archive.effects import Effectful, GuardError, ReplayError, State
+from archive.backend import BackendError, Effectful, lower
+from archive.effects import GuardError, ReplayError, State
 from tests import effect_unlike
 from tests.corpus import FIXTURES
 from tests.effect_models import CASES

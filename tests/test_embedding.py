@@ -13,12 +13,12 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.companions import Rejoined
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion import Profile, parse_companion
 from archive.formats.archive_id import archive_id
-from archive.formats.companion import Profile, parse_companion
-from archive.formats.kinds import EMBEDDED, RecordKind, kind_of
-from archive.limits import DEFAULT_LIMITS
-from archive.shrinking import Level, restore, shrink
+from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
+from archive.reader.companion import Rejoined
+from archive.verbs.shrink import Level, restore, shrink
 from tests.corpus import HANDLES, RELEASES
 from tests.halves import BARE, GROUPS, companion_of, facts_of, group, halves, plain_facts
 from tests.plain import plain_handles, plain_ranges
@@ -26,7 +26,7 @@ from tests.reports import case, explained
 from tests.tampering import NESTED_1_2, STACK, tampered
 
 if TYPE_CHECKING:
-    from archive.shrinking import Shrinkage
+    from archive.verbs.shrink import Shrinkage
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.excerpt import excerpt, marked
-from archive.model import Layout, Source, SourceRange
-from archive.strings import StringView, Text
+from archive.base.strings import StringView, Text
+from archive.debuginfo.excerpt import excerpt, marked
+from archive.debuginfo.model import Layout, Source, SourceRange
 from tests.strategies import Range, Strings, patient
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.debuginfo.model import Generation, Layout
 from archive.formats.callstack_map import build_callstack_map
-from archive.formats.methods import build_methods
+from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation, Layout
 from tests import slow_reader
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES, raw_records
 from tests.plain import plain_handles, plain_methods, plain_ranges

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 import archive
-from archive.container import member_from, write_archive
+from archive.container.container import member_from, write_archive
 from archive.formats.archive_id import archive_id
-from archive.formats.kinds import kind_of
-from archive.lacking import why_no_handles, why_no_ranges
+from archive.formats.record_kinds import kind_of
+from archive.reader.lacking import why_no_handles, why_no_ranges
 from tests.corpus import ARCHIVES, ORACLES, RELEASES
 from tests.halves import halves
 from tests.reports import case, explained

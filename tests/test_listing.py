@@ -17,15 +17,15 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 import archive
-from archive.accounting import View, sizes
-from archive.container import member_from, new_member
-from archive.inspection import inspect
+from archive.container.container import member_from, new_member
 from archive.report.as_text import inspection_text
 from archive.report.listing import Listing, in_the_middle, shortened
 from archive.report.outcome_text import Sized, join_text, shrink_text, split_text
 from archive.report.sizes_text import difference_text, sizes_text
-from archive.shrinking import shrink
-from archive.splitting import Join, Split
+from archive.verbs.inspect import inspect
+from archive.verbs.shrink import shrink
+from archive.verbs.sizes import View, sizes
+from archive.verbs.split import Join, Split
 from tests.corpus import FIXTURES, ORACLES, RELEASES
 from tests.strategies import patient
 from tests.tampering import packed

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import archive
+from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map
-from archive.loading import CHECKS, loaded_like, refusals
-from archive.model import Generation
-from archive.verify import verify
+from archive.verbs.loading import CHECKS, loaded_like, refusals
+from archive.verbs.verify import verify
 from tests.commands import well
 from tests.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES
 from tests.tampering import LINEAR, PLAIN, STACK, edited, handles, methods, ranges, tampered, without
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive.tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import HandleTable, MethodTable
 
 KNOWN = json.loads((RELEASES / "oracle-2.13.0.json").read_text("utf-8"))
 MENDS = "; `debug-archive migrate --to latest` mends it"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.logs import resolve_handles
+from archive.verbs.logs import resolve_handles
 from tests.corpus import FIXTURES
 from tests.reports import explained
 

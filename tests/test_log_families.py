@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import archive
-from archive.logs import Explainer
-from archive.logs.families import cannot_print, families, known_message
+from archive.verbs.logs import Explainer
+from archive.verbs.logs.families import cannot_print, families, known_message
 from tests.reports import Outcome, case, cases, explained
 
 LINEAR = case("plain_stack")

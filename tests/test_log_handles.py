@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import archive
-from archive.logs import resolve_handles
+from archive.verbs.logs import resolve_handles
 from tests.corpus import ORACLES
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.excerpt import excerpt
-from archive.logs.lines import Lines
-from archive.logs.tracebacks import Code, Traceback
-from archive.model import Source, SourceRange
+from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.model import Source, SourceRange
+from archive.verbs.logs.lines import Lines
+from archive.verbs.logs.tracebacks import Code, Traceback
 from tests.reports import case, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.strings import StringView
+    from archive.base.strings import StringView
     from tests.reports import Report
 
 JIT = case("plain_stack.jit")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.logs import Explainer, explain
-from archive.symbolicate import Style
+from archive.debuginfo.symbolicate import Style
+from archive.verbs.logs import Explainer, explain
 from tests.corpus import ORACLES
 from tests.reports import case, cases, explained, printed, printed_by_213, without_original
 

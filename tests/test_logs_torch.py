@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import archive
-from archive.logs import resolve_handles
+from archive.verbs.logs import resolve_handles
 from tests.corpus import CALLSTACKS, ORACLES
 from tests.kinds import KINDS
 from tests.reports import explained

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.container import Container
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.container.container import Container
 from tests.corpus import RELEASES
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import archive
-from archive.loading import refusals
-from archive.verify import verify
+from archive.verbs.loading import refusals
+from archive.verbs.verify import verify
 from tests.commands import well
 from tests.corpus import CALLSTACKS, REFUSED
 from tests.tampering import STACK, edited, handles, ranges, tampered

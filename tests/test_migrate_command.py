@@ -14,7 +14,7 @@ from rich.console import Console
 
 import archive
 from archive import ArchiveError
-from archive.provenance import Evidence
+from archive.reader.provenance import Evidence
 from archive.report.migration_text import migration_facts, plan_text
 from tests.commands import called, files, row, size, told, well
 from tests.corpus import RELEASES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.formats.kinds import MIGRATED, code_of, kind_of
-from archive.serialization_id import serialization_id
+from archive.container.serialization_id import serialization_id
+from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from tests import slow_reader
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES
 from tests.migrations import (

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.formats.kinds import MIGRATED
-from archive.migration.aside import write_original
+from archive.formats.record_kinds import MIGRATED
+from archive.verbs.migrate.aside import write_original
 from tests.made_archives import Made, archives
 from tests.migrations import TARGETS
 from tests.strategies import patient

@@ -12,12 +12,12 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError
-from archive.collecting import collect
-from archive.formats.companion import Profile, build_companion, parse_companion
-from archive.formats.companion.pool import table_of
-from archive.formats.kinds import EMBEDDED, MIGRATED
-from archive.joining import with_digest
-from archive.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion import Profile, build_companion, parse_companion
+from archive.formats.record_kinds import EMBEDDED, MIGRATED
+from archive.normalform.pool import table_of
+from archive.reader.collect import collect
+from archive.verbs.join import with_digest
 from tests.halves import companion_of, halves, rezipped
 from tests.hostile_companions import solid
 from tests.hostile_migrations import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from archive.formats.companion import Facts
+    from archive.companion import Facts
 
 # --- cut and changed
 

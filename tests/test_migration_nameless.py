@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import archive
+from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
 from tests.commands import well
 from tests.corpus import RELEASES
 from tests.strategies import Range

@@ -11,7 +11,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.migration.check import check_migrated
+from archive.verbs.migrate.check import check_migrated
 from tests import slow_reader
 from tests.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES, raw
 from tests.hostile_migrations import (
@@ -33,7 +33,7 @@ from tests.tampering import handles, methods, ranges, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import HandleTable, MethodTable
     from tests.tampering import Change
 
 # --- layouts that are not known

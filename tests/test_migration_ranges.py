@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.errors import ArchiveError
-from archive.formats.companion.pool import Pool
-from archive.formats.companion.ranges import pack_ranges
-from archive.migration.ranges import cut_out, relaid
-from archive.migration.rescue import stale_methods, without
-from archive.model import Layout
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Layout
+from archive.normalform.pool import Pool
+from archive.normalform.ranges import pack_ranges
+from archive.verbs.migrate.ranges import cut_out, relaid
+from archive.verbs.migrate.rescue import stale_methods, without
 from tests import slow_reader
 from tests.corpus import RELEASES
 from tests.migrations import STALE, migrated, original, places, records

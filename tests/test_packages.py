@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.compaction.check import same_facts
-from archive.container import member_from, new_member
-from archive.formats.kinds import RecordKind
-from archive.inspection import inspect
-from archive.listing import listed
-from archive.mapping import Mapped
-from archive.migrating import migrate
-from archive.recognition import FileKind, opened_zip, recognise
-from archive.verify import verify
+from archive.base.mapped import Mapped
+from archive.container.container import member_from, new_member
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition import FileKind, opened_zip, recognise
+from archive.verbs.compact.check import same_facts
+from archive.verbs.inspect import inspect
+from archive.verbs.listing import listed
+from archive.verbs.migrate.migrate import migrate
+from archive.verbs.verify import verify
 from tests.commands import called, well
 from tests.kinds import KINDS
 from tests.reports import explained

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS
 from archive.pickles import scan as scanning
 from archive.pickles import walk
 from archive.pickles.scan import Pickle, scan

@@ -15,10 +15,10 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError
-from archive.container import new_member, write_archive
+from archive.base.strings import Text
+from archive.container.container import new_member, write_archive
+from archive.debuginfo.model import Generation, Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation, Layout
-from archive.strings import Text
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.readings import RANGES
 from tests.strategies import Range, table_of

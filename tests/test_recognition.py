@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, Limits
-from archive.container import new_member
-from archive.formats.kinds import kind_of
-from archive.listing import listed
-from archive.recognition import FileKind, recognise
+from archive.container.container import new_member
+from archive.formats.record_kinds import kind_of
+from archive.reader.recognition import FileKind, recognise
+from archive.verbs.listing import listed
 from tests.commands import called, well
 from tests.corpus import ARCHIVES, HANDLES, RELEASES
 from tests.halves import halves

@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.recognition import recognise
-from archive.verify import verify
+from archive.reader.recognition import recognise
+from archive.verbs.verify import verify
 from tests.commands import called, files, told, well
 from tests.corpus import RELEASES
 from tests.halves import halves

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError, LimitError, Limits
-from archive.strings import decoded
+from archive.base.strings import decoded
 from tests import slow_reader
 from tests.programs import PROTO, STOP, get, integer, program, put, text
 from tests.readings import archive_of, assert_same, read, refused, tree_of

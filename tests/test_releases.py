@@ -10,10 +10,18 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.formats.kinds import MIGRATED
-from archive.formats.releases import LATEST, LOADED_BYTECODE, NUMBERS, RELEASES, number_of, release, spanned
-from archive.model import Generation, Layout
-from archive.provenance import provenance
+from archive.debuginfo.model import Generation, Layout
+from archive.formats.record_kinds import MIGRATED
+from archive.formats.releases import (
+    LATEST,
+    LOADED_BYTECODE,
+    NUMBERS,
+    RELEASES,
+    number_of,
+    release,
+    spanned,
+)
+from archive.reader.provenance import provenance
 from tests import slow_reader
 from tests.commands import told, well
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, raw_records
@@ -24,7 +32,7 @@ from tests.tampering import tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.provenance import Provenance
+    from archive.reader.provenance import Provenance
     from tests.tampering import Change
 
 GROUPS = sorted({path.parent.name for path in ARCHIVES})

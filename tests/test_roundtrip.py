@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archive.base.limits import DEFAULT_LIMITS
+from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.callstack_map import build_callstack_map, parse_callstack_map
-from archive.formats.methods import build_methods, parse_methods
+from archive.formats.method_handles import build_methods, parse_methods
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
-from archive.limits import DEFAULT_LIMITS
-from archive.model import Generation, Layout
 from archive.pickles import write
-from archive.tables import RangeTable, SourceTable
 from tests import slow_reader
 from tests.plain import plain_handles, plain_methods, plain_ranges
 from tests.programs import get, integer

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.container import Container, member_from
-from archive.migrating import migrate
-from archive.serialization_id import (
+from archive.container.container import Container, member_from
+from archive.container.serialization_id import (
     LINUX,
     MACOS,
     PLATFORMS,
@@ -22,11 +21,12 @@ from archive.serialization_id import (
     serialization_id,
     writers,
 )
-from archive.serialization_id.hashing import U64, city, fnv, murmur
-from archive.serialization_id.ordering import libcxx, libstdcxx, msvc
-from archive.shrinking import restore, shrink
-from archive.splitting import join, split
-from archive.verify import verify
+from archive.container.serialization_id.hashing import U64, city, fnv, murmur
+from archive.container.serialization_id.ordering import libcxx, libstdcxx, msvc
+from archive.verbs.migrate.migrate import migrate
+from archive.verbs.shrink import restore, shrink
+from archive.verbs.split import join, split
+from archive.verbs.verify import verify
 from tests.commands import told, well
 from tests.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
 from tests.strategies import patient

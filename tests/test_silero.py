@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import archive
-from archive.verify import verify
+from archive.verbs.verify import verify
 from tests.commands import row, size, told, well
 
 CODE = "code/__torch__/vad/model/vad_annotator.py"

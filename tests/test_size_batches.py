@@ -161,7 +161,7 @@ import sys, time
 from archive.cli import batch
 from archive import ArchiveError
 from archive.cli.jobs import plan
-from archive.writer import replacing
+from archive.base.output import replacing
 
 def slow(file, out, *, force):
     with replacing(out, force=force):

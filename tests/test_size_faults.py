@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from archive import ArchiveError
-from archive.splitting import join, split
+from archive.verbs.split import join, split
 from tests.corpus import RELEASES
 from tests.faults import CALLS, VERBS, contents, failing, full_disk
 from tests.halves import halves

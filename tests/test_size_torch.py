@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.formats.kinds import RecordKind, kind_of
-from archive.shrinking import shrink
-from archive.splitting import split
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.verbs.shrink import shrink
+from archive.verbs.split import split
 from tests.halves import halves
 from tests.reports import explained
 

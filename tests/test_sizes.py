@@ -13,12 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.accounting import Change, Size, View
-from archive.errors import ArchiveError, LimitError
-from archive.formats.companion import is_companion
-from archive.formats.kinds import RecordKind, kind_of
-from archive.inspection import inspect
-from archive.limits import Limits
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import Limits
+from archive.companion import is_companion
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.verbs.inspect import inspect
+from archive.verbs.sizes import Change, Size, View
 from tests.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES, raw
 from tests.strategies import patient
 from tests.tampering import NESTED_1_2, PLAIN, STACK

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archive
-from archive.accounting.account import Part
-from archive.accounting.budget import Budget
 from archive.cli.main import group
-from archive.listing import listed
+from archive.verbs.listing import listed
+from archive.verbs.sizes.account import Part
+from archive.verbs.sizes.budget import Budget
 from tests.corpus import RELEASES
 from tests.halves import halves
 from tests.kinds import KINDS, ZIPS

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.accounting import Size
-from archive.accounting.apportioning import apportioned
-from archive.container import new_member
-from archive.formats.kinds import kind_of
+from archive.container.container import new_member
+from archive.debuginfo.model import Layout
+from archive.formats.record_kinds import kind_of
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
+from archive.verbs.sizes import Size
+from archive.verbs.sizes.apportioning import apportioned
 from tests.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES
 from tests.slow_reader import instructions
 from tests.strategies import Range, column, table_of
@@ -26,7 +26,7 @@ from tests.tampering import PLAIN, STACK, packed, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.tables import RangeTable
+    from archive.debuginfo.tables import RangeTable
 
 RANGES = "code/m.py.debug_pkl"
 PARTS = ("text", "rows", "pickle overhead")

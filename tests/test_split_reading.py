@@ -8,9 +8,9 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.companions import Companion
-from archive.formats.kinds import EMBEDDED, code_of
-from archive.verify import verify
+from archive.formats.record_kinds import EMBEDDED, code_of
+from archive.reader.companion import Companion
+from archive.verbs.verify import verify
 from tests.corpus import ORACLES, RELEASES
 from tests.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
 from tests.reports import case, cases, explained
@@ -19,7 +19,7 @@ from tests.tampering import STACK, UNICODE, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.formats.companion import Profile
+    from archive.companion import Profile
 
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
 

@@ -9,11 +9,11 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.container import member_from
+from archive.companion import Profile
+from archive.container.container import member_from
 from archive.formats.archive_id import counts
-from archive.formats.companion import Profile
-from archive.formats.kinds import EMBEDDED
-from archive.splitting import join, split
+from archive.formats.record_kinds import EMBEDDED
+from archive.verbs.split import join, split
 from tests.corpus import HANDLES, RELEASES
 from tests.halves import companion_of, halves, rezipped
 from tests.tampering import STACK, UNICODE, packed, tampered

@@ -14,15 +14,15 @@ import pytest
 
 import archive
 from archive import ArchiveError, Style
-from archive.companions import Companion
-from archive.container import Container
+from archive.companion import Profile, build_companion
+from archive.container.container import Container
+from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.debuginfo.model import Layout
 from archive.formats.archive_id import archive_id
-from archive.formats.companion import Profile, build_companion
-from archive.formats.kinds import RecordKind, kind_of
+from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
-from archive.serialization_id import RECORD_NAME, serialization_id
-from archive.splitting import split
+from archive.reader.companion import Companion
+from archive.verbs.split import split
 from tests.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
 from tests.halves import BARE, GROUPS, PROFILES, group, halves, joined, parsed, rezipped
 from tests.plain import plain_handles, plain_methods, plain_ranges
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive import Archive
-    from archive.splitting import Split
+    from archive.verbs.split import Split
     from tests.tampering import Change
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"

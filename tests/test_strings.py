@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.container import new_member, write_archive
-from archive.strings import StringTable, StringView, Text, decoded
+from archive.base.strings import StringTable, StringView, Text, decoded
+from archive.container.container import new_member, write_archive
 from tests.corpus import ORACLES, RELEASES
 from tests.programs import PROTO, STOP, text
 from tests.readings import RANGES

@@ -11,11 +11,11 @@ import pytest
 
 import archive
 from archive import Archive
-from archive.excerpt import excerpt
+from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.model import Generation, Layout, RangeRow
+from archive.debuginfo.tables import RangeTable
 from archive.formats.callstack_map import build_callstack_map
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Generation, Layout, RangeRow
-from archive.tables import RangeTable
 from tests.corpus import CALLSTACKS
 from tests.strategies import Range, table_of
 

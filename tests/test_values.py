@@ -8,8 +8,8 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.limits import DEFAULT_LIMITS
-from archive.model import Generation, Global, Inert, TensorInfo
+from archive.base.limits import DEFAULT_LIMITS
+from archive.debuginfo.model import Generation, Global, Inert, TensorInfo
 from tests.corpus import RELEASES
 from tests.programs import PROTO, STOP, get, put, text
 from tests.readings import RANGES, archive_of
@@ -17,7 +17,7 @@ from tests.readings import RANGES, archive_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.model import LoweredState
+    from archive.debuginfo.model import LoweredState
 
 
 # --- lowered modules

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.container import member_from, new_member
-from archive.errors import ArchiveError
-from archive.limits import Limits
-from archive.verify import Finding, verify
-from archive.verify.finding import Report
+from archive.base.errors import ArchiveError
+from archive.base.limits import Limits
+from archive.container.container import member_from, new_member
+from archive.verbs.verify import Finding, verify
+from archive.verbs.verify.finding import Report
 from tests.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
 from tests.kinds import KINDS
 from tests.tampering import (

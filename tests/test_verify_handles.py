@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import archive
-from archive.migrating import migrate
+from archive.verbs.migrate.migrate import migrate
 from tests.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
 from tests.tampering import (
     LOWERED,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from archive.tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import HandleTable, MethodTable
 
 FROZEN = RELEASES / "torch-1.9.0" / "frozen.ptl"
 FORWARD = "method '__torch__.models.Stack.forward'"

@@ -10,10 +10,10 @@ import pytest
 
 import archive
 from archive import Limits
+from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
-from archive.shrinking import shrink
-from archive.verify import verify
+from archive.verbs.shrink import shrink
+from archive.verbs.verify import verify
 from tests.corpus import CALLSTACKS, DELEGATED, RELEASES
 from tests.strategies import Range, table_of
 from tests.tampering import (

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.errors import ArchiveError
-from archive.verify import verify
+from archive.base.errors import ArchiveError
+from archive.verbs.verify import verify
 from tests.corpus import ARCHIVES, CALLSTACKS, FIXTURES, REFUSED
 from tests.halves import BARE
 from tests.made_archives import archives

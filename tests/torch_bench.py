@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.container import member_from, new_member, write_archive
+from archive.container.container import member_from, new_member, write_archive
+from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.model import Layout
 from tests.strategies import Range, table_of
 
 if TYPE_CHECKING:

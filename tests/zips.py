@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 
-from archive.container import Container, Member, new_member, write_archive
-from archive.errors import ArchiveError
-from archive.limits import Limits
+from archive.base.errors import ArchiveError
+from archive.base.limits import Limits
+from archive.container.container import Container, Member, new_member, write_archive
 
 
 def written(*members: Member, root: str = "m") -> bytes:

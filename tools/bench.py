@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 import archive
+from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
-from archive.limits import DEFAULT_LIMITS
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import read_trees
 

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 import archive
-from archive.backend import lower, lowered_archive
-from archive.effects import Effectful, State, capture
-from archive.effects.replay import prepared
+from archive.backend import Effectful, lower, lowered_archive
+from archive.effects import State, capture
+from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import EffectTable
 from archive.formats.effects.record import NAME
 from tools.bench_backend import fastest, ms, row

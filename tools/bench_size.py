@@ -23,18 +23,18 @@ import numpy as np
 import zstandard
 
 import archive
-from archive.collecting import collect
-from archive.companions import Companion
-from archive.formats.companion import Facts, Profile, build_companion, parse_companion
-from archive.formats.companion.handles import pack_handles, pack_methods
-from archive.formats.companion.pool import Pool, table_of
-from archive.formats.companion.ranges import pack_ranges
-from archive.formats.kinds import kind_of
-from archive.limits import DEFAULT_LIMITS
-from archive.mapping import Mapped
-from archive.shrinking import shrink
-from archive.splitting import split
-from archive.zipfmt.writer import deflated_as_by_pytorch
+from archive.base.limits import DEFAULT_LIMITS
+from archive.base.mapped import Mapped
+from archive.companion import Facts, Profile, build_companion, parse_companion
+from archive.container.write import deflated_as_by_pytorch
+from archive.formats.record_kinds import kind_of
+from archive.normalform.handles import pack_handles, pack_methods
+from archive.normalform.pool import Pool, table_of
+from archive.normalform.ranges import pack_ranges
+from archive.reader.collect import collect
+from archive.reader.companion import Companion
+from archive.verbs.shrink import shrink
+from archive.verbs.split import split
 from tools.models import built
 
 if TYPE_CHECKING:

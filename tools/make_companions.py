@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.formats.companion import VERSION, Profile
-from archive.splitting import split
+from archive.companion import VERSION, Profile
+from archive.verbs.split import split
 from tools import manifest
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

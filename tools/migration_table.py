@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING
 
 import archive
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Layout
 from archive.formats.releases import RELEASES, spanned
-from archive.model import Layout
 from tools.readme import README, ROOT
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.formats.releases import Release
-    from archive.migration.plan import Plan
+    from archive.verbs.migrate.plan import Plan
 
 BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
 TABLE = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)

@@ -10,14 +10,16 @@ done, and :func:`compile_error` has PyTorch's words for an operation that it doe
 :class:`LoweringError`.
 """
 
-from archive.backend.ahead import Ahead
-from archive.backend.codegen import compile_error
 from archive.backend.delegate import Delegate
+from archive.backend.effectful import Effectful
 from archive.backend.errors import BackendError, LoweringError, OperationError
-from archive.backend.folding import folded
+from archive.backend.graph.folding import folded
 from archive.backend.handles import DebugHandles, generate_debug_handles
-from archive.backend.lowering import lower
-from archive.backend.profiling import Profile, Recording
+from archive.backend.lower.ahead import Ahead
+from archive.backend.lower.codegen import compile_error
+from archive.backend.lower.lowering import lower
+from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
+from archive.backend.profile.profile import Profile, Recording
 from archive.backend.registry import (
     Backend,
     Link,
@@ -28,7 +30,6 @@ from archive.backend.registry import (
     register_backend,
     unregister_backend,
 )
-from archive.backend.saving import Saved, lowered_archive, save_lowered
 
 __all__ = [
     "Ahead",
@@ -36,6 +37,7 @@ __all__ = [
     "BackendError",
     "DebugHandles",
     "Delegate",
+    "Effectful",
     "Link",
     "LoweringError",
     "OperationError",

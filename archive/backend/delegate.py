@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend import codegen
+from archive.backend.aten.memory import tensors_in
 from archive.backend.errors import BackendError, LoweringError, OperationError
-from archive.backend.links import DEBUG
-from archive.backend.lowering import LOWERED, lowered_parts
-from archive.backend.memory import tensors_in
-from archive.backend.profiling import Profile, Recording
+from archive.backend.lower import codegen
+from archive.backend.lower.links import DEBUG
+from archive.backend.lower.lowering import LOWERED, lowered_parts
+from archive.backend.lower.saving import write_lowered
+from archive.backend.profile.profile import Profile, Recording
 from archive.backend.registry import find_backend
-from archive.backend.saving import write_lowered
-from archive.errors import ArchiveError
-from archive.mapping import Mapped
-from archive.opening import open as open_archive
+from archive.base.errors import ArchiveError
+from archive.base.mapped import Mapped
+from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from archive.mapping import Source
-    from archive.reader import Archive
-    from archive.symbolicate import Symbolication
+    from archive.base.mapped import Source
+    from archive.debuginfo.symbolicate import Symbolication
+    from archive.reader.archive import Archive
 
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 """How errors of loaded code begin, which end with what is wrong; others begin with that."""

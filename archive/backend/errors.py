@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archive.symbolicate import Frame, Symbolication
+    from archive.debuginfo.symbolicate import Frame, Symbolication
 
 
 class LoweringError(RuntimeError):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from archive.backend.lowering import lower
+from archive.backend.lower.lowering import lower
 
 CLASSES = 10
 SIDE = 32
@@ -89,7 +89,7 @@ class Example(NamedTuple):
     bad: torch.Tensor
 
     def calls(self) -> bytes:
-        """Image, scores and bad image for :mod:`archive.backend.stock`."""
+        """Image, scores and bad image for :mod:`archive.cli.demo_stock_program`."""
         buffer = io.BytesIO()
         torch.save((self.image, self.scores, self.bad), buffer)
         return buffer.getvalue()

@@ -11,12 +11,12 @@ import hashlib
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from archive.backend.tables import write_table
+from archive.backend.lower.tables import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.backend.graphs import Graph, Operation
+    from archive.backend.graph.graphs import Graph, Operation
 
 BLOCK = 16
 """Bits for the numbers of one lowered module, where its content chooses the start."""

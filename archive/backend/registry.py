@@ -17,14 +17,17 @@ from archive.backend.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.backend.codegen import Schema
-    from archive.backend.graphs import Graph, Operation
+    from archive.backend.graph.graphs import Graph, Operation
+    from archive.backend.lower.codegen import Schema
 
     GenerateDebugHandles = Callable[[Graph], dict[Operation, int]]
     Preprocess = Callable[["Original", dict[str, Any], GenerateDebugHandles], Any]
 
 GROUP = "archive.backends"
-BUILT_IN = {"aten": "archive.backend.aten", "backend_with_compiler_demo": "archive.backend.demo"}
+BUILT_IN = {
+    "aten": "archive.backend.aten.backend",
+    "backend_with_compiler_demo": "archive.backend.demo.backend",
+}
 
 
 class Link(StrEnum):
@@ -110,7 +113,7 @@ class Backend:
         name: what it is registered as; part of the names of lowered classes.
         preprocess: ``(original, method_compile_spec, generate_debug_handles)`` -> what is kept in the
             archive: a value of TorchScript; for the link ``ahead of time`` an
-            :class:`~archive.backend.ahead.Ahead`. It raises :class:`LoweringError` for what it cannot
+            :class:`~archive.backend.lower.ahead.Ahead`. It raises :class:`LoweringError` for what it cannot
             compile.
         runtime: the class of its :class:`Runtime`.
         link: how it is attached.

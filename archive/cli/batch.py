@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
+from archive.base.errors import one_line
 from archive.cli import common
 from archive.cli.jobs import told
 from archive.cli.main import FAILED
 from archive.cli.pool import INTERRUPTED, outcomes, perform
-from archive.errors import one_line
-from archive.formats.companion.build import DEFAULT_LEVEL
+from archive.companion.build import DEFAULT_LEVEL
 from archive.report.as_json import escaped
 from archive.report.outcome_text import Sized, total_line
 

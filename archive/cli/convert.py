@@ -9,7 +9,7 @@ import click
 import archive
 from archive.cli import batch
 from archive.cli.jobs import plan
-from archive.recognition import FileKind
+from archive.reader.recognition import FileKind
 from archive.report.outcome_text import convert_text, size_line
 
 WORDS = batch.Words("converting", convert_text, size_line)

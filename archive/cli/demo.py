@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.errors import one_line
 from archive.cli import common
-from archive.errors import one_line
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -17,11 +17,19 @@ from rich.console import Console
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
-from archive.backend.profile_text import duration
-from archive.cli.demo_stock import HANDLES, ClaimError, check, check_same, is_same, run_stock, shown_lines
-from archive.logs import Explainer
+from archive.backend.profile.text import duration
+from archive.base.output import check_target
+from archive.cli.demo_stock import (
+    HANDLES,
+    ClaimError,
+    check,
+    check_same,
+    is_same,
+    run_stock,
+    shown_lines,
+)
 from archive.report.outcome_text import Sized, split_text
-from archive.writer import check_target
+from archive.verbs.logs import Explainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

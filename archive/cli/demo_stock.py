@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.backend import stock
+from archive.cli import demo_stock_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,13 +103,13 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[Run]:
     Args:
         folder: where the archives are.
         names: theirs.
-        calls: what they are called with, as :mod:`archive.backend.stock` reads it.
+        calls: what they are called with, as :mod:`archive.cli.demo_stock_program` reads it.
 
     Raises:
         ClaimError: it has this library, ends badly, a result is not that of eager mode, or none fails.
     """
     files = [str((folder / name).absolute()) for name in names]
-    command = [sys.executable, "-I", "-W", "ignore", stock.__file__, *files]
+    command = [sys.executable, "-I", "-W", "ignore", demo_stock_program.__file__, *files]
     done = subprocess.run(command, input=calls, capture_output=True, check=False)  # noqa: S603 (our program)
     *_, said = ["nothing", *done.stderr.decode(errors="replace").strip().splitlines()]
     check(done.returncode == 0, f"stock PyTorch runs {' and '.join(names)} (it says: {said})")

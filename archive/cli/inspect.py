@@ -6,12 +6,12 @@ import click
 
 import archive
 from archive.cli import common
-from archive.inspection import inspect, inspect_effects
-from archive.listing import listed
-from archive.recognition import FileKind, recognise
+from archive.reader.recognition import FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
 from archive.report.listing_text import listing_text
+from archive.verbs.inspect import inspect, inspect_effects
+from archive.verbs.listing import listed
 
 
 @click.command("inspect")

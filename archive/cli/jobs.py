@@ -10,8 +10,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.errors import ArchiveError
-from archive.recognition import ARCHIVES, FileKind, recognise
+from archive.base.errors import ArchiveError
+from archive.reader.recognition import ARCHIVES, FileKind, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from archive.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, one_line
 
 COMMANDS = {
     "inspect": "What is in an archive: records, layouts, handles, sizes.",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.base.output import check_target
 from archive.cli import batch, common
 from archive.cli.jobs import plan
 from archive.cli.main import FAILED
 from archive.cli.manifest import Manifest, is_same
 from archive.cli.pool import Outcome, told
-from archive.migrating import target_named
 from archive.report.migration_text import (
     migration_facts,
     migration_line,
@@ -24,12 +24,12 @@ from archive.report.migration_text import (
     plan_line,
     plan_text,
 )
-from archive.writer import check_target
+from archive.verbs.migrate.migrate import target_named
 
 if TYPE_CHECKING:
     from archive.cli.jobs import Plan
     from archive.cli.pool import Verb
-    from archive.migrating import Migration
+    from archive.verbs.migrate.migrate import Migration
 
 WORDS = batch.Words("migrating", migration_text, migration_line, migration_facts)
 

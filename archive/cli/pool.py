@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING, Any
 
+from archive.base.errors import ArchiveError
 from archive.cli.jobs import Use
-from archive.errors import ArchiveError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

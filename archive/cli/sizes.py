@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.accounting import View, sizes
-from archive.accounting.budget import Budget, exceeded
 from archive.cli import common
 from archive.report.sizes_text import difference_text, sizes_text
+from archive.verbs.sizes import View, sizes
+from archive.verbs.sizes.budget import Budget, exceeded
 
 if TYPE_CHECKING:
-    from archive.accounting import Account
+    from archive.verbs.sizes import Account
 
 INSIDE = {View.PART, View.SOURCE}
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.base.errors import shown
 from archive.cli import common
-from archive.errors import shown
+from archive.debuginfo.symbolicate import Frame, Style
 from archive.report.as_json import symbolication_facts
 from archive.report.as_text import runs
-from archive.symbolicate import Frame, Style
 
 if TYPE_CHECKING:
     from archive import Archive, Symbolication
@@ -129,13 +129,13 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
     if opened.handles:
         return f"{opened.file} has no debug handle {numbers}; it has {runs(list(opened.handles))}"
-    from archive.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
+    from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
 
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
 
 
 def _explain(opened: Archive, style: Style, *, as_json: bool) -> int:
-    from archive.logs import Explainer  # noqa: PLC0415 (not needed for handles)
+    from archive.verbs.logs import Explainer  # noqa: PLC0415 (not needed for handles)
 
     if as_json:
         raise click.UsageError("--json is for handles and positions; a log stays a log")

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from archive.cli import common
 from archive.cli.main import FAILED
 from archive.report.as_json import escaped
-from archive.verify import Finding, verify
+from archive.verbs.verify import Finding, verify
 
 SHOWN = {"error", "not checked"}
 """What ``--quiet`` does not hide."""

@@ -5,16 +5,22 @@
 runs both where the archive is loaded. ``replay`` does the effects alone. Needs PyTorch.
 """
 
-from archive.effects.capture import Captured, capture
-from archive.effects.effectful import Effectful
+from archive.effects.capture.capture import Captured, capture
+from archive.effects.capture.side_effects import SideEffects
 from archive.effects.errors import CaptureError
-from archive.effects.replay import GuardError, Plain, ReplayError, State, StateError, inputs, replay
-from archive.effects.side_effects import SideEffects
+from archive.effects.replay.replay import (
+    GuardError,
+    Plain,
+    ReplayError,
+    State,
+    StateError,
+    inputs,
+    replay,
+)
 
 __all__ = [
     "CaptureError",
     "Captured",
-    "Effectful",
     "GuardError",
     "Plain",
     "ReplayError",

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from archive.formats.kinds import kind_of
-from archive.serialization_id import RECORD_NAME
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.container import Record
+    from archive.container.container import Record
 
 ID_BYTES = 16
 

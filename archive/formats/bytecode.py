@@ -19,7 +19,7 @@ from archive.pickles.write import integer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.errors import ArchiveError
+    from archive.base.errors import ArchiveError
     from archive.pickles.tree import Tree
 
 NAME = "bytecode.pkl"

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.debuginfo.model import Generation
+from archive.debuginfo.tables import HandleTable
 from archive.formats.schema import (
     Chain,
     Indexed,
@@ -33,14 +35,12 @@ from archive.formats.schema import (
     build,
     parse,
 )
-from archive.model import Generation
 from archive.pickles.ops import Kind
 from archive.pickles.write import Writer
-from archive.tables import HandleTable
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.schema import Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
 
 NAME = "callstack_debug_map.pkl"

@@ -9,7 +9,7 @@ Their state is the argument of ``__setstate__``:
 
 They may hang anywhere in the module tree, and inside tuples, lists and dicts. Debug handles stand in the
 texts of a state: behind ``<debug_handle>``, or in the instructions of a program, whose format is in
-:mod:`archive.backend.blob`.
+:mod:`archive.backend.aten.blob`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from archive.errors import LimitError
-from archive.formats.values import DATA
-from archive.model import Generation, Global, Handle, Inert, LoweredState
+from archive.base.errors import LimitError
+from archive.debuginfo.model import Generation, Global, Handle, Inert, LoweredState
+from archive.formats.inert_values import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.limits import Limits
+    from archive.base.limits import Limits
 
 NEW = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
 OLD = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
@@ -116,7 +116,7 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
 
 
 def _of_program(text: str) -> Iterator[int]:
-    """The handles in a program of :mod:`archive.backend.blob`; none where it is broken."""
+    """The handles in a program of :mod:`archive.backend.aten.blob`; none where it is broken."""
     try:
         methods = json.loads(text)["methods"] if len(text) <= LONGEST_PROGRAM else []
         found = [step[3] for method in methods for step in method["instructions"]]

@@ -28,8 +28,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from archive.errors import ArchiveError
-from archive.model import Generation, Layout
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Generation, Layout
 
 Number = tuple[int, int]
 """Major and minor."""

@@ -31,7 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.errors import ArchiveError, LimitError
+from archive.base.columns import firsts, spread
+from archive.base.errors import ArchiveError, LimitError
+from archive.debuginfo.model import Layout
+from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.schema import (
     Const,
     Indexed,
@@ -47,15 +50,12 @@ from archive.formats.schema import (
     build,
     parse,
 )
-from archive.model import Layout
-from archive.numbering import firsts, spread
 from archive.pickles.ops import Kind
 from archive.pickles.write import Writer
-from archive.tables import RangeTable, SourceTable
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.schema.core import Ints, Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
 
 MARKER = "FORMAT_WITH_STRING_TABLE"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError, LimitError
 from archive.pickles.ops import BY_CODE, CODE, Argument, lookup
 from archive.pickles.walk import KNOWN, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.limits import Limits
+    from archive.base.limits import Limits
 
 WINDOW = 1 << 22
 JOINED = 1 << 16

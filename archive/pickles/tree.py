@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.strings import StringTable
 from archive.pickles.assemble import Assembly
 from archive.pickles.ops import CODE, KIND, SAME, Kind, lookup
 from archive.pickles.scan import Pickle, Tokens, scan
-from archive.strings import StringTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.limits import Limits
+    from archive.base.limits import Limits
 
 TEXT32, TEXT64, BUILD = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["BUILD"]
 

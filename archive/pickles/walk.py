@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError, LimitError
 from archive.pickles.ops import BY_CODE, CODE, SIZE, lookup
 
 if TYPE_CHECKING:
-    from archive.limits import Limits
+    from archive.base.limits import Limits
 
 LANE = 256
 STOP, GLOBAL = CODE["STOP"], CODE["GLOBAL"]

@@ -19,7 +19,7 @@ import numpy as np
 from archive.pickles.ops import CODE
 
 if TYPE_CHECKING:
-    from archive.strings import StringTable
+    from archive.base.strings import StringTable
 
 
 def _code(name: str) -> bytes:

@@ -7,10 +7,10 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from archive.strings import StringView, Text, decoded
+from archive.base.strings import StringView, Text, decoded
 
 if TYPE_CHECKING:
-    from archive.symbolicate import Frame, Symbolication
+    from archive.debuginfo.symbolicate import Frame, Symbolication
 
 
 def as_json(value: object) -> str:

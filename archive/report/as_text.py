@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from archive.errors import one_line
+from archive.base.errors import one_line
+from archive.container.serialization_id import PLATFORMS
 from archive.report.as_json import escaped
 from archive.report.listing import Listing
-from archive.serialization_id import PLATFORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.inspection import Inspection
-    from archive.provenance import Provenance
+    from archive.reader.provenance import Provenance
+    from archive.verbs.inspect import Inspection
 
 SHOWN_RUNS = 8
 

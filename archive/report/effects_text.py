@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from archive.errors import one_line
+from archive.base.errors import one_line
 from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.inspection import EffectFacts, EffectsFacts, GuardFacts, MethodFacts
+    from archive.verbs.inspect import EffectFacts, EffectsFacts, GuardFacts, MethodFacts
 
 WIDEST = 60
 """Columns of a statement up to which the model's lines stand in one column."""

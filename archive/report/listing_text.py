@@ -9,13 +9,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from archive.errors import one_line
+from archive.base.errors import one_line
 from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from archive.listing import Listing
+    from archive.verbs.listing import Listing
 
 
 def listing_text(facts: Listing) -> Group:

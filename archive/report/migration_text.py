@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
-from archive.errors import one_line
-from archive.formats.kinds import MIGRATED
+from archive.base.errors import one_line
+from archive.formats.record_kinds import MIGRATED
 from archive.report.as_json import escaped
 from archive.report.outcome_text import SAME, SAME_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.migrating import Migration
-    from archive.migration.plan import Plan
     from archive.report.outcome_text import Sized
+    from archive.verbs.migrate.migrate import Migration
+    from archive.verbs.migrate.plan import Plan
 
 
 def plan_text(facts: Migration, file: str) -> Group:

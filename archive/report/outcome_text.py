@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from archive.errors import one_line
+from archive.base.errors import one_line
 from archive.report.as_json import escaped
 from archive.report.listing import Listing
 
 if TYPE_CHECKING:
-    from archive.converting import Conversion
-    from archive.shrinking import Shrinkage
-    from archive.splitting import Join, Split
+    from archive.verbs.convert import Conversion
+    from archive.verbs.shrink import Shrinkage
+    from archive.verbs.split import Join, Split
 
 TOTAL = "total"
 SAME = "the original file, byte for byte"

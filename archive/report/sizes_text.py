@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from archive.errors import one_line
+from archive.base.errors import one_line
 from archive.report.listing import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.accounting import Account, Change, Size, View
+    from archive.verbs.sizes import Account, Change, Size, View
 
 V = TypeVar("V")
 TOTAL = "total"

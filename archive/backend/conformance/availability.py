@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.jit.mobile
 
-from archive.backend.codegen import UNAVAILABLE
 from archive.backend.conformance.failing import raised
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.conformance.variant import NoVariantError, unavailable_variant
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
-from archive.backend.lowering import lower
-from archive.backend.saving import lowered_archive
+from archive.backend.lower.codegen import UNAVAILABLE
+from archive.backend.lower.lowering import lower
+from archive.backend.lower.saving import lowered_archive
 
 if TYPE_CHECKING:
     from archive.backend.conformance.findings import Said

@@ -13,7 +13,7 @@ from archive.backend.conformance.dispatching import Dispatches, observed, of_mod
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError, LoweringError
-from archive.backend.lowering import lower
+from archive.backend.lower.lowering import lower
 from archive.backend.registry import Link
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.conformance.subject import START, differences, fresh
 from archive.backend.delegate import Delegate
 from archive.backend.handles import DebugHandles
-from archive.backend.saving import lowered_archive
-from archive.errors import ArchiveError
-from archive.opening import open as open_archive
+from archive.backend.lower.saving import lowered_archive
+from archive.base.errors import ArchiveError
+from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

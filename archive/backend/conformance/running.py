@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.backend.conformance.dispatching import observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen
 from archive.backend.delegate import Delegate
-from archive.opening import open as open_archive
+from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
     from archive.backend.conformance.dispatching import Observed
     from archive.backend.conformance.findings import Said
     from archive.backend.conformance.subject import Subject
-    from archive.backend.graphs import Operation
-    from archive.model import SourceRange
-    from archive.reader import Archive
+    from archive.backend.graph.graphs import Operation
+    from archive.debuginfo.model import SourceRange
+    from archive.reader.archive import Archive
 
 IDLE = -1
 CONSTANT = "prim::Constant"

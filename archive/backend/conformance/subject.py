@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend.conformance.findings import Differs
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
 from archive.backend.handles import DebugHandles
-from archive.backend.inlining import inlined
-from archive.backend.lowering import lower
-from archive.backend.places import Places
+from archive.backend.lower.lowering import lower
+from archive.backend.lower.saving import lowered_archive
 from archive.backend.registry import Backend, Link
-from archive.backend.saving import lowered_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from archive.backend.delegate import Delegate
-    from archive.backend.graphs import Graph, Operation
+    from archive.backend.graph.graphs import Graph, Operation
 
 START = 1000
 """The first handle that is given out: none that a counter from 0 would reach by chance."""

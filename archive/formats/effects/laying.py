@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.errors import ArchiveError
+from archive.base.errors import ArchiveError
+from archive.base.strings import StringTable
 from archive.formats.effects.rows import NOTHING, Numbering
 from archive.formats.schema import Rows
 from archive.pickles.write import Writer
-from archive.strings import StringTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from archive.base.columns import Ints
     from archive.formats.effects.model import EffectTable, Source, Value
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
-    from archive.numbering import Ints
 
 
 class Laying:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from archive.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -32,9 +32,9 @@ from archive.formats.effects.rules import CONTAINERS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from archive.base.strings import StringTable
     from archive.formats.effects.model import Literal, Source, Value
     from archive.formats.schema import Rows
-    from archive.strings import StringTable
 
     Columns = dict[str, Any]
     Conditions = tuple[tuple[Guard, ...], tuple[tuple[Local, Value], ...]]

@@ -67,20 +67,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, shown
+from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects.laying import Laying
 from archive.formats.effects.reading import Reading
 from archive.formats.effects.rows import NOTHING, Numbering
 from archive.formats.effects.rules import check_table
 from archive.formats.effects.weighing import check_weights
 from archive.formats.schema import Int, Sequence, Text, Tuple, build, parse
-from archive.limits import DEFAULT_LIMITS
 from archive.pickles.ops import Kind
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
 
 NAME = "extra/effects.pkl"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from archive.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,

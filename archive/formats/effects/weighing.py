@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from archive.errors import LimitError
+from archive.base.errors import LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.base.limits import Limits
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
-    from archive.limits import Limits
 
     Weight = tuple[int, int]  # depth, and size in bytes of text, about
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.errors import LimitError
+from archive.base.errors import LimitError
 from archive.formats.schema.core import Mismatch, Rows, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
@@ -15,8 +15,8 @@ from archive.pickles.ops import Kind
 from archive.pickles.write import CLOSE, MARK
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.schema.core import Emit, Ints, Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

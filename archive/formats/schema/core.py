@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from archive.errors import ArchiveError, LimitError, shown
+from archive.base.errors import ArchiveError, LimitError, shown
 from archive.pickles.ops import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.limits import Limits
+    from archive.base.limits import Limits
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

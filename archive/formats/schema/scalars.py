@@ -12,8 +12,8 @@ from archive.pickles import write
 from archive.pickles.ops import Kind
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.schema.core import Emit, Ints, Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.errors import LimitError
+from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import Indexed, Links, Mismatch
 from archive.pickles import write
 from archive.pickles.ops import Kind
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
     from archive.formats.schema.core import Emit, Ints, Schema
-    from archive.limits import Limits
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

@@ -1,0 +1,1 @@
+"""The backend ``aten``: a method becomes a program of operators for a register machine, and runs on it."""

@@ -1,0 +1,100 @@
+"""The backend ``aten``: PyTorch's own operators, on a register machine.
+
+Its link is ``ahead of time``: stock PyTorch runs one statement an operation. With this library the register
+machine runs the same operations, with errors, times and memory by their debug handles. Its programs are kept
+in the archive, as the text of the state: see :mod:`archive.backend.aten.blob`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.aten.blob import decoded, encoded
+from archive.backend.aten.machine import Machine
+from archive.backend.aten.program import Program, program_of
+from archive.backend.graph.folding import folded
+from archive.backend.graph.graphs import Block, Graph, Operation
+from archive.backend.lower.ahead import Ahead
+from archive.backend.lower.codegen import results
+from archive.backend.registry import Backend, Link
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from archive.backend.registry import GenerateDebugHandles, Original
+
+
+def preprocess(
+    original: Original,
+    method_compile_spec: dict[str, Any],
+    generate_debug_handles: GenerateDebugHandles,
+) -> Ahead:
+    """The folded graphs, their programs and tensors."""
+    graphs = {method: folded(original.graphs[method]) for method in method_compile_spec}
+    handles: dict[Operation, int] = {}
+    tensors: list[torch.Tensor] = []
+    programs: dict[str, Program] = {}
+    unsupported: list[Operation] = []
+    for method, graph in graphs.items():
+        handles |= generate_debug_handles(graph)
+        _, is_tuple = results(original.schemas[method])
+        programs[method], refused = program_of(graph if is_tuple else _as_tuple(graph), handles, tensors)
+        unsupported += refused
+    return Ahead(graphs, handles, "" if unsupported else encoded(programs), tensors, unsupported)
+
+
+def _as_tuple(graph: Graph) -> Graph:
+    """A graph that gives its one result as a tuple, as those of several do."""
+    value = max(graph.types, default=-1) + 1
+    tuple_of = Operation("prim::TupleConstruct", list(graph.body.results), [value])
+    body = Block(graph.body.parameters, [*graph.body.operations, tuple_of], [value])
+    (result,) = graph.body.results
+    return Graph(graph.name, body, graph.types | {value: f"Tuple[{graph.types[result]}]"})
+
+
+class Aten:
+    """Runs programs; each method is a :class:`Machine`.
+
+    Attributes:
+        last_handle: -1; failures carry their handles.
+        profiling: whether operations are to be recorded.
+        operations: those recorded.
+        memory: changes of memory that were recorded; None where they are not wanted.
+    """
+
+    def __init__(self) -> None:
+        self.last_handle = -1
+        self.profiling = False
+        self.operations: list[tuple[int, int, int, str]] = []
+        self.memory: list[tuple[int, int, int, int, int]] | None = None
+
+    def is_available(self) -> bool:
+        """PyTorch's operators are wherever PyTorch is."""
+        return True
+
+    def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+        """The machine of each method.
+
+        Raises:
+            ArchiveError: it is no state of this backend, or its programs are broken.
+        """
+        if not torch.jit.isinstance(processed, tuple[str, list[torch.Tensor]]):
+            raise ArchiveError(expected="a text and tensors as state", found=type(processed).__name__)
+        text, tensors = processed
+        programs = decoded(text, len(tensors))
+        for method in method_compile_spec:
+            if method not in programs:
+                raise ArchiveError(place=f"method {method}", expected="a program", found="none")
+        return {method: Machine(programs[method], tensors) for method in method_compile_spec}
+
+    def execute(self, handle: Machine, inputs: list[Any]) -> list[Any]:
+        """Run a method.
+
+        Raises:
+            OperationError: an operation failed.
+        """
+        return list(handle.run_observed(inputs, self) if self.profiling else handle.run(inputs))
+
+
+BACKEND = Backend("aten", preprocess, Aten, Link.AHEAD_OF_TIME)

@@ -1,0 +1,201 @@
+"""Programs as text: the blob kept in a saved archive.
+
+The text is JSON, without blanks::
+
+    {"version": 1,
+     "operators": ["aten::linear", "jump", ...],
+     "methods": [{"method": "forward", "parameters": 1, "registers": 5, "result": 4,
+                  "constants": [[1, {"tensor": 0}], [2, null], ...],
+                  "instructions": [[0, [4], [0, 1, 2], 17, null], ...]}]}
+
+``op`` is a number in ``operators``, where each name stands once. A constant is ``null``, a bool, a text, an
+integer of 64 bits or a finite float as such, a list as one, or ``{"float": "inf" | "-inf" | "nan"}``,
+``{"complex": [real, imaginary]}``, ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
+``{"device": "cuda:0"}``, ``{"dtype": "float32"}``, ``{"tensor": n}``: the n-th of the tensors that are kept
+beside the text, shared by all methods.
+
+Whoever reads a text makes sure, before anything runs, that all numbers are in range, that every operation
+can be run and gets as many values as it takes, that constants are never written, and that each register is
+written further above than it is read. That a program ends cannot be told from its text: loops may run
+for ever, as in TorchScript.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.aten.constants import (
+    INT64,
+    JsonObject,
+    finite,
+    integer,
+    is_constant,
+    packed,
+    unpacked,
+)
+from archive.backend.aten.operators import arity, supported
+from archive.backend.aten.program import CONTROL, MOVE, UNKNOWN, Instruction, Program
+from archive.backend.errors import LoweringError
+from archive.base.errors import ArchiveError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VERSION = 1
+LONGEST = 1 << 23
+"""Characters of a text; a method of 10,000 operations has some 400,000."""
+METHODS = 1024
+PARAMETERS = 4096
+"""Of a method."""
+LOOPS = 1024
+"""Jumps back that a program may have: what it costs to make it ready grows with them."""
+
+
+def encoded(programs: Mapping[str, Program]) -> str:
+    """Programs by method as text.
+
+    Raises:
+        LoweringError: they are larger than any text may be.
+    """
+    operators: dict[str, int] = {}
+    methods = [
+        {
+            "method": one.method,
+            "parameters": one.parameters,
+            "registers": one.registers,
+            "result": one.result,
+            "constants": [[register, packed(value)] for register, value in one.constants.items()],
+            "instructions": [
+                [operators.setdefault(step.op, len(operators)), step.outs, step.ins, step.handle, step.target]
+                for step in one.instructions
+            ],
+        }
+        for one in programs.values()
+    ]
+    text = json.dumps(
+        {"version": VERSION, "operators": list(operators), "methods": methods},
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+    if len(text) > LONGEST or any(_loops(one.instructions) > LOOPS for one in programs.values()):
+        raise LoweringError("the module's methods are larger than a backend takes")
+    return text
+
+
+def decoded(text: str, tensors: int) -> dict[str, Program]:
+    """The programs of a text, by method; whoever wrote it, they can be run.
+
+    Args:
+        text: as :func:`encoded` makes it.
+        tensors: how many tensors are kept beside it.
+
+    Raises:
+        ArchiveError: it is not as the module's docstring says.
+    """
+    if len(text) > LONGEST:
+        raise ArchiveError(
+            place="program", expected=f"at most {LONGEST:,} characters", found=f"{len(text):,}"
+        )
+    try:
+        read = json.loads(
+            text,
+            object_pairs_hook=unpacked,
+            parse_int=integer,
+            parse_float=finite,
+            parse_constant=finite,
+        )
+        version, operators, methods = _fields(read, "version", "operators", "methods")
+        _check(type(version) is int and version == VERSION, f"version {VERSION}", version)
+        _check(type(operators) is list, "a list of operators", operators)
+        for name in operators:
+            _check(type(name) is str and (name in (*CONTROL, MOVE) or supported(name)), "an operator", name)
+        _check(len(set(operators)) == len(operators), "each operator once", operators)
+        _check(type(methods) is list and len(methods) <= METHODS, f"at most {METHODS:,} methods", methods)
+        programs = [_program(one, operators, tensors) for one in methods]
+        made = {one.method: one for one in programs}
+        _check(len(made) == len(programs), "methods of different names", [one.method for one in programs])
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(place="program", expected="a program as JSON", found=shown(str(error))) from error
+    except ArchiveError as error:
+        raise error.within(place="program") from None
+    return made
+
+
+def _check(holds: bool, expected: str, found: object, place: str | None = None) -> None:  # noqa: FBT001
+    if not holds:
+        raise ArchiveError(place=place, expected=expected, found=shown(found))
+
+
+def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
+    _check(type(read) is JsonObject, "an object", read)
+    _check(set(read) == set(names), f"the fields {', '.join(names)}", list(read))
+    return [read[name] for name in names]
+
+
+def _program(read: Any, operators: list[str], tensors: int) -> Program:  # noqa: ANN401
+    name, parameters, count, result, constants, rows = _fields(
+        read, "method", "parameters", "registers", "result", "constants", "instructions"
+    )
+    _check(type(name) is str and name.isidentifier(), "a method's name", name)
+    place = f"method {name}"
+    _check(type(constants) is list and type(rows) is list, "constants and instructions", read, place)
+    _check(
+        _is_number(parameters, range(PARAMETERS + 1)), f"at most {PARAMETERS:,} parameters", parameters, place
+    )
+    _check(_is_number(count, range(LONGEST)), "a number of registers", count, place)
+    written = set(range(parameters))
+    known: dict[int, Any] = {}
+    for row in constants:
+        _check(type(row) is list and len(row) == 2, "a register and a constant", row, place)  # noqa: PLR2004
+        register, value = row
+        _check(_is_number(register, range(count)), f"a register below {count}", register, place)
+        _check(register not in written, "constants in registers of their own", register, place)
+        _check(is_constant(value, tensors), "a constant", value, f"{place}, register {register}")
+        written.add(register)
+        known[register] = value
+    steps = []
+    for number, row in enumerate(rows):
+        where = f"{place}, instruction {number}"
+        step = _instruction(row, operators, range(len(rows) + 1), range(count), where)
+        missing = [one for one in step.ins if one not in written]
+        _check(not missing, "registers that are written further above", missing, where)
+        _check(not known.keys() & step.outs, "constants to stay as they are", row, where)
+        written.update(step.outs)
+        steps.append(step)
+    _check(len(written) == count, f"{len(written)} registers, which are written", count, place)
+    _check(_is_number(result, range(count)), "a register as the result", result, place)
+    _check(_loops(steps) <= LOOPS, f"at most {LOOPS:,} loops", _loops(steps), place)
+    return Program(name, parameters, count, tuple(steps), known, result)
+
+
+def _instruction(row: Any, operators: list[str], targets: range, registers: range, place: str) -> Instruction:  # noqa: ANN401
+    _check(type(row) is list and len(row) == 5, "[op, outs, ins, handle, target]", row, place)  # noqa: PLR2004
+    op, outs, ins, handle, target = row
+    _check(_is_number(op, range(len(operators))), f"one of {len(operators)} operators", op, place)
+    for some in (outs, ins):
+        _check(
+            type(some) is list and all(_is_number(one, registers) for one in some), "registers", some, place
+        )
+    _check(_is_number(handle, range(UNKNOWN, INT64.stop)), "a debug handle", handle, place)
+    name = operators[op]
+    jumps = name in CONTROL
+    _check(_is_number(target, targets) if jumps else target is None, "a target of a jump", target, place)
+    if jumps:
+        fits = (len(outs), len(ins)) == CONTROL[name]
+    elif name == MOVE:
+        fits = len(outs) == len(ins)
+    else:
+        takes = arity(name)
+        fits = takes is not None and takes.fits(len(outs), len(ins))
+    _check(fits, f"as many values as {name} takes and makes", f"{len(ins)} and {len(outs)}", place)
+    return Instruction(name, tuple(outs), tuple(ins), handle, target)
+
+
+def _is_number(value: object, numbers: range) -> bool:
+    return type(value) is int and value in numbers
+
+
+def _loops(steps: Sequence[Instruction]) -> int:
+    """How many jumps go back."""
+    return sum(one.target is not None and one.target <= number for number, one in enumerate(steps))

@@ -1,0 +1,183 @@
+"""Constants of programs as JSON: see :mod:`archive.backend.aten.blob`."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.errors import LoweringError
+from archive.base.errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DEEPEST = 64
+"""Constants inside one another."""
+INT64 = range(-(1 << 63), 1 << 63)
+DIGITS = 20
+DEVICE = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
+DTYPES = {str(one).partition(".")[2]: one for one in vars(torch).values() if isinstance(one, torch.dtype)}
+ODD = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAt:
+    """A constant that is a tensor: its number in the list that all methods of a module share."""
+
+    index: int
+
+
+def packed(value: Any) -> Any:  # noqa: ANN401
+    """A constant as JSON has it.
+
+    Raises:
+        LoweringError: there is no form for it.
+    """
+    if isinstance(value, list):
+        return [packed(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    for kind, (tag, pack, _) in TAGS.items():
+        if isinstance(value, kind):
+            return {tag: pack(value)}
+    raise LoweringError(f"no form for a constant of type {type(value).__name__}")
+
+
+class JsonObject(dict[str, Any]):
+    """An object of JSON that is no constant."""
+
+    __slots__ = ()
+
+
+def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
+    """What an object of JSON stands for: a constant of some type, or an object.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if len(pairs) == 1:
+        ((name, value),) = pairs
+        for tag, _, unpack in TAGS.values():
+            if tag == name:
+                return unpack(value)
+        if name == "float" and type(value) is str and value in ODD:
+            return ODD[value]
+    made = JsonObject(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return made
+
+
+def integer(digits: str) -> int:
+    """An integer of 64 bits.
+
+    Raises:
+        ValueError: it is larger.
+    """
+    if len(digits) > DIGITS or int(digits) not in INT64:
+        raise ValueError(f"an integer of more than 64 bits: {digits[:DIGITS]}")
+    return int(digits)
+
+
+def finite(text: str) -> float:
+    """A finite float.
+
+    Raises:
+        ValueError: it is none.
+    """
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"a float that is not finite: {text[:DIGITS]}")
+    return value
+
+
+def _items(value: Any) -> list[Any]:  # noqa: ANN401
+    if type(value) is not list:
+        raise ValueError(f"a constant's items are no list: {shown(value)}")
+    return value
+
+
+def _complex(value: Any) -> complex:  # noqa: ANN401
+    real, imaginary = _items(value)
+    if type(real) is not float or type(imaginary) is not float:
+        raise ValueError(f"no complex number: {shown(value)}")
+    return complex(real, imaginary)
+
+
+def _dict(value: Any) -> dict[Any, Any]:  # noqa: ANN401
+    made = {}
+    for pair in _items(value):
+        key, item = _items(pair)
+        if type(key) not in (str, int, float, bool, complex):
+            raise ValueError(f"no key of a dict: {shown(key)}")
+        made[key] = item
+    return made
+
+
+def _device(value: Any) -> torch.device:  # noqa: ANN401
+    if type(value) is not str or not DEVICE.fullmatch(value):
+        raise ValueError(f"no device: {shown(value)}")
+    try:
+        return torch.device(value)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _dtype(value: Any) -> torch.dtype:  # noqa: ANN401
+    if type(value) is not str or value not in DTYPES:
+        raise ValueError(f"no dtype: {shown(value)}")
+    return DTYPES[value]
+
+
+def _tensor(value: Any) -> TensorAt:  # noqa: ANN401
+    if type(value) is not int:
+        raise ValueError(f"no number of a tensor: {shown(value)}")
+    return TensorAt(value)
+
+
+TAGS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    TensorAt: ("tensor", lambda value: value.index, _tensor),
+    tuple: ("tuple", lambda value: [packed(one) for one in value], lambda value: tuple(_items(value))),
+    dict: ("dict", lambda value: [[packed(key), packed(one)] for key, one in value.items()], _dict),
+    complex: ("complex", lambda value: [packed(value.real), packed(value.imag)], _complex),
+    torch.device: ("device", str, _device),
+    torch.dtype: ("dtype", lambda value: str(value).partition(".")[2], _dtype),
+}
+"""Constants that JSON has no form for: their tag, to JSON, and back."""
+
+
+def is_constant(value: Any, tensors: int, depth: int = DEEPEST) -> bool:  # noqa: ANN401
+    """Whether a value is a constant that can be used beside so many tensors."""
+    if isinstance(value, TensorAt):
+        return value.index in range(tensors)
+    items = value.values() if type(value) is dict else value
+    if type(value) in (list, tuple, dict):
+        return depth > 0 and all(is_constant(one, tensors, depth - 1) for one in items)
+    return type(value) is not JsonObject
+
+
+def resolved(value: Any, tensors: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
+    """A constant with the tensors themselves."""
+    if isinstance(value, TensorAt):
+        return tensors[value.index]
+    return _mapped(partial(resolved, tensors=tensors), value)
+
+
+def copied(value: Any) -> Any:  # noqa: ANN401
+    """A constant with lists and dicts of its own."""
+    return _mapped(copied, value)
+
+
+def _mapped(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {key: change(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(change, value))
+    return value

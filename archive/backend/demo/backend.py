@@ -1,0 +1,100 @@
+"""The demo backend ``backend_with_compiler_demo``: sums and differences of float32 tensors.
+
+What preprocessing makes of a method is one text, its tokens joined by commas::
+
+    prim::Load#0,prim::Constant#1<debug_handle>0,aten::add<debug_handle>1
+
+=========================  =================================================================================
+``prim::Load#i``           pushes value ``i``: the inputs come first, then the results in their order
+``prim::Constant#number``  pushes a number
+``aten::add``              takes ``self``, ``other`` and ``alpha`` from the stack, and pushes the result
+``aten::sub``              the same
+=========================  =================================================================================
+
+Behind ``<debug_handle>`` stands a token's handle; one without has -1. The stack starts with the inputs, and
+what is on top at the end is the method's result. So the texts of PyTorch's own demo backend, which load
+nothing, run too, as far as each result is used by the next operation alone: of anything else PyTorch's texts
+do not say enough, and what is missing is said.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.demo.runtime import CompilerDemo
+from archive.backend.errors import LoweringError
+from archive.backend.lower.codegen import compile_error
+from archive.backend.registry import Backend, Link
+
+if TYPE_CHECKING:
+    from archive.backend.graph.graphs import Graph, Operation
+    from archive.backend.registry import GenerateDebugHandles, Original
+
+OPERATORS = ("aten::add", "aten::sub")
+HANDLE = "<debug_handle>"
+LEAST, MOST = sys.float_info.min, sys.float_info.max
+"""Of other floats, TorchScript cannot read the digits."""
+
+
+def preprocess(
+    original: Original,
+    method_compile_spec: dict[str, Any],
+    generate_debug_handles: GenerateDebugHandles,
+) -> dict[str, str]:
+    """The text of each method.
+
+    Raises:
+        LoweringError: an operation is not supported; the first one is named.
+    """
+    return {
+        method: blob(original.graphs[method], generate_debug_handles(original.graphs[method]))
+        for method in method_compile_spec
+    }
+
+
+def blob(graph: Graph, handles: dict[Operation, int]) -> str:
+    """A graph as text.
+
+    Raises:
+        LoweringError: an operation is not supported, or takes something else than tensors and numbers.
+    """
+    places = {value: place for place, value in enumerate(graph.body.parameters)}
+    constants: dict[int, Operation] = {}
+    tokens: list[str] = []
+
+    def push(value: int) -> None:
+        if value in places:
+            tokens.append(f"prim::Load#{places[value]}")
+            return
+        constant = constants[value]
+        if not _is_number(constant.value):
+            raise LoweringError(compile_error(constant))
+        tokens.append(f"prim::Constant#{constant.value!r}{HANDLE}{handles[constant]}")
+
+    for operation in graph.body.operations:
+        if operation.kind == "prim::Constant":
+            constants[operation.outputs[0]] = operation
+            continue
+        if operation.kind not in OPERATORS or not operation.schema:
+            raise LoweringError(compile_error(operation))
+        if any(graph.types[value] != "Tensor" for value in operation.inputs if value in places):
+            raise LoweringError(compile_error(operation))
+        for value in operation.inputs:
+            push(value)
+        tokens.append(f"{operation.kind}{HANDLE}{handles[operation]}")
+        places[operation.outputs[0]] = len(places)
+    (result,) = graph.body.results
+    if not tokens or places.get(result) != len(places) - 1:
+        push(result)
+    return ",".join(tokens)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a constant is a number that the runtime can read: finite, and not too near to zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == 0 or LEAST <= abs(value) <= MOST
+
+
+BACKEND = Backend("backend_with_compiler_demo", preprocess, CompilerDemo, Link.INLINE)

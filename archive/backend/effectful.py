@@ -1,0 +1,154 @@
+"""Modules with effects, lowered and run: what they change is changed in a state that they bring along.
+
+So it is used::
+
+    model = Effectful.load("model.pt")
+    model(x)
+    model.state.module.count  # 1
+
+A call that is not as the captured one, by what the model relied on there, is refused with the model's line
+and leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.delegate import Delegate
+from archive.backend.errors import LoweringError
+from archive.backend.lower.lowering import ARGUMENTS, STATE
+from archive.effects.replay.replay import GuardError, State, prepared
+from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.base.mapped import Source as File
+    from archive.effects.replay.replay import Allowed
+    from archive.formats.effects.model import MethodEffects, Source
+
+
+class Effectful:
+    """A lowered module, and the state that it changes.
+
+    Made by :meth:`of` and :meth:`load`; called like the eager module.
+
+    Args:
+        delegate: the lowered module.
+        state: what is changed; by default what the module had when it was captured, without any class of the
+            model: ``state.module`` is a plain object with the model's attributes. Its parameters are those
+            that the graph uses; everything else is the state's own.
+        allow: classes and functions that effects may name: see
+            :func:`archive.effects.replay.replay.prepared`.
+        stock: let TorchScript run the graph, not the backend's own runtime.
+
+    Attributes:
+        state: it.
+        delegate: the lowered module.
+
+    Raises:
+        LoweringError: the module was not lowered with effects, or has some that TorchScript does not serve.
+        ReplayError: effects name what is not allowed.
+        StateError: the state cannot be made.
+    """
+
+    def __init__(
+        self, delegate: Delegate, state: State | None = None, *, allow: Allowed = (), stock: bool = False
+    ) -> None:
+        table = delegate.archive.effects
+        if table is None:
+            raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
+        parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
+        tensors = [parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, STATE)]
+        (effects,) = table.methods
+        if stock and any(one.op is Op.REGISTER_HOOK and _is_made(one.source) for one in effects.effects):
+            raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
+        self.delegate = delegate
+        self.state = State.fresh(table, tensors) if state is None else state
+        self._run: Callable[..., Any] = delegate.module if stock else delegate
+        self._effects = prepared(effects, allow, delegate.archive.symbolicate)
+        self._signature = _signature(getattr(delegate.module, ARGUMENTS), effects)
+        self._has_defaults = bool(effects.defaults) or "*" in getattr(delegate.module, ARGUMENTS)
+        self._guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
+
+    @classmethod
+    def of(
+        cls,
+        module: torch.jit.ScriptModule,
+        state: State | None = None,
+        *,
+        allow: Allowed = (),
+        stock: bool = False,
+    ) -> Effectful:
+        """A module that was lowered in this process; see :class:`Effectful`."""
+        return cls(Delegate.of(module), state, allow=allow, stock=stock)
+
+    @classmethod
+    def load(
+        cls,
+        source: File,
+        state: State | None = None,
+        *,
+        companion: File | None = None,
+        allow: Allowed = (),
+        stock: bool = False,
+    ) -> Effectful:
+        """A module in an archive; see :class:`Effectful`, and :meth:`Delegate.load` for what it raises."""
+        return cls(Delegate.load(source, companion=companion), state, allow=allow, stock=stock)
+
+    def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
+        """Run ``forward``, and change the state as the eager module would have changed its own.
+
+        Raises:
+            BackendError: an operation failed; the state is as before.
+            GuardError: the call is not as the captured one; the state is as before.
+            ReplayError: an effect failed; the state is as before.
+            TypeError: these are not the method's arguments.
+        """
+        bound = self._signature.bind(*inputs, **named)
+        if self._has_defaults:
+            bound.apply_defaults()
+        given = self._effects.inputs(self.state, bound.arguments)
+        if not self._guards_results:
+            return self._effects.replay(self.state, self._run(*given), bound.arguments)
+        before = torch.get_rng_state()
+        made = self._run(*given)
+        try:
+            return self._effects.replay(self.state, made, bound.arguments)
+        except GuardError:
+            torch.set_rng_state(before)
+            raise
+
+
+def _is_made(source: Source) -> bool:
+    """Whether a tensor is one that the graph makes: effects then hold it in a list of their own."""
+    return isinstance(source, Item) and isinstance(source.base, Temporary)
+
+
+def _place(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Where a tensor's elements lie: that of a parameter and of its copy in the state is the same."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
+    """The arguments of a method: those of the example, and those that it left out."""
+    defaults = {argument.name: value for argument, value in effects.defaults}
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = []
+    for name in filter(None, names.split(", ")):
+        if name.startswith("*"):
+            kind = inspect.Parameter.KEYWORD_ONLY
+            if name != "*":
+                parameters.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
+            continue
+        default = defaults.get(name)
+        value = default.value if isinstance(default, Constant) else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(name, kind, default=value))
+    for place in range(len(parameters) - 1, 0, -1):
+        one, before = parameters[place], parameters[place - 1]
+        if one.kind is before.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty:
+            parameters[place - 1] = before.replace(default=one.empty)
+    return inspect.Signature(parameters)

@@ -1,0 +1,248 @@
+"""What is known of a graph before it runs: constants are folded, branches chosen, what nobody uses dropped.
+
+Kept are values that a backend can hold: numbers, strings, ``None``, lists and tuples of them; tensors are
+never computed here.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.graph.aliasing import WRITES, Sharing
+from archive.backend.graph.graphs import Block, Graph
+from archive.backend.lower.literals import elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.backend.graph.graphs import Operation
+
+UNKNOWN = object()
+OVERFLOW = 2**63
+LONGEST = 1 << 12
+"""Items of a list, or letters of a text, that is made here; longer ones are made when the module runs."""
+FOLDED: dict[str, Callable[..., Any]] = {
+    "aten::__not__": operator.not_,
+    "aten::eq": operator.eq,
+    "aten::ne": operator.ne,
+    "aten::lt": operator.lt,
+    "aten::gt": operator.gt,
+    "aten::le": operator.le,
+    "aten::ge": operator.ge,
+    "aten::add": operator.add,
+    "aten::sub": operator.sub,
+    "aten::mul": operator.mul,
+    "aten::neg": operator.neg,
+    "aten::floordiv": operator.floordiv,
+    "aten::len": len,
+    "aten::__getitem__": operator.getitem,
+    "aten::__and__": operator.and_,
+    "aten::__or__": operator.or_,
+    "aten::Bool": bool,
+    "aten::Int": int,
+    "aten::Float": float,
+    "prim::unchecked_cast": lambda value: value,
+    "prim::ListConstruct": lambda *values: list(values),
+    "prim::TupleConstruct": lambda *values: tuple(values),
+}
+ALIASES = ("prim::unchecked_cast",)
+EFFECTS = (
+    *(
+        "prim::RaiseException",
+        "prim::Print",
+        "prim::SetAttr",
+        "prim::CallMethod",
+        "prim::Enter",
+        "prim::Exit",
+    ),
+    *("aten::manual_seed", "aten::warn"),
+)
+"""Operations that do something though their schemas, if they have any, do not say so."""
+TUPLES = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
+SINGLE = (int, str, bool, type(None))
+PLAIN = (int, float, str, bool, type(None), list, tuple)
+
+
+def folded(graph: Graph) -> Graph:
+    """A graph in which everything is done that can be done before it runs; the given one stays as it is.
+
+    What preprocessing begins with, mostly: the branches of training are gone in eval mode, and so is what
+    follows from sizes of layers, defaults, and None.
+    """
+    folding = _Folding(graph)
+    body = folding.block(graph.body)
+    graph = Graph(graph.name, body, folding.types)
+    _drop_unused(body, set(body.results))
+    return graph
+
+
+class _Folding:
+    def __init__(self, graph: Graph) -> None:
+        self.types = dict(graph.types)
+        self._changed = Sharing(graph).changed
+        self._values: dict[int, Any] = {}
+        self._same: dict[int, int] = {}
+
+    def block(self, block: Block) -> Block:
+        """A block, folded."""
+        made = Block(block.parameters)
+        for operation in block.operations:
+            self._operation(operation, made)
+        made.results = [self._root(value) for value in block.results]
+        return made
+
+    def _root(self, value: int) -> int:
+        while value in self._same:
+            value = self._same[value]
+        return value
+
+    def _operation(self, operation: Operation, out: Block) -> None:
+        inputs = [self._root(value) for value in operation.inputs]
+        known = [self._known(value) for value in inputs]
+        if operation.kind == "prim::Constant":
+            if isinstance(operation.value, PLAIN) and self.types[operation.outputs[0]] != "Tensor":
+                self._values[operation.outputs[0]] = operation.value
+            out.operations.append(operation)
+            return
+        if operation.kind == "prim::If" and known[0] is not UNKNOWN:
+            self._splice(operation, operation.blocks[0 if known[0] else 1], out)
+            return
+        if operation.kind in ALIASES and known[0] is UNKNOWN and self._is_same(operation, inputs):
+            self._same[operation.outputs[0]] = inputs[0]
+            return
+        value = self._fold(operation, inputs, known)
+        if value is not UNKNOWN:
+            self._values[operation.outputs[0]] = value
+            out.operations.append(_constant(operation, operation.outputs[0], value))
+            return
+        if operation.kind in TUPLES:
+            self._settle(operation, inputs, known[-1] if known else None)
+        blocks = [self.block(block) for block in operation.blocks]
+        made = replace(operation, inputs=inputs, blocks=blocks)
+        out.operations.append(made)
+        if operation.kind == "prim::If":
+            self._agree(made, out)
+
+    def _settle(self, operation: Operation, inputs: list[int], place: Any) -> None:  # noqa: ANN401
+        """Note in their types what is None in a tuple, and what is taken out of one and is None."""
+        if operation.kind == "prim::TupleConstruct":
+            (output,) = operation.outputs
+            kinds = ["NoneType" if self._known(one) is None else self.types[one] for one in inputs]
+            if "NoneType" in kinds and self.types[output].startswith("Tuple["):
+                self.types[output] = f"Tuple[{', '.join(kinds)}]"
+            return
+        kind = self.types[inputs[0]]
+        items = elements(kind) if kind.startswith("Tuple[") else []
+        if operation.kind == "prim::TupleIndex":
+            items = [items[place]] if isinstance(place, int) and -len(items) <= place < len(items) else []
+        for output, item in zip(operation.outputs, items, strict=False):
+            if item == "NoneType":
+                self.types[output] = item
+
+    def _agree(self, branch: Operation, out: Block) -> None:
+        """Results that are the same plain value on both sides of a branch are constants behind it."""
+        agreed: dict[int, Any] = {}
+        for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
+            value, other = map(self._known, results)
+            if _is_one(value, other):
+                agreed[output] = value
+        kept = [place for place, output in enumerate(branch.outputs) if output not in agreed]
+        for block in branch.blocks:
+            block.results = [block.results[place] for place in kept]
+        out.operations += [_constant(branch, output, value) for output, value in agreed.items()]
+        branch.outputs = [branch.outputs[place] for place in kept]
+        self._values |= agreed
+
+    def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
+        """Whether a cast changes no type."""
+        return self.types[operation.outputs[0]] == self.types[inputs[0]]
+
+    def _splice(self, operation: Operation, block: Block, out: Block) -> None:
+        """The operations of the chosen branch in the place of both."""
+        for inner in block.operations:
+            self._operation(inner, out)
+        for output, result in zip(operation.outputs, block.results, strict=True):
+            self._same[output] = self._root(result)
+
+    def _known(self, value: int) -> Any:  # noqa: ANN401
+        if self.types[value] == "NoneType":
+            return None
+        return self._values.get(value, UNKNOWN)
+
+    def _fold(self, operation: Operation, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
+        if operation.kind in ("aten::__is__", "aten::__isnot__"):
+            return self._against_none(operation.kind, inputs, known)
+        compute = FOLDED.get(operation.kind)
+        if (
+            compute is None
+            or UNKNOWN in known
+            or len(operation.outputs) != 1
+            or operation.outputs[0] in self._changed
+            or (operation.kind == "aten::mul" and _length(known) > LONGEST)
+        ):
+            return UNKNOWN
+        try:
+            value = compute(*known)
+        except (TypeError, ValueError, IndexError, KeyError, ArithmeticError):
+            return UNKNOWN
+        overflows = isinstance(value, int) and abs(value) >= OVERFLOW
+        return value if isinstance(value, PLAIN) and not overflows else UNKNOWN
+
+    def _against_none(self, kind: str, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
+        """Whether something is None: told by its value, or by a type that has no place for None."""
+        for value, other in ((0, 1), (1, 0)):
+            if known[other] is None:
+                if known[value] is not UNKNOWN:
+                    return (known[value] is None) == (kind == "aten::__is__")
+                kind_of = self.types[inputs[value]]
+                if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
+                    return kind == "aten::__isnot__"
+        return UNKNOWN
+
+
+def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401
+    """A value that an operation makes, as a constant."""
+    kind = "prim::Constant"
+    return replace(operation, kind=kind, inputs=[], outputs=[output], schema="", value=value, blocks=[])
+
+
+def _is_one(value: object, other: object) -> bool:
+    """Whether two values are the same one, and none that could be changed."""
+    return type(value) is type(other) and isinstance(value, SINGLE) and value == other
+
+
+def _length(factors: list[Any]) -> int:
+    """How many items a product has: none, unless one factor is a list or text."""
+    items = [len(one) for one in factors if isinstance(one, list | tuple | str)]
+    return sum(items) * max((one for one in factors if isinstance(one, int)), default=0)
+
+
+def _drop_unused(block: Block, used: set[int]) -> None:
+    """Take out operations whose results nobody takes, and that do nothing else."""
+    kept = []
+    for operation in reversed(block.operations):
+        for inner in operation.blocks:
+            _drop_unused(inner, used | set(inner.results))
+        if _acts(operation) or used & set(operation.outputs):
+            kept.append(operation)
+            used |= set(operation.inputs) | _inputs(operation)
+    block.operations[:] = reversed(kept)
+
+
+def _inputs(operation: Operation) -> set[int]:
+    """What the blocks of an operation take."""
+    found: set[int] = set()
+    for block in operation.blocks:
+        found |= set(block.results)
+        for inner in block.operations:
+            found |= set(inner.inputs) | _inputs(inner)
+    return found
+
+
+def _acts(operation: Operation) -> bool:
+    """Whether an operation does more than making its results."""
+    inside = (inner for block in operation.blocks for inner in block.operations)
+    makes_nothing = not operation.outputs and not operation.blocks
+    return makes_nothing or WRITES in operation.schema or operation.kind in EFFECTS or any(map(_acts, inside))

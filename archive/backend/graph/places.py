@@ -1,0 +1,48 @@
+"""Where the nodes of a module's graphs stand in the model's source, to the byte.
+
+From Python, PyTorch shows a node's place only as text: file, line, and the source around it with the range
+marked. The module's own debug records hold all ranges; each is printed in the same way, and the text looked
+up.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+
+from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.model import Source, SourceRange
+from archive.normalform.pool import table_of
+from archive.reader.opening import open as open_archive
+
+
+class Places:
+    """The source ranges of a module by the text that PyTorch shows for them."""
+
+    def __init__(self, known: dict[str, SourceRange]) -> None:
+        self._known = known
+
+    @classmethod
+    def of(cls, module: Any) -> Places:  # noqa: ANN401 (a torch._C.ScriptModule)
+        """Those of a module and all that it calls."""
+        buffer = io.BytesIO()
+        torch.jit.save(torch.jit._recursive.wrap_cpp_module(module), buffer)
+        known: dict[str, SourceRange] = {}
+        with open_archive(buffer.getvalue(), name="the module's own archive") as opened:
+            table = opened.range_table
+            sources = [table.sources[number] for number in range(len(table.sources))]
+            texts = table_of(bytes(one.text) for one in sources)  # in one piece: each is read many times
+            sources = [
+                Source(texts[number], one.filename, one.starting_line, one.is_null)
+                for number, one in enumerate(sources)
+            ]
+            for row, number in enumerate(table.source.tolist()):
+                span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))
+                known.setdefault(excerpt(span, b"").decode("utf-8", "backslashreplace"), span)
+        return cls(known)
+
+    def find(self, shown: str) -> SourceRange | None:
+        """The range that PyTorch shows as a text; None where no record has it."""
+        return self._known.get(shown)

@@ -1,0 +1,176 @@
+"""The TorchScript source of lowered modules.
+
+Texts are those of PyTorch's own lowering, to the blank: they are shown in errors. Where PyTorch's would be
+wrong (keyword-only arguments, defaults, a tuple without elements), these are right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from archive.backend.errors import LoweringError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.backend.graph.graphs import Operation
+
+Schema: TypeAlias = Any
+"""A ``torch._C.FunctionSchema``."""
+
+MARGIN = " " * 12
+ESCAPED = "\\'"
+UNAVAILABLE = "Backend is not available."
+OBJECT, METHODS = "self.__backend.", "self.__"
+"""What stands before the names of a backend's methods: it is an object, or they are the module's own."""
+STATE = "state: Tuple[Dict[str, Any], Any, bool]"
+
+
+def block(lines: Sequence[str]) -> str:
+    """Lines as PyTorch's raw strings have them: behind a line's end, and with a margin."""
+    return "\n" + "".join(f"{MARGIN}{line}\n" for line in lines) + MARGIN
+
+
+def method(name: str, schema: Schema, statements: Sequence[str]) -> str:
+    """A method of some statements."""
+    return block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
+
+
+def forwarding(method: str, schema: Schema) -> str:
+    """A method of the wrapper: it calls that of the lowered module."""
+    return block(
+        [
+            f"def {method}(self{parameters(schema)}):",
+            f"    return self.__loweredModule__.{method}({', '.join(_passed(schema))})",
+        ]
+    )
+
+
+def executing(method: str, schema: Schema, backend: str = OBJECT) -> str:
+    """A method of the lowered module: it hands its arguments to the backend, and checks what comes back.
+
+    Args:
+        method: its name.
+        schema: of the original method.
+        backend: what stands before the names of the backend's methods.
+    """
+    inputs = " ".join(f"{one.name}," for one in arguments(schema))
+    types, is_tuple = results(schema)
+    names = [f"_{number}" for number in range(len(types))]
+    got = f'{backend}execute(self.__handles["{method}"], typed_inputs)'
+    given = ", ".join(names) + ("," if is_tuple and len(names) == 1 else "")
+    return block(
+        [
+            f"def {method}(self{parameters(schema)}):",
+            f"    typed_inputs: List[Any] = [{inputs and inputs + ' '}]".replace(", ]", ", ]"),
+            f"    if {backend}is_available() :",
+            f"      {' '.join(f'{name},' for name in names)} = {got}" if names else f"      {got}",
+            *(f"      assert isinstance({name}, {kind})" for name, kind in zip(names, types, strict=True)),
+            f"      return {given or '()'}",
+            "    else:",
+            f'      raise Exception("{UNAVAILABLE}")',
+        ]
+    )
+
+
+def parameters(schema: Schema) -> str:
+    """The parameters of a method behind ``self``, with types and defaults."""
+    parts, starred = [], False
+    for one in arguments(schema):
+        if one.kwarg_only and not starred:
+            parts.append("*")
+            starred = True
+        default = f" = {literal(one.default_value)}" if one.has_default_value() else ""
+        parts.append(f"{one.name}: {one.type.annotation_str}{default}")
+    return "".join(f", {part}" for part in parts)
+
+
+def _passed(schema: Schema) -> list[str]:
+    return [f"{one.name}={one.name}" if one.kwarg_only else one.name for one in arguments(schema)]
+
+
+def arguments(schema: Schema) -> list[Any]:
+    """The arguments of a method behind ``self``."""
+    return list(schema.arguments)[1:]
+
+
+def results(schema: Schema) -> tuple[list[str], bool]:
+    """The types that a method returns, one for each element of a tuple; and whether it is one."""
+    (result,) = schema.returns
+    if result.type.kind() != "TupleType":
+        return [result.type.annotation_str], False
+    return [kind.annotation_str for kind in result.type.elements()], True
+
+
+def literal(value: object) -> str:
+    """A constant as TorchScript source.
+
+    Raises:
+        LoweringError: TorchScript has no literal for it.
+    """
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else f'float("{value}")'
+    if isinstance(value, str):
+        return "'" + "".join(map(_letter, value)) + "'"
+    if value is None or isinstance(value, bool | int):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(literal, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    raise LoweringError(f"no literal for a constant of type {type(value).__name__}")
+
+
+def _letter(letter: str) -> str:
+    """A letter of a string; of all escapes by number TorchScript knows the octal ones alone."""
+    if letter.isprintable() and letter not in ESCAPED:
+        return letter
+    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
+
+
+IS_AVAILABLE = block(["def __is_available(self):", "    return self.__backend.is_available()"])
+GET_STATE = block(
+    [
+        "def __getstate__(self):",
+        "    # The third parameter indicates whether __setstate__ must create",
+        "    # the backend instance. It's hardcoded to True since the only",
+        "    # case it can be false is when __setstate__ is called from",
+        "    # outside the module (at module creation time), because",
+        "    # __create_backed has been called already (also directly).",
+        "    return self.__method_compile_spec, self.__processed_module, True",
+    ]
+)
+
+
+def set_state(backend: str = OBJECT, state: str = "state") -> str:
+    """The method that takes a state, and has it compiled.
+
+    Args:
+        backend: what stands before the names of the backend's methods.
+        state: the parameter; PyTorch writes no type, as its C++ knows it.
+    """
+    return block(
+        [
+            f"def __setstate__(self, {state}):",
+            "    self.__method_compile_spec = state[0]",
+            "    self.__processed_module = state[1]",
+            "    # state[2] indicates whether to create the backend instance.",
+            "    if state[2]:",
+            "        self.__create_backend()",
+            "        self.__create_backend_debug_info()",
+            f"    if {backend}is_available() :",
+            f"        self.__handles = {backend}compile(self.__processed_module, self.__method_compile_spec)",
+            "    else:",
+            f'        raise Exception("{UNAVAILABLE}")',
+        ]
+    )
+
+
+def compile_error(operation: Operation) -> str:
+    """PyTorch's words for an operation that a backend does not support, with its place in the model's source.
+
+    They are the text of the :class:`~archive.backend.errors.LoweringError` that preprocessing raises; those
+    for several operations follow one another on new lines.
+    """
+    kind = operation.kind if operation.path is None else "prim::GetAttr"
+    return f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"

@@ -1,0 +1,72 @@
+"""What was saved, loaded by PyTorch as it will be used."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import torch
+import torch.jit.mobile
+
+from archive.backend.errors import LoweringError
+from archive.backend.lower.codegen import UNAVAILABLE
+from archive.debuginfo.excerpt import excerpt
+from archive.formats.record_kinds import range_records_of
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from archive.debuginfo.model import SourceRange
+    from archive.reader.archive import Archive
+
+FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
+"""A frame in generated code, as PyTorch shows it: record, line, and blanks before the marking."""
+
+
+def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
+    """Have PyTorch load an archive. That a backend is not available here is no fault of it.
+
+    Args:
+        file: the archive.
+        opened: the same.
+        lite: by the lite interpreter.
+
+    Raises:
+        LoweringError: PyTorch refuses it; with its message, and the model's source where it names a place.
+    """
+    file.seek(0)
+    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what there is to say has been said when it was saved
+            load(file)
+    except Exception as error:  # of any kind: what runs is generated from the model
+        said = str(error).strip()
+        if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
+            return
+        message = f"PyTorch does not load what it saved; nothing is written: {_message(said)}"
+        span = _model_source(said.encode(), opened)
+        shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
+        raise LoweringError(f"{message}. Source code: {shown}" if shown else message) from error
+
+
+def _message(said: str) -> str:
+    """What PyTorch says before it shows places; behind them, where it begins with these."""
+    before, _, places = said.partition('\n  File "')
+    return (
+        places.rstrip().rpartition("\n")[2] if before.startswith("The following") else before.rstrip(":\n ")
+    )
+
+
+def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
+    """The source of the last place in generated code that PyTorch shows; None where it shows none."""
+    span = None
+    for name, line, blanks in FRAME.findall(said):
+        record = name.decode("utf-8", "surrogateescape")
+        if record in opened.records and any(one in opened.records for one in range_records_of(record)):
+            lines = bytes(opened.records[record].view()).split(b"\n")
+            starts = list(accumulate((len(one) + 1 for one in lines), initial=0))
+            span = opened.locate(record, starts[int(line) - 1] + len(blanks))
+    return span

@@ -1,0 +1,292 @@
+"""Lowered modules saved so that stock PyTorch shows the model's own lines when an operation fails.
+
+The debug handles that a backend was given are added to the call-stack map, where PyTorch has no way to add
+them from Python. Where each operation is a statement of its own, PyTorch records where that stands: in
+generated source. Its row is led to the model's source instead: in archives of the lite interpreter by the
+call-stack map, with the calls on the way; in those of TorchScript by the source ranges of generated code,
+which have no place for calls: there it is the innermost line that is not PyTorch's own.
+
+PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered anew,
+by the order in which instructions have them, so that the same model gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from archive.backend.errors import LoweringError
+from archive.backend.lower.links import DEBUG, FAILING, HANDLE
+from archive.backend.lower.loading import check_loading
+from archive.backend.lower.lowering import LOWERED, STATE
+from archive.backend.lower.tables import read_table
+from archive.backend.profile.places import PYTORCHS
+from archive.base.errors import ArchiveError
+from archive.base.output import replacing
+from archive.base.strings import decoded
+from archive.companion import DebugRecords, Facts
+from archive.container.container import member_from, new_member, write_archive
+from archive.container.serialization_id import RECORD_NAME, renewed_id
+from archive.debuginfo.model import NO_TAG, Generation
+from archive.debuginfo.sites import Site, Span
+from archive.formats import bytecode
+from archive.formats.archive_id import archive_id
+from archive.formats.effects.record import NAME as EFFECTS
+from archive.formats.record_kinds import VERSIONS
+from archive.normalform.handles import pack_handles, pack_methods
+from archive.normalform.pool import Pool, table_of
+from archive.normalform.ranges import pack_ranges
+from archive.normalform.records import GENERATIONS
+from archive.normalform.relocate import Attachment
+from archive.reader.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import BinaryIO
+
+    from archive.base.columns import Ints
+    from archive.base.output import Target
+    from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
+
+GENERATED = "<string>"
+CHANGED = (bytecode.NAME, EFFECTS)
+"""Records of the model that are not as PyTorch has written them."""
+NOWHERE = Span(b"", b"", 0, 0, 0)
+"""The place of a handle that PyTorch knows none for. It writes ``NO_TAG``, and then refuses to load that."""
+LOST = (
+    "a lowered part was read from a file, or copied, and no longer knows the model's source; "
+    "lower it again before saving"
+)
+STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was saved.
+
+    Attributes:
+        size: of the archive, in bytes.
+        handles: how many debug handles of backends lead to the model's source.
+    """
+
+    size: int
+    handles: int
+
+
+def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = False) -> Saved:
+    """Save a module that holds lowered ones: ``*.ptl`` for the lite interpreter, else for TorchScript.
+
+    What was written is loaded by PyTorch, in the same way, before the target is replaced.
+
+    Args:
+        module: it, or one that holds lowered ones.
+        path: the target.
+        force: replace an existing file.
+
+    Raises:
+        LoweringError: nothing in it was lowered here, a part was read from a file or copied since, it is
+            not scripted, or PyTorch cannot save it, or load what it saved.
+        ArchiveError: the target exists, or PyTorch wrote what is not understood.
+        OSError: it cannot be written.
+    """
+    lite = Path(path).suffix == ".ptl"
+    with replacing(path, force=force) as file:
+        saved = write_lowered(module, file, str(path), lite=lite)
+        with open_archive(file, name=str(path)) as opened:
+            check_loading(file, opened, lite=lite)
+        return saved
+
+
+def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> bytes:
+    """The archive of a module that holds lowered ones: see :func:`save_lowered`."""
+    buffer = io.BytesIO()
+    name = "the lowered module"
+    write_lowered(module, buffer, name, lite=lite)
+    with open_archive(buffer, name=name) as opened:
+        check_loading(buffer, opened, lite=lite)
+    return buffer.getvalue()
+
+
+def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
+    """Write the archive of a module that holds lowered ones, without loading it: see :func:`save_lowered`."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
+    sites, effects = _tables(module)
+    try:
+        data = _saved(module, lite=lite)
+    except RuntimeError as error:
+        raise LoweringError(f"PyTorch does not save it: {error}") from error
+    with open_archive(data, name=name) as opened:
+        size = _write(file, opened, _attached(opened, sites) | effects)
+        with open_archive(file, name=name) as again:
+            _check(opened, again, sites)
+    return Saved(size, len(sites))
+
+
+def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
+    """The archive as PyTorch writes it."""
+    if lite:
+        data: bytes = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
+        return data
+    buffer = io.BytesIO()
+    torch.jit.save(module, buffer)
+    return buffer.getvalue()
+
+
+def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, bytes]]:
+    """Where the operations of all lowered modules come from, by handle; and the record of effects, if any.
+
+    An operation without a place is at that of the last call; without any, it is left out.
+
+    Raises:
+        LoweringError: there are none, one has lost its table, two modules use a handle for different
+            operations, or a module with effects is part of another one.
+    """
+    sites: dict[int, Site] = {}
+    effects: dict[str, bytes] = {}
+    left, count = [module._c], 0
+    while left:
+        one = left.pop()
+        left += [child for _, child in torch._C.ModuleDict(one).items()]
+        if LOWERED.match(one._type().annotation_str) and one.hasattr(DEBUG):
+            if not one.getattr(DEBUG):
+                raise LoweringError(LOST)
+            count += 1
+            own, record = read_table(one.getattr(DEBUG))
+            if record:
+                effects[EFFECTS] = record
+            for handle, read in own.items():
+                site = _placed(read)
+                if site.span is None:
+                    continue
+                if sites.setdefault(handle, site) != site:
+                    raise LoweringError(
+                        f"debug handle {handle} is that of operations in several lowered modules: lower them "
+                        "with one DebugHandles, as `recorder`"
+                    )
+    if not count:
+        raise LoweringError("no module in it was lowered in this process; lower it again before saving")
+    if effects and not module._c.hasattr(STATE):
+        raise LoweringError(
+            "a module that was lowered with effects is saved by itself, not as part of another"
+        )
+    return sites, effects
+
+
+def _placed(site: Site) -> Site:
+    """An operation at its own place, or at that of the last call that has one."""
+    while site.span is None and site.steps:
+        *steps, last = site.steps
+        site = Site(site.op, last.span, tuple(steps))
+    return site
+
+
+def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
+    """The records that are not as PyTorch has written them."""
+    pool = Pool()
+    columns = pack_ranges(opened.range_table, pool)
+    if opened.handle_table is not None:
+        columns |= pack_handles(opened.handle_table, pool)
+        columns["file.callstacks"] = np.array([GENERATIONS.index(Generation.CALLSTACK_4)])
+    if opened.method_table is not None:
+        columns |= pack_methods(opened.method_table, pool)
+        _renumber(columns, set(sites))
+    attachment = Attachment(columns, pool)
+    statements = _statements(opened.range_table, sites)
+    for row, site in statements.items():
+        if (span := _own(site)) is not None:
+            attachment.relocate(row, span)
+    for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
+        if tag == NO_TAG:
+            attachment.lead(row, NOWHERE, ())
+        place = opened.range_table.with_tag(tag)
+        if place in statements and (site := statements[place]).span is not None:
+            fails = columns["handle.op"][row] == pool.number(FAILING.encode())
+            op = site.op if fails else None
+            attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
+    for handle, site in sites.items():
+        attachment.add(handle, site.op, site.span, site.steps)
+    made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
+    records = {name: made[name] for name in made}
+    if bytecode.NAME in opened.records:
+        records[bytecode.NAME] = bytecode.renumber_warnings(opened.tree([bytecode.NAME]), 0)
+    return records
+
+
+def _own(site: Site) -> Span | None:
+    """The innermost place on the way to an operation that is not PyTorch's own; its own, if there is none."""
+    spans = [span for span in (*(step.span for step in site.steps), site.span) if span is not None]
+    models = (span for span in reversed(spans) if not PYTORCHS.search(decoded(span.filename)))
+    return next(models, site.span)
+
+
+def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]:
+    """The rows of statements in generated source, and where their operations come from."""
+    found: dict[int, Site] = {}
+    texts: dict[int, bytes] = {}
+    for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
+        if source not in texts:
+            whole = table.sources[source]
+            texts[source] = bytes(whole.text) if str(whole.filename or "") == GENERATED else b""
+        text = texts[source]
+        end = text.find(b"\n", start)
+        statement = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
+        if statement and int(statement[1]) in sites:
+            found[row] = sites[int(statement[1])]
+    return found
+
+
+def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
+    """Number the handles of instructions by their order, and the rows of the call-stack map by that."""
+    of_map = columns["handle.handle"]
+    used = columns["instruction.handle"]
+    order = dict.fromkeys([*used[np.isin(used, of_map)].tolist(), *of_map.tolist()])
+    free = (number for number in count() if number not in taken)
+    new = dict(zip(order, free, strict=False))
+    columns["instruction.handle"] = np.array([new.get(one, one) for one in used.tolist()], np.int64)
+    numbers = np.array([new[one] for one in of_map.tolist()], np.int64)
+    by_number = np.argsort(numbers)
+    for name in ("handle.tag", "handle.op", "handle.stack"):
+        columns[name] = columns[name][by_number]
+    columns["handle.handle"] = numbers[by_number]
+    columns["handle.place"] = np.arange(len(numbers))
+
+
+def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
+    """The archive with other records, added ones before its version; its length in bytes."""
+    members = [
+        new_member(name, records[name]) if name in records else member_from(record)
+        for name, record in opened.records.items()
+        if name != RECORD_NAME
+    ]
+    added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
+    place = next((n for n, name in enumerate(opened.records) if name in VERSIONS), len(members))
+    members[place:place] = added
+    found = opened.records[RECORD_NAME].view()
+    members.append(new_member(RECORD_NAME, renewed_id(members, opened.records.values(), found)))
+    return write_archive(file, opened.root, members)
+
+
+def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
+    """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
+    ids = [
+        archive_id({name: one for name, one in opened.records.items() if name not in CHANGED})
+        for opened in (before, after)
+    ]
+    same = ids[0] == ids[1]
+    if not same or not set(sites) <= set(after.handles):
+        raise ArchiveError("would not be the same model; nothing is written", file=before.file)
+    for handle in after.handles.values():
+        for tag in (handle.tag, *(call.tag for call in handle.stack if call.tag != NO_TAG)):
+            if after.range_table.with_tag(tag) is None:
+                raise ArchiveError(
+                    place=f"handle {handle.handle}", expected=f"a range of tag {tag}", found="none"
+                )

@@ -1,0 +1,99 @@
+"""Single operations as TorchScript, each one statement.
+
+Operators are called through ``torch.ops``, with their keyword-only arguments by name. This holds for those of
+numbers, texts, lists and dicts too: the overload is chosen as it was in the model. What has no such name is
+written as in Python.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from typing import TYPE_CHECKING
+
+import torch
+
+from archive.backend.errors import LoweringError
+from archive.backend.lower.literals import annotated, made_tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.backend.graph.graphs import Operation
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+EXPRESSIONS = {
+    "prim::TupleIndex": "{0}[{1}]",
+    "prim::shape": "{0}.shape",
+    "prim::type": "{0}.type",
+    "prim::unchecked_cast": "torch.jit._unwrap_optional({0})",
+}
+"""Operators that ``torch.ops`` does not have, or not with the type that they give."""
+MADE: dict[str, Callable[[list[str], str], str]] = {
+    "prim::DictConstruct": lambda words, kind: _collected(kind, "{" + ", ".join(_pairs(words)) + "}"),
+    "prim::ListConstruct": lambda words, kind: _collected(kind, f"[{', '.join(words)}]"),
+    "prim::TupleConstruct": lambda words, _: made_tuple(words),
+    "prim::tolist": lambda words, kind: annotated(kind, f"{words[0]}.tolist()"),
+    "aten::format": lambda words, _: f"{words[0]}.format({', '.join(words[1:])})",
+    "aten::percentFormat": lambda words, _: f"{words[0]} % ({', '.join(words[1:])})",
+}
+"""Operators that take any number of values, or whose result has a type of its own."""
+UNPACKED = ("prim::ListUnpack", "prim::TupleUnpack")
+
+
+def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:
+    """The statement that does what an operation does.
+
+    Args:
+        operation: it.
+        words: what stands for the values that it takes.
+        outputs: names of those that it makes.
+        kind: type of the first of these; "" where it makes none.
+
+    Raises:
+        LoweringError: there is none.
+    """
+    if operation.kind == "prim::RaiseException":
+        return f"raise {_exception(words[1:])}({words[0]})"
+    if operation.kind == "prim::Print":
+        return f"print({', '.join(words)})"
+    if operation.kind in UNPACKED:
+        return f"{' '.join(f'{name},' for name in outputs)} = {words[0]}" if outputs else "pass"
+    if operation.kind in EXPRESSIONS:
+        made = EXPRESSIONS[operation.kind].format(*words)
+    elif operation.kind in MADE:
+        made = MADE[operation.kind](words, kind)
+    else:
+        made = _call(operation, words)
+    return f"{', '.join(outputs)} = {made}" if outputs else made
+
+
+def _exception(words: list[str]) -> str:
+    """The class of an exception, if it is Python's own: PyTorch shows it."""
+    name = words[0].strip("'").removeprefix("builtins.") if words else ""
+    kind = getattr(builtins, name, None)
+    return name if isinstance(kind, type) and issubclass(kind, Exception) else "Exception"
+
+
+def _collected(kind: str, text: str) -> str:
+    """A list or dict: its type is written but where it is a class, and has items to tell it."""
+    return text if "__torch__" in kind and len(text) > len("[]") else annotated(kind, text)
+
+
+def _pairs(words: list[str]) -> list[str]:
+    return [f"{key}: {value}" for key, value in zip(words[::2], words[1::2], strict=True)]
+
+
+def _call(operation: Operation, words: list[str]) -> str:
+    """A call of an operator, by its schema."""
+    space, _, name = operation.kind.partition("::")
+    if not operation.schema or not NAME.fullmatch(space) or not NAME.fullmatch(name):
+        raise LoweringError(operation.kind)
+    schema = torch._C.parse_schema(operation.schema)
+    if len(schema.arguments) != len(words) or not hasattr(getattr(torch.ops, space), name):
+        raise LoweringError(operation.kind)
+    given = [
+        f"{argument.name}={word}" if argument.kwarg_only else word
+        for argument, word in zip(schema.arguments, words, strict=True)
+    ]
+    return f"torch.ops.{space}.{name}({', '.join(given)})"

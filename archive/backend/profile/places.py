@@ -1,0 +1,101 @@
+"""What a debug handle stands for in a profile: a module, and lines of source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import one_line
+from archive.base.strings import decoded
+
+if TYPE_CHECKING:
+    from archive.debuginfo.model import SourceRange
+    from archive.debuginfo.symbolicate import Symbolication
+
+UNKNOWN = "(unknown)"
+GENERATED = "<string>"
+NO_LEVEL = frozenset({"SELF", "__loweredModule__"})
+PYTORCHS = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
+TRACED = re.compile(r"(.+)\((\d+)\): (.+)")
+
+
+class Level(NamedTuple):
+    """A module on the way to an operation: its path, the name of its class, and the path's last step.
+
+    The step has several attributes where a list of modules, or another module, is passed without a call.
+    """
+
+    path: str
+    type: str
+    step: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.step}({self.type})" if self.type else self.path
+
+
+class Line(NamedTuple):
+    """A line of source: its file, number from 1, and text without indentation."""
+
+    file: str
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a debug handle stands for.
+
+    Attributes:
+        levels: the modules that lead there, the top module first; ``(unknown)`` alone for unknown handles.
+        hierarchy: the module hierarchy in PyTorch's words, or its words about unknown handles.
+        source: the innermost line of the model's own source; PyTorch's where there is no other.
+        innermost: the innermost line of all.
+        op: the operator's name as the archive has it.
+    """
+
+    levels: tuple[Level, ...]
+    hierarchy: str
+    source: Line | None
+    innermost: Line | None
+    op: str
+
+    @property
+    def module(self) -> str:
+        """The path of the module that the operation belongs to; ``top(Class)`` for the top module."""
+        return self.levels[-1].path
+
+
+def place_of(symbolication: Symbolication) -> Place:
+    """What a symbolicated handle stands for."""
+    if symbolication.missing:
+        return Place((Level(UNKNOWN, ""),), one_line(str(symbolication)), None, None, UNKNOWN)
+    hierarchy = one_line(symbolication.module_hierarchy)
+    levels = [Level(hierarchy.partition("::")[0], "")]
+    path: list[str] = []
+    for call in (call for entry in reversed(symbolication.entries) for call in entry.stack):
+        if call.module is not None and str(call.module.instance) not in NO_LEVEL:
+            path.append(one_line(str(call.module.instance)))
+            levels.append(Level(".".join(path), one_line(call.module.class_name), path[-1]))
+    ranges = [frame.range for frame in reversed(symbolication.frames) if frame.range is not None]
+    lines = [line for span in ranges for line in _lines(span) if line.file not in ("", GENERATED)]
+    innermost = lines[0] if lines else None
+    source = next((line for line in lines if not PYTORCHS.search(line.file)), innermost)
+    op = symbolication.entries[0].op
+    return Place(tuple(levels), hierarchy, source, innermost, UNKNOWN if op is None else one_line(str(op)))
+
+
+def _lines(span: SourceRange) -> list[Line]:
+    """The line where a range starts; of traced models, whose sources are Python stacks, the stack's."""
+    source = bytes(span.source.text)
+    whole = span.end - span.start == len(source)
+    stack = [TRACED.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
+    if stack and all(stack):
+        return [Line(one[1], int(one[2]), one[3]) for one in stack if one]
+    if span.source.filename is None:
+        return []
+    text = source[source.rfind(b"\n", 0, span.start) + 1 :].partition(b"\n")[0]
+    return [Line(one_line(str(span.source.filename)), span.line, one_line(decoded(text).strip()))]

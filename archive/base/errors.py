@@ -1,0 +1,112 @@
+"""The errors that callers see: one kind, with the place where things went wrong.
+
+A message reads ``model.ptl: callstack_debug_map.pkl, row 17, field tag: expected an int, found 'abc'``:
+file, record, place, what was expected and what was found, each part left out where it is unknown.
+"""
+
+from __future__ import annotations
+
+
+class ArchiveError(Exception):
+    """Anything this library refuses, with its place.
+
+    Args:
+        problem: what is wrong, when "expected … found …" does not say it.
+        file: path or name of the archive.
+        record: name of the record inside the archive, without root.
+        place: where in the record: a row and field, or a byte.
+        expected: what the format asks for.
+        found: what stands there instead.
+    """
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        file: str | None = None,
+        record: str | None = None,
+        place: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.file = file
+        self.record = record
+        self.place = place
+        self.expected = expected
+        self.found = found
+
+    def within(
+        self, *, file: str | None = None, record: str | None = None, place: str | None = None
+    ) -> ArchiveError:
+        """Fill in the outer place, keeping what is known already, and return self."""
+        self.file = self.file or file
+        self.record = self.record or record
+        self.place = self.place or place
+        return self
+
+    def __str__(self) -> str:
+        what = self.problem
+        if self.expected is not None:
+            what += f"{': ' if what else ''}expected {self.expected}"
+            if self.found is not None:
+                what += f", found {self.found}"
+        where = ", ".join(part for part in (self.record, self.place) if part)
+        return ": ".join(part for part in (self.file, where, what) if part)
+
+
+class LimitError(ArchiveError):
+    """Input that asks for more than :class:`~archive.base.limits.Limits` allows.
+
+    Args:
+        resource: the name of the field of ``Limits``.
+        limit: its value.
+        actual: what the input asks for, or the first value above the limit.
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        limit: int,
+        actual: int,
+        *,
+        record: str | None = None,
+        place: str | None = None,
+    ) -> None:
+        super().__init__(
+            f"{resource} is limited to {limit:,}, found {actual:,}; "
+            f"pass Limits({resource}=…) if you trust the file",
+            record=record,
+            place=place,
+        )
+        self.resource = resource
+        self.limit = limit
+        self.actual = actual
+
+
+def one_line(text: str) -> str:
+    """A text with everything escaped that is no printable character."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, with their name.
+
+    >>> counted(1, "record"), counted(2600, "record")
+    ('1 record', '2,600 records')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def shown(value: object, width: int = 60) -> str:
+    """A short, printable form of a foreign value for a message."""
+    text = repr(value)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def printable(name: str) -> str:
+    """A name for a message: escaped where it would harm a terminal."""
+    return name if name.isprintable() else shown(name)

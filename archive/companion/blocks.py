@@ -1,0 +1,141 @@
+"""Long columns of packed companions, in blocks of 65,536 rows that are inflated one at a time.
+
+A section of blocks begins with its index, for each block ``stored size u32, crc32 u32, before i64``; the
+blocks follow, each compressed on its own. ``before`` is what the block's transform starts from, as if the
+block were a column: so none has to be read for another.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
+from archive.companion.encodings import Encoded, Transform, decoded
+from archive.companion.layout import Section
+from archive.companion.lookup import inside
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+
+BLOCK = 1 << 16
+INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
+TRANSFORM, ZIGZAG = 32, 16
+"""What a transform's number and the zigzag flag add to a directory line's coding, times themselves."""
+
+
+def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tuple[Section, bytes]:
+    """A column's section.
+
+    Args:
+        number: the column's.
+        values: the column (n).
+        encoded: the same, encoded; not by BACK, which looks back across blocks.
+        level: of zstd.
+    """
+    planes = np.frombuffer(encoded.data, np.uint8).reshape(encoded.width, len(values))
+    starts = range(0, len(values), BLOCK)
+    parts = [planes[:, at : at + BLOCK].tobytes() for at in starts]
+    codec = compressed(b"".join(parts), level)[0] if level >= STRONGEST else Codec.ZSTD
+    stored = [compressed(part, level, codec)[1] for part in parts]
+    index = np.zeros(len(parts), INDEX)
+    index["stored"] = [len(part) for part in stored]
+    index["checksum"] = [zlib.crc32(part) for part in stored]
+    index["before"] = _before(values, encoded, np.array(starts))
+    data = index.tobytes() + b"".join(stored)
+    coding = encoded.width + ZIGZAG * encoded.zigzag + TRANSFORM * encoded.transform
+    size = len(encoded.data)
+    return Section(number, coding, codec, len(values), 0, size, len(data), zlib.crc32(index.tobytes())), data
+
+
+def _before(values: Ints, encoded: Encoded, at: Ints) -> Ints:
+    """What the transform of each block starts from."""
+    if encoded.transform is Transform.FLAT:
+        return np.zeros(len(at), np.int64)
+    if encoded.transform is Transform.INDEX:
+        return encoded.start + at
+    peaks = np.maximum.accumulate(values) + 1 if encoded.transform is Transform.PEAK else values
+    return np.append(encoded.start, peaks[at[1:] - 1])
+
+
+class BlockColumn:
+    """A column of blocks, of which only the one that was read last is held.
+
+    Args:
+        section: the column's line in the directory.
+        data: the section's bytes.
+    """
+
+    def __init__(self, section: Section, data: memoryview) -> None:
+        self._section = section
+        self._data = data
+        self._held: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
+        transform, rest = divmod(section.coding, TRANSFORM)
+        self._zigzag, self._width = divmod(rest, ZIGZAG)
+        if transform > Transform.PEAK or not 0 < self._width <= INDEX["before"].itemsize:
+            raise ArchiveError(expected="a column in blocks", found=f"coding {section.coding}")
+        self._transform = Transform(transform)
+        if section.inflated != section.rows * self._width:
+            raise ArchiveError(expected=f"{section.rows * self._width} bytes", found=str(section.inflated))
+
+    def __len__(self) -> int:
+        return self._section.rows
+
+    @cached_property
+    def _index(self) -> np.ndarray:
+        count = -(-self._section.rows // BLOCK)
+        size = count * INDEX.itemsize
+        index = np.frombuffer(self._data[:size], INDEX) if len(self._data) >= size else np.zeros(0, INDEX)
+        found = zlib.crc32(self._data[:size])
+        if found != self._section.checksum:
+            expected = f"checksum {self._section.checksum:#010x}"
+            raise ArchiveError(place="index of blocks", expected=expected, found=f"{found:#010x}")
+        if len(index) != count or size + int(index["stored"].sum()) != len(self._data):
+            raise ArchiveError(expected=f"an index of {count} blocks", found="another")
+        return index
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return (self._index.nbytes + np.append(0, np.cumsum(self._index["stored"].astype(np.int64)))).tolist()
+
+    def block(self, number: int) -> Ints:
+        """The values of a block, checked.
+
+        Raises:
+            ArchiveError: its bytes were changed.
+        """
+        _, checksum, before = self._index[number].item()
+        stored = self._data[self._places[number] : self._places[number + 1]]
+        found = zlib.crc32(stored)
+        if found != checksum:
+            raise ArchiveError(expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
+        rows = min(BLOCK, self._section.rows - number * BLOCK)
+        planes = inflated(self._section.codec, stored, rows * self._width)
+        return decoded(Encoded(self._transform, bool(self._zigzag), self._width, before, bytes(planes)), rows)
+
+    def at(self, row: int) -> int:
+        """The value of a row; its block is checked."""
+        number, place = divmod(inside(row, self._section.rows), BLOCK)
+        if self._held[0] != number:
+            self._held = (number, self.block(number))
+        return int(self._held[1][place])
+
+    def find(self, value: int) -> int:
+        """The first row that has a value, of a column in order; -1 where none has."""
+        low, high = 0, len(self._index) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.at(middle * BLOCK) < value else (low, middle - 1)
+        for number in range(low, min(low + 2, len(self._index))):
+            row = number * BLOCK + int(np.searchsorted(self.block(number), value))
+            if row < self._section.rows and self.at(row) == value:
+                return row
+        return -1
+
+    def all(self) -> Ints:
+        """All values, checked."""
+        return np.concatenate([self.block(number) for number in range(len(self._index))])

@@ -1,0 +1,127 @@
+"""What sections are compressed with, and how they are inflated without trust in what is said of them."""
+
+from __future__ import annotations
+
+import lzma as xz
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from archive.base.errors import ArchiveError
+from archive.companion.dictionary import dictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STRONGEST = 19
+QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
+"""Presets of LZMA."""
+PIECE = 1 << 20
+SMALL, MIDDLING = 1 << 16, 1 << 22
+"""Bytes up to which both are used at their strongest, and LZMA is tried, whatever the level."""
+
+
+class Codec(IntEnum):
+    """The codecs: as it is, a zstd frame, a raw LZMA1 stream, a zstd frame that uses the dictionary."""
+
+    NONE = 0
+    ZSTD = 1
+    LZMA = 2
+    WORDS = 3
+
+
+def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
+    """The least that some bytes become.
+
+    Args:
+        data: the bytes.
+        level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
+        codec: the one to use.
+    """
+    tried = [codec] if codec is not None else [Codec.NONE, Codec.ZSTD]
+    if codec is None and (len(data) <= MIDDLING or level >= STRONGEST):
+        tried.append(Codec.LZMA)
+    results = [(one, _COMPRESS[one](data, level)) for one in tried]
+    return min(results, key=lambda result: len(result[1]))
+
+
+def lzma(data: bytes, preset: int) -> bytes:
+    """A raw LZMA1 stream."""
+    return xz.compress(data, xz.FORMAT_RAW, filters=_filters(len(data), preset))
+
+
+def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+    """A zstd frame without checksum and size, which the directory has."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
+    )
+    return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
+
+
+def _level(data: bytes, level: int) -> int:
+    return STRONGEST if len(data) <= SMALL else level
+
+
+def _filters(size: int, preset: int = GOOD) -> list[dict[str, int]]:
+    """Raw LZMA1 that takes bytes as bytes: columns have no words to align to."""
+    window = max(4096, 1 << max(size - 1, 1).bit_length())
+    return [
+        {
+            "id": xz.FILTER_LZMA1,
+            "preset": preset,
+            "dict_size": min(window, 1 << 23),
+            "lc": 0,
+            "lp": 0,
+            "pb": 0,
+        }
+    ]
+
+
+_COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
+    Codec.NONE: lambda data, _: data,
+    Codec.ZSTD: lambda data, level: zstd(data, _level(data, level)),
+    Codec.LZMA: lambda data, level: lzma(data, BEST if _level(data, level) >= STRONGEST else GOOD),
+    Codec.WORDS: lambda data, level: zstd(data, _level(data, level), dictionary()),
+}
+
+
+def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
+    """The bytes of a section.
+
+    Raises:
+        ArchiveError: the data do not inflate to so many bytes; more are never held.
+    """
+    if codec == Codec.NONE:
+        result: bytes | memoryview = data
+    elif codec == Codec.ZSTD:
+        result = _unzstd(data, size)
+    elif codec == Codec.WORDS:
+        result = _unzstd(data, size, dictionary())
+    elif codec == Codec.LZMA:
+        result = _unlzma(data, size)
+    else:
+        raise ArchiveError(expected="a known codec", found=str(codec))
+    if len(result) != size:
+        raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(result)} or more")
+    return result
+
+
+def _unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+    engine = zstandard.ZstdDecompressor(dict_data=words, max_window_size=1 << 27)
+    try:
+        result = bytearray()
+        with engine.stream_reader(data, read_across_frames=False) as stream:
+            while len(result) <= size and (piece := stream.read(min(PIECE, size + 1))):
+                result += piece
+        return bytes(result)
+    except zstandard.ZstdError as cause:
+        raise ArchiveError(expected="a zstd frame", found=str(cause)) from cause
+
+
+def _unlzma(data: memoryview, size: int) -> bytes:
+    engine = xz.LZMADecompressor(xz.FORMAT_RAW, filters=_filters(size))
+    try:
+        return engine.decompress(data, size + 1)
+    except xz.LZMAError as cause:
+        raise ArchiveError(expected="an LZMA stream", found=str(cause)) from cause

@@ -1,0 +1,251 @@
+"""What single handles and tags stand for, read from a companion's columns without reading them whole.
+
+A lookup takes these steps: find the handle among ``handle.handle``, which is in order (a few reads, or
+one block); read its row's tag, operator and first frame; follow ``frame.next``. The first range with a
+tag is range *t* for tag *t*, if PyTorch numbered them; else it is found by bisection, or, where tags are
+in no order, among all. Then range, source, text, and the lines of the text along ``node.parent``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.strings import StringView, Text
+from archive.debuginfo.model import (
+    Handle,
+    HandleEntry,
+    InlinedCall,
+    ModuleInstance,
+    Source,
+    SourceRange,
+    Tag,
+)
+from archive.normalform.form import refuse_beyond
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Limits
+    from archive.base.strings import Strings
+
+
+class Column(Protocol):
+    """A column that is read value by value."""
+
+    def __len__(self) -> int: ...
+
+    def at(self, row: int) -> int:
+        """The value of a row.
+
+        Raises:
+            ArchiveError: there is no such row, or the bytes around it were changed.
+        """
+
+    def find(self, value: int) -> int:
+        """The first row that has a value, of a column in order; -1 where none has."""
+
+    def all(self) -> np.ndarray:
+        """All values, checked."""
+
+
+class Whole:
+    """A column that has been read."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def at(self, row: int) -> int:
+        """The value of a row."""
+        return int(self._values[inside(row, len(self._values))])
+
+    def find(self, value: int) -> int:
+        """The first row that has a value, of a column in order; -1 where none has."""
+        row = int(np.searchsorted(self._values, value))
+        return row if row < len(self._values) and self._values[row] == value else -1
+
+    def all(self) -> np.ndarray:
+        """All values."""
+        return self._values
+
+
+def inside(row: int, rows: int) -> int:
+    """A row, if there are so many.
+
+    Raises:
+        ArchiveError: there are not.
+    """
+    if not 0 <= row < rows:
+        raise ArchiveError(expected=f"one of {rows} rows", found=str(row))
+    return row
+
+
+class Lookup:
+    """Facts of single handles and tags.
+
+    Args:
+        columns: by name.
+        strings: what they refer to.
+        limits: how long call stacks may be.
+        budget: bytes that a text may have.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits, budget: int) -> None:
+        self._columns = columns
+        self.strings = strings
+        self._limits = limits
+        self._budget = budget
+
+    @cached_property
+    def _handles(self) -> Column | None:
+        """The debug handles in order; None, or none, where there are none."""
+        return self._columns["handle.handle"] if "handle.handle" in self._columns else None  # noqa: SIM401
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether ranges are in the order of their tags."""
+        return "file.ordered" in self._columns and self.at("file.ordered", 0) > 0
+
+    def at(self, name: str, row: int) -> int:
+        """The value of a column's row.
+
+        Raises:
+            ArchiveError: there is none, or the bytes around it were changed.
+        """
+        try:
+            return self._columns[name].at(row)
+        except ArchiveError as problem:
+            raise problem.within(place=f"{name}, row {row}") from problem.__cause__
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown.
+
+        Raises:
+            ArchiveError: what is recorded of it was changed, or contradicts itself.
+        """
+        row = self._handles.find(handle) if self._handles else -1
+        if row < 0:
+            return None
+        calls = []
+        frame = self.at("handle.stack", row)
+        while frame >= 0:
+            calls.append(self._call(frame))
+            frame = self.at("frame.next", frame)
+            if len(calls) > self._limits.stack_frames:
+                place = f"debug handle {handle}"
+                raise LimitError("stack_frames", self._limits.stack_frames, len(calls), place=place)
+        op, tag = self.at("handle.op", row), self.at("handle.tag", row)
+        return HandleEntry(Handle(handle), Tag(tag), self._string(op), tuple(calls))
+
+    def _call(self, frame: int) -> InlinedCall:
+        module = self.at("frame.module", frame)
+        instance = None
+        if module >= 0:
+            instance = ModuleInstance(
+                self.string(self.at("module.type", module)), self.string(self.at("module.instance", module))
+            )
+        tag, function = self.at("frame.tag", frame), self.at("frame.function", frame)
+        return InlinedCall(instance, Tag(tag), self._string(function))
+
+    def string(self, index: int) -> StringView:
+        """A string.
+
+        Raises:
+            ArchiveError: there are not so many.
+        """
+        return StringView(self.strings, inside(index, len(self.strings)))
+
+    def _string(self, index: int) -> StringView | None:
+        return None if index < 0 else self.string(index)
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has.
+
+        Raises:
+            ArchiveError: what is recorded of it was changed, or contradicts itself.
+        """
+        row = self._tagged(tag)
+        if row < 0:
+            return None
+        source = self.at("range.source", row)
+        return SourceRange(self._source(source), self.at("range.start", row), self._end(row, source))
+
+    def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
+        return self.at("range.end", row)
+
+    def _file_and_line(self, source: int) -> tuple[int, int]:
+        return self.at("source.filename", source), self.at("source.line", source)
+
+    def _tagged(self, tag: int) -> int:
+        tags = self._columns["range.tag"]
+        if not self._in_order:
+            found = np.flatnonzero(tags.all() == tag)
+            return int(found[0]) if len(found) and tag >= 0 else -1
+        if 0 <= tag < len(tags) and tags.at(tag) == tag and (not tag or tags.at(tag - 1) < tag):
+            return tag
+        return tags.find(tag) if tag >= 0 else -1
+
+    def _source(self, row: int) -> Source:
+        filename, line = self._file_and_line(row)
+        null = self.at("source.null", row) > 0
+        text = _Text(self.strings, self._pieces, self.at("source.text", row))
+        return Source(text, self._string(filename), line, null)
+
+    def _pieces(self, text: int) -> list[int]:
+        """The lines of a text."""
+        pieces: list[int] = []
+        node = self.at("text.node", text) if text >= 0 else -1
+        size = 0
+        while node >= 0:
+            pieces.append(inside(self.at("node.line", node), len(self.strings)))
+            size += len(self.strings.data(pieces[-1]))
+            refuse_beyond(self._budget, size, "source.text")
+            parent = self.at("node.parent", node)
+            if parent >= node:
+                raise ArchiveError(
+                    place=f"node.parent, row {node}", expected="a row before", found=str(parent)
+                )
+            node = parent
+        return pieces
+
+    def tag_of(self, handle: int) -> int:
+        """The tag of a debug handle; -1 where it is unknown."""
+        row = self._handles.find(handle) if self._handles else -1
+        return -1 if row < 0 else self.at("handle.tag", row)
+
+    def tags_of(self, handles: Ints) -> Ints:
+        """The tags of many debug handles, -1 for unknown ones (n)."""
+        if not self._handles:
+            return np.full(len(handles), -1)
+        known, tag = self._handles.all(), self._columns["handle.tag"].all()
+        first, last = int(known[0]), int(known[-1])
+        row = handles - first if last - first == len(known) - 1 else np.searchsorted(known, handles)
+        inside = (row >= 0) & (row < len(known))
+        row = np.where(inside, row, 0)
+        return np.where(inside & (known[row] == handles), tag[row], -1)
+
+
+class _Text(Text):
+    """A text whose lines are looked for when someone asks for them."""
+
+    __slots__ = ("_number", "_pieces")
+
+    def __init__(self, table: Strings, pieces: Callable[[int], list[int]], number: int) -> None:
+        self.table = table
+        self._pieces = pieces
+        self._number = number
+
+    def __getattr__(self, name: str) -> list[int]:
+        if name != "indices":
+            raise AttributeError(name)
+        self.indices = self._pieces(self._number)
+        return self.indices

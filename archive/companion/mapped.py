@@ -1,0 +1,127 @@
+"""The mapped profile: flat columns of the least width, 64-byte aligned, read where they lie.
+
+Instead of templates there is ``string.end``: where each string ends in the section of strings. The last
+section, PAGES, has the crc32 of every 4,096 bytes before it; a page is checked when something on it is
+read for the first time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, written
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
+from archive.normalform.form import Facts, allowed, check
+from archive.normalform.pool import table_over
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.base.limits import Limits
+    from archive.companion.layout import Directory
+
+    Columns = dict[str, Ints]
+
+PAGE_BITS = 12
+PAGE = 1 << PAGE_BITS
+SIGNED = 16
+WIDEST = 8
+
+
+def build_mapped(facts: Facts) -> bytes:
+    """The file."""
+    strings = facts.strings
+    text = b"".join([strings.data(string) for string in range(len(strings))])
+    columns = {**facts.columns, "string.end": np.cumsum(strings.length)}
+    parts = []
+    for column in COLUMNS:
+        if column.name in columns:
+            values = columns[column.name]
+            kind = _least(values)
+            coding = kind.itemsize + SIGNED * (kind.kind == "i")
+            parts.append((column.number, coding, len(values), values.astype(kind).tobytes()))
+    parts += [(STRINGS, 1, len(text), text), (RAW, 1, len(facts.raw), bytes(facts.raw))]
+    lines = [
+        (Section(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
+        for number, coding, count, data in parts
+    ]
+    draft = written(Profile.MAPPED, facts.archive_id, [*lines, _pages(b"")])
+    begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
+    aligned = begin + -begin % ALIGNMENT[Profile.MAPPED]
+    return written(Profile.MAPPED, facts.archive_id, [*lines, _pages(draft[aligned:])])
+
+
+def _pages(data: bytes) -> tuple[Section, bytes]:
+    sums = [zlib.crc32(data[at : at + PAGE]) for at in range(0, len(data), PAGE)]
+    stored = np.array(sums, "<u4").tobytes()
+    size = len(stored)
+    return Section(PAGES, 4, 0, len(sums), 0, size, size, zlib.crc32(stored)), stored
+
+
+def _least(values: Ints) -> np.dtype[np.signedinteger] | np.dtype[np.unsignedinteger]:
+    """The narrowest type that holds all values."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    kinds = ("<i1", "<i2", "<i4") if low < 0 else ("<u1", "<u2", "<u4")
+    for kind in kinds:
+        limits = np.iinfo(kind)
+        if limits.min <= low and high <= limits.max:
+            return np.dtype(kind)
+    return np.dtype("<i8")
+
+
+def check_sections(directory: Directory) -> None:
+    """Refuse a mapped companion without strings, or without the place for raw records.
+
+    Raises:
+        ArchiveError: a section is missing.
+    """
+    for number in (STRINGS, RAW, BY_NAME["string.end"].number):
+        if number not in directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {number}", found="none")
+
+
+def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Facts:
+    """What a mapped companion holds, all of it checked; strings stay where they lie.
+
+    Raises:
+        ArchiveError: its bytes were changed, or contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+    check_sections(directory)
+    columns: Columns = {}
+    for number, section in directory.sections.items():
+        start, end = directory.places[number]
+        found = zlib.crc32(data[start:end])
+        if found != section.checksum:
+            place = f"section {number}, byte {start}"
+            raise ArchiveError(
+                place=place, expected=f"checksum {section.checksum:#010x}", found=f"{found:#010x}"
+            )
+        if number in BY_NUMBER:
+            columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
+    ends = columns.pop("string.end")
+    start, end = directory.places[STRINGS]
+    if (np.diff(ends, prepend=0) < 0).any() or ends[-1] != end - start:
+        raise ArchiveError(place="string.end", expected=f"ends up to {end - start}", found="others")
+    strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
+    check(columns, len(strings), limits)
+    start, end = directory.places[RAW]
+    return Facts(directory.archive_id, columns, strings, data[start:end], allowed(limits, len(data)))
+
+
+def values(data: memoryview, section: Section) -> np.ndarray:
+    """A column where it lies.
+
+    Raises:
+        ArchiveError: the section doesn't hold as many values as it says.
+    """
+    width = section.coding % SIGNED
+    if width not in (1, 2, 4, 8) or width * section.rows != len(data) or section.coding > 2 * SIGNED:
+        raise ArchiveError(
+            place=f"section {section.number}", expected=f"{section.rows} values", found="others"
+        )
+    kind = "i" if section.coding & SIGNED or width == WIDEST else "u"
+    return np.frombuffer(data, f"<{kind}{width}")

@@ -1,0 +1,133 @@
+"""What packed companions leave out of their columns because other columns tell it.
+
+==================  ========================================================================================
+column              kept instead
+==================  ========================================================================================
+row.offset          difference to the row before in the same record
+row.line            the same
+row.column          the columns of those rows alone that are the first of their record or of a line
+range.end           0 if the range ends with its text, else the range's length + 1 (negative lengths as such)
+source.filename     0 if it is the file of the text's first frame, ``<file>(<line>): <function>``; else + 2
+source.line         difference to the line of that frame; as it is where the text starts with no frame
+==================  ========================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts
+from archive.base.errors import ArchiveError
+from archive.companion.templates import NO_FILE
+from archive.normalform.texts import added_up
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.companion.templates import Templates
+
+    Columns = dict[str, Ints]
+
+MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
+
+
+def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
+    """What is kept of the columns.
+
+    Args:
+        columns: by name.
+        templates: the strings.
+        lengths: their lengths in bytes.
+    """
+    kept = dict(columns)
+    if "record.rows" in columns:
+        new = _first_rows(columns)
+        kept["row.offset"] = _differences(columns["row.offset"], new)
+        if "row.line" in columns:
+            kept["row.line"] = line = _differences(columns["row.line"], new)
+            kept["row.column"] = columns["row.column"][new | (line != 0)]
+        texts = _Texts(columns, templates, lengths)
+        length = columns["range.end"] - columns["range.start"]
+        whole = columns["range.end"] == texts.lengths[columns["range.source"]]
+        kept["range.end"] = np.where(whole, 0, length + (length >= 0))
+        name = columns["source.filename"]
+        kept["source.filename"] = np.where(name == texts.files, 0, name + 2)
+        kept["source.line"] = columns["source.line"] - texts.lines
+    return kept
+
+
+def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
+    """The columns again; references in them have been checked.
+
+    Raises:
+        ArchiveError: columns that do not fit together.
+    """
+    columns = dict(kept)
+    if "record.rows" in kept:
+        new = _first_rows(kept)
+        columns["row.offset"] = _sums(kept["row.offset"], new)
+        if "row.line" in kept:
+            columns["row.line"] = _sums(kept["row.line"], new)
+            columns["row.column"] = _columns(kept, columns["row.offset"], new)
+        texts = _Texts(kept, templates, lengths)
+        end, start = kept["range.end"], kept["range.start"]
+        whole = texts.lengths[kept["range.source"]]
+        longer = (end > 0) | (end == np.iinfo(np.int64).min)  # the longest length + 1 has come round
+        columns["range.end"] = np.where(end == 0, whole, start + end - longer)
+        name = kept["source.filename"]
+        columns["source.filename"] = np.where(name == 0, texts.files, name - 2)
+        columns["source.line"] = kept["source.line"] + texts.lines
+    return columns
+
+
+def _first_rows(columns: Columns) -> np.ndarray:
+    """Whether each row is the first one of its record (n)."""
+    first = firsts(columns["record.rows"])
+    rows = len(columns["row.offset"])
+    if first[-1] != rows:
+        raise ArchiveError(expected=f"records of {rows} rows together", found=str(first[-1]))
+    new = np.zeros(rows, np.bool_)
+    new[first[:-1][columns["record.rows"] > 0]] = True
+    return new
+
+
+def _differences(values: Ints, new: np.ndarray) -> Ints:
+    before = np.append(0, values[:-1]) if len(values) else values
+    differences: Ints = values - np.where(new, 0, before)
+    return differences
+
+
+def _sums(differences: Ints, new: np.ndarray) -> Ints:
+    sums = np.cumsum(differences)
+    before = (sums - differences)[new]
+    values: Ints = sums - np.repeat(before, np.diff(np.append(np.flatnonzero(new), len(new))))
+    return values
+
+
+def _columns(kept: Columns, offset: Ints, new: np.ndarray) -> Ints:
+    told = new | (kept["row.line"] != 0)
+    if told.sum() != len(kept["row.column"]):
+        raise ArchiveError(expected=f"{told.sum()} columns", found=str(len(kept["row.column"])))
+    line_start = offset[told] - kept["row.column"]
+    column: Ints = offset - np.repeat(line_start, np.diff(np.append(np.flatnonzero(told), len(told))))
+    return column
+
+
+class _Texts:
+    """What sources' texts tell of them.
+
+    Attributes:
+        lengths: bytes of each source's text (s).
+        files: the string that is the file of its first frame; NO_FILE where there is none (s).
+        lines: that frame's line; 0 where there is none (s).
+    """
+
+    def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:
+        leaf = np.append(columns["text.node"], -1)[columns["source.text"]]
+        line = columns["node.line"]
+        self.lengths = np.append(added_up(columns["node.parent"], lengths[line]), 0)[leaf]
+        first = np.append(line, -1)[leaf]
+        files, lines = templates.frames()
+        self.files = np.append(files, NO_FILE)[first]
+        self.lines = np.append(lines, 0)[first]

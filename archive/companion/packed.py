@@ -1,0 +1,135 @@
+"""The packed profile, written: columns modelled, encoded, and compressed as one.
+
+The section SOLID holds everything. Inflated it is: the number of columns (u8); for each a line
+(``COLUMN``); the columns' bytes in the same order; the templates of the strings; the raw records. A
+line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
+
+The templates are a section of their own, STRINGS, if they are smaller with the words that all companions
+share (:mod:`archive.companion.dictionary`).
+
+Where the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own,
+in blocks: see :mod:`archive.companion.blocks`. (Those that one value tells stay, and so do
+``row.range`` and ``string.template`` if they are encoded by looking back.)
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import construct
+import numpy as np
+
+from archive.companion.blocks import BLOCK, build_blocks
+from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
+from archive.companion.encodings import Encoded, Transform, encodings
+from archive.companion.layout import Profile, Section, written
+from archive.companion.modelling import modelled
+from archive.companion.templates import templated
+from archive.normalform.columns import BY_NAME, COLUMNS, SOLID, STRINGS
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.normalform.form import Facts
+
+    Columns = dict[str, Ints]
+
+LONGEST = 24
+"""Bytes of a column's line, if its numbers are of 64 bits."""
+
+MUCH = 1 << 22
+"""Bytes of columns, inflated, from which on long ones are apart."""
+
+LINE = 14
+"""Bytes of a section's line in the directory, about."""
+
+WHOLE = {Transform.BACK}
+NEVER_ALONE = {"row.range", "string.template"}
+"""Columns of which nobody asks for single rows, and which may be encoded by looking back."""
+
+LONG, QUICK = 1 << 12, 6
+"""The rows from which on transforms of a column are compared at this level of zstd; else at its strongest."""
+
+COLUMN = construct.Struct(
+    "number" / construct.Int8ul,
+    "coding"
+    / construct.BitStruct(
+        "transform" / construct.BitsInteger(3),
+        "zigzag" / construct.Flag,
+        "width" / construct.BitsInteger(4),
+    ),
+    "count" / construct.VarInt,
+    "start" / construct.ZigZag,
+)
+
+
+def build_packed(facts: Facts, level: int) -> bytes:
+    """The file.
+
+    Args:
+        facts: what it is to hold.
+        level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
+    """
+    templates = templated(facts.strings.copies())
+    columns = modelled(facts.columns, templates, facts.strings.length)
+    columns["string.template"] = templates.which
+    columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
+    columns["number.value"] = templates.numbers
+    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
+    apart = _apart(columns, encoded)
+    encoded |= {
+        name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
+    }
+    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
+    texts, raw = b"".join(templates.texts), bytes(facts.raw)
+    solid = [body + texts + raw]
+    if len(texts) <= SMALL:
+        solid = _shorter(solid, [body + raw, texts])
+    sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
+    if solid[1:]:
+        sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
+    blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
+    return written(Profile.PACKED, facts.archive_id, sections + blocks)
+
+
+def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
+    """Whichever takes less, with the texts in a section of their own or not."""
+    preset = BEST if len(solid[0]) <= SMALL else QUICKEST
+    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
+    return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
+
+
+def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
+    return Section(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
+
+
+def _apart(columns: Columns, encoded: dict[str, Encoded]) -> list[str]:
+    """The columns that get sections of their own: none, unless all together are much to inflate."""
+    if sum(len(one.data) for one in encoded.values()) <= MUCH:
+        return []
+    long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK and one.width]
+    return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
+
+
+def _body(columns: Columns, encoded: dict[str, Encoded]) -> bytes:
+    lines, before = [], -1
+    for name, one in encoded.items():
+        coding = {"transform": one.transform, "zigzag": one.zigzag, "width": one.width}
+        rows = len(columns[name])
+        count = 0 if rows == before else rows + 1
+        start = 0 if one.transform is Transform.FLAT else one.start
+        line = {"number": BY_NAME[name].number, "coding": coding, "count": count, "start": start}
+        lines.append(COLUMN.build(line))
+        before = rows
+    return bytes([len(lines)]) + b"".join(lines) + b"".join(one.data for one in encoded.values())
+
+
+def _least(values: Ints, *, whole: bool = True) -> Encoded:
+    """The encoding that compresses best; ``whole`` if it may be one that is read from its first row on."""
+    if not len(values):
+        return Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
+    candidates = list(encodings(values, whole=whole))
+    if len(candidates) == 1:
+        return candidates[0]
+    level = STRONGEST if len(values) <= LONG else QUICK
+    return min(candidates, key=lambda candidate: len(zstd(candidate.data, level)))

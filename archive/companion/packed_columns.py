@@ -1,0 +1,222 @@
+"""The packed profile, read: columns decoded when they are asked for, and restored when all are."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import construct
+
+from archive.base.errors import ArchiveError
+from archive.companion.blocks import BlockColumn
+from archive.companion.codecs import inflated
+from archive.companion.encodings import WORD, Encoded, Transform, decoded
+from archive.companion.lookup import Lookup, Whole, inside
+from archive.companion.modelling import MODELLED, restored
+from archive.companion.packed import COLUMN, LONGEST
+from archive.companion.templates import Templates, cut
+from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS
+from archive.normalform.form import Facts, allowed, check, refuse_beyond
+from archive.normalform.pool import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Limits
+    from archive.base.strings import StringTable
+    from archive.companion.layout import Directory
+    from archive.companion.lookup import Column
+
+TEXT = ("string.template", "template.length", "number.value")
+"""The columns that make up the strings."""
+
+
+class PackedColumns(Mapping[str, "Column"]):
+    """The columns of a packed companion as they are kept, each decoded when it is asked for.
+
+    Raises:
+        ArchiveError: the solid section was changed, or its lines contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+
+    def __init__(self, data: memoryview, directory: Directory, limits: Limits) -> None:
+        self._data = data
+        self._directory = directory
+        self.budget = allowed(limits, len(data))
+        self._body = self._inflated(SOLID)
+        self._lines, self.end = _lines(self._body, directory, self.budget)
+        self._made: dict[str, Column] = {}
+
+    def _inflated(self, number: int) -> memoryview:
+        """A section that is compressed as one."""
+        if number not in self._directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {number}", found="others")
+        section, stored = self._directory.sections[number], self._stored(number)
+        place, found = f"section {number}", zlib.crc32(stored)
+        if found != section.checksum:
+            raise ArchiveError(
+                place=place, expected=f"checksum {section.checksum:#010x}", found=f"{found:#010x}"
+            )
+        try:
+            return memoryview(inflated(section.codec, stored, section.inflated))
+        except ArchiveError as problem:
+            raise problem.within(place=place) from problem.__cause__
+
+    def _stored(self, number: int) -> memoryview:
+        start, end = self._directory.places[number]
+        return self._data[start:end]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._lines
+        yield from (BY_NUMBER[number].name for number in self._directory.sections if number in BY_NUMBER)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        apart = isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
+        return name in self._lines or apart
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._made:
+            if name not in self:
+                raise ArchiveError(place=name, expected="a column", found="none")
+            try:
+                self._made[name] = self._column(name)
+            except ArchiveError as problem:
+                raise problem.within(place=name) from problem.__cause__
+        return self._made[name]
+
+    def _column(self, name: str) -> Column:
+        if name not in self._lines:
+            number = BY_NAME[name].number
+            return BlockColumn(self._directory.sections[number], self._stored(number))
+        rows, at, encoded = self._lines[name]
+        return Whole(decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows))
+
+    def parts(self) -> dict[str, bytes]:
+        """The solid section, cut into its lines, columns, strings and raw records."""
+        columns = {
+            name: bytes(self._body[at : at + rows * e.width]) for name, (rows, at, e) in self._lines.items()
+        }
+        begin = min((at for _, at, _ in self._lines.values()), default=self.end)
+        strings = self._body[self.end : self.end + self._texts_here]
+        return {
+            "column lines": bytes(self._body[:begin]),
+            **columns,
+            "string.text": bytes(strings),
+            "raw.bytes": bytes(self.raw),
+        }
+
+    @cached_property
+    def templates(self) -> Templates:
+        """The strings as templates."""
+        which, lengths, numbers = (self[name].all() for name in TEXT)
+        texts = cut(self._texts, lengths)
+        if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
+            place = "string.template"
+            raise ArchiveError(place=place, expected=f"templates of {len(texts)}", found="others")
+        return Templates(texts, which, numbers)
+
+    @cached_property
+    def strings(self) -> StringTable:
+        """The strings."""
+        refuse_beyond(self.budget, self.templates.size, "string.template")
+        return table_of(self.templates.filled())
+
+    @property
+    def _texts_here(self) -> int:
+        """Bytes of templates in the solid section."""
+        return 0 if STRINGS in self._directory.sections else int(self["template.length"].all().sum())
+
+    @cached_property
+    def _texts(self) -> memoryview:
+        if STRINGS in self._directory.sections:
+            return self._inflated(STRINGS)
+        return self._body[self.end : self.end + self._texts_here]
+
+    @property
+    def raw(self) -> memoryview:
+        """The records that are kept as they are."""
+        return self._body[self.end + self._texts_here :]
+
+
+def _lines(
+    body: memoryview, directory: Directory, budget: int
+) -> tuple[dict[str, tuple[int, int, Encoded]], int]:
+    """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
+    count = body[0] if len(body) else 0
+    stream = io.BytesIO(body[1 : 1 + count * LONGEST])
+    try:
+        parsed = [COLUMN.parse_stream(stream) for _ in range(count)]
+    except construct.ConstructError as cause:
+        raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
+    at = 1 + stream.tell()
+    lines: dict[str, tuple[int, int, Encoded]] = {}
+    rows = total = 0
+    for line in parsed:
+        rows = line.count - 1 if line.count else rows
+        total += rows * WORD
+        refuse_beyond(budget, total, f"section {SOLID}")
+        column, coding = BY_NUMBER.get(line.number), line.coding
+        twice = column is not None and (column.name in lines or column.number in directory.sections)
+        if column is None or twice or coding.transform > max(Transform) or coding.width > WORD:
+            found = f"number {line.number}, coding {coding.transform}, {coding.width}"
+            raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
+        if not -(1 << 63) <= line.start < 1 << 63:
+            raise ArchiveError(place=column.name, expected="a start of 64 bits", found=str(line.start))
+        encoded = Encoded(Transform(coding.transform), coding.zigzag, coding.width, line.start, b"")
+        lines[column.name] = (rows, at, encoded)
+        at += rows * coding.width
+    if at > len(body):
+        raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
+    return lines, at
+
+
+def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Facts:
+    """All that a packed companion holds, checked.
+
+    Raises:
+        ArchiveError: its bytes were changed, or contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+    kept = PackedColumns(data, directory, limits)
+    columns: dict[str, Ints] = {name: kept[name].all() for name in kept if name not in TEXT}
+    strings = kept.strings
+    check(columns, len(strings), limits, unread=MODELLED)
+    columns = restored(columns, kept.templates, strings.length)
+    check(columns, len(strings), limits)
+    return Facts(directory.archive_id, columns, strings, kept.raw, kept.budget)
+
+
+class PackedLookup(Lookup):
+    """Facts of single handles and tags, of columns that are still modelled."""
+
+    def __init__(self, columns: PackedColumns, limits: Limits) -> None:
+        super().__init__(columns, columns.strings, limits, columns.budget)
+        self._packed = columns
+
+    @cached_property
+    def _frames(self) -> tuple[Ints, Ints]:
+        return self._packed.templates.frames()
+
+    def _end(self, row: int, source: int) -> int:
+        end = self.at("range.end", row)
+        if end == -1 << 63:  # the longest length + 1 has come round
+            return (1 << 63) - 1
+        if end:
+            return self.at("range.start", row) + end - (end > 0)
+        return sum(len(self.strings.data(piece)) for piece in self._pieces(self.at("source.text", source)))
+
+    def _file_and_line(self, source: int) -> tuple[int, int]:
+        file, line = self.at("source.filename", source), self.at("source.line", source)
+        text = self.at("source.text", source)
+        if text < 0:
+            return file - 2, line
+        string = inside(self.at("node.line", self.at("text.node", text)), len(self.strings))
+        files, lines = self._frames
+        return int(files[string]) if file == 0 else file - 2, line + int(lines[string])

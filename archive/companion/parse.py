@@ -1,0 +1,56 @@
+"""The bytes of a companion to facts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.companion.layout import Profile, read_directory
+from archive.companion.lookup import Lookup
+from archive.companion.mapped import parse_mapped
+from archive.companion.mapped_columns import MappedColumns, MappedStrings
+from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
+from archive.normalform.form import allowed
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.normalform.form import Facts
+
+
+def parse_companion(data: memoryview, limits: Limits) -> Facts:
+    """All that a companion holds, checked.
+
+    Raises:
+        ArchiveError: this is no companion, one of an unknown version, or one that was changed.
+        LimitError: it asks for more than allowed.
+    """
+    return Opened(data, limits).facts
+
+
+class Opened:
+    """A companion of which nothing but header and directory is read yet.
+
+    Raises:
+        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
+        LimitError: its sections would inflate to more than allowed.
+    """
+
+    def __init__(self, data: memoryview, limits: Limits) -> None:
+        self._data = data
+        self._limits = limits
+        self.directory = read_directory(data, limits)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All that it holds, checked."""
+        parse = parse_packed if self.directory.profile is Profile.PACKED else parse_mapped
+        return parse(self._data, self.directory, self._limits)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """What single handles and tags stand for; no more is read than that takes."""
+        if self.directory.profile is Profile.PACKED:
+            return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
+        mapped = MappedColumns(self._data, self.directory)
+        strings = MappedStrings(mapped, self._data, self.directory)
+        return Lookup(mapped, strings, self._limits, allowed(self._limits, len(self._data)))

@@ -1,0 +1,190 @@
+r"""Strings as templates and numbers: what generated names differ in.
+
+Traced models have thousands of strings that differ in a number only: ``/a/b.py(12): forward``,
+``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number (in brackets before ``: ``,
+or behind ``___torch_mangle_``; decimal, without leading zeros, up to 18 digits) leaves byte 1, a *hole*,
+in the string's template. Numbers stand template by template, and in one template place by place, each in
+the order of the strings. Where any string holds byte 0 or 1 itself, all stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, ordinals
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.columns import Ints
+
+MANGLED = b"___torch_mangle_"
+AFTER = b"): "
+HOLE, END = b"\1", b"\0"
+LONGEST = 18
+POINTER = 64
+"""Bytes that a string takes besides its own."""
+FRAME = re.compile(rb"([^\x01]*)\(\x01\): ")
+NO_FILE = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Templates:
+    """Strings as templates and numbers.
+
+    Attributes:
+        texts: the templates (t).
+        which: the template of each string (n).
+        numbers: what fills the holes.
+    """
+
+    texts: Sequence[bytes]
+    which: Ints
+    numbers: Ints
+
+    @property
+    def holes(self) -> Ints:
+        """How many holes each template has; none where there are no numbers (t)."""
+        if not len(self.numbers):
+            return np.zeros(len(self.texts), np.int64)
+        return np.array([text.count(HOLE) for text in self.texts], np.int64)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all strings together, at most."""
+        lengths = np.array([len(text) for text in self.texts], np.int64)
+        uses = np.bincount(self.which, minlength=len(self.texts))
+        return int((lengths * uses).sum()) + LONGEST * len(self.numbers) + POINTER * len(self.which)
+
+    def frames(self) -> tuple[Ints, Ints]:
+        """The strings that are frames, ``<file>(<line>): <function>``.
+
+        Returns:
+            For each string, the string that is the file, or NO_FILE; and the line, 0 where it is none (n).
+        """
+        number = np.full(len(self.texts), -1, np.int64)
+        number[self.which] = np.arange(len(self.which))
+        known = {text: int(string) for text, string in zip(self.texts, number, strict=True) if string >= 0}
+        heads = [FRAME.match(text) for text in self.texts]
+        files = np.array([known.get(head[1], NO_FILE) if head else NO_FILE for head in heads], np.int64)
+        framed = np.array([head is not None for head in heads], np.bool_)[self.which]
+        line = np.zeros(len(self.which), np.int64)
+        if len(self.numbers):
+            at = self._bounds()[:-1][self.which] + ordinals(self.which)
+            line[framed] = self.numbers[at[framed]]
+        else:
+            framed[:] = False
+        return np.where(framed, files[self.which], NO_FILE), line
+
+    def _bounds(self) -> Ints:
+        """Where the numbers of each template begin, and those of the last one end (t + 1).
+
+        Raises:
+            ArchiveError: there are more or fewer numbers than holes.
+        """
+        first = firsts(np.bincount(self.which, minlength=len(self.texts)) * self.holes)
+        if first[-1] != len(self.numbers):
+            raise ArchiveError(expected=f"{first[-1]} numbers for templates", found=f"{len(self.numbers)}")
+        return first
+
+    def filled(self) -> list[bytes]:
+        """The strings.
+
+        Raises:
+            ArchiveError: there are more or fewer numbers than holes.
+        """
+        if not len(self.numbers):
+            return [self.texts[template] for template in self.which.tolist()]
+        bounds = self._bounds()[:-1]
+        uses = np.bincount(self.which, minlength=len(self.texts)).tolist()
+        at = (bounds[self.which] + ordinals(self.which)).tolist()
+        values = [b"%d" % number for number in self.numbers.tolist()]
+        split = [text.split(HOLE) for text in self.texts]
+        strings = []
+        for template, place in zip(self.which.tolist(), at, strict=True):
+            head, *rest = split[template]
+            for part in rest:
+                head += values[place] + part
+                place += uses[template]  # noqa: PLW2901 (goes on from where it is)
+            strings.append(head)
+        return strings
+
+
+def templated(strings: Sequence[bytes]) -> Templates:
+    """Templates of some strings, numbered by first use."""
+    blob = END.join(strings)
+    if HOLE in blob or blob.count(END) != max(len(strings) - 1, 0):
+        texts = {string: number for number, string in enumerate(dict.fromkeys(strings))}
+        which = np.array([texts[string] for string in strings], np.int64)
+        return Templates(list(texts), which, np.zeros(0, np.int64))
+    if not strings:
+        return Templates([], np.zeros(0, np.int64), np.zeros(0, np.int64))
+    start, stop = _numbers(np.frombuffer(blob, np.uint8))
+    texts = {}
+    parts = _without(blob, start, stop).split(END)
+    which = np.array([texts.setdefault(text, len(texts)) for text in parts], np.int64)
+    ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)) + 1)
+    owner = np.searchsorted(ends, start, "right")
+    place = ordinals(owner)
+    order = np.lexsort((owner, place, which[owner]))
+    return Templates(list(texts), which, _values(blob, start, stop)[order])
+
+
+def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
+    """Where the numbers begin and end that leave a hole."""
+    digit = np.concatenate(([0], (data >= ord("0")) & (data <= ord("9")), [0])).astype(np.int8)
+    edges = np.diff(digit)
+    start, stop = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    fits = (stop - start <= LONGEST) & ((data[start] != ord("0")) | (stop - start == 1))
+    start, stop = start[fits], stop[fits]
+    bracketed = _stands(data, start - 1, b"(") & _stands(data, stop, AFTER)
+    chosen = bracketed | _stands(data, start - len(MANGLED), MANGLED)
+    return start[chosen], stop[chosen]
+
+
+def _stands(data: np.ndarray, at: Ints, word: bytes) -> np.ndarray:
+    """Whether a word stands at each of some positions."""
+    found = (at >= 0) & (at + len(word) <= len(data))
+    for offset, byte in enumerate(word):
+        found[found] = data[at[found] + offset] == byte
+    return found
+
+
+def _without(blob: bytes, start: Ints, stop: Ints) -> bytes:
+    """The bytes with a hole in the place of each number."""
+    data = np.frombuffer(blob, np.uint8).copy()
+    inside = np.zeros(len(data) + 1, np.int8)
+    inside[start + 1] += 1
+    inside[stop] -= 1
+    data[start] = HOLE[0]
+    left: bytes = data[np.cumsum(inside[:-1], dtype=np.int8) == 0].tobytes()
+    return left
+
+
+def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
+    """The numbers."""
+    data = np.frombuffer(blob, np.uint8)
+    values = np.zeros(len(start), np.int64)
+    for offset in range(int((stop - start).max(initial=0))):
+        more = start + offset < stop
+        values[more] = values[more] * 10 + data[start[more] + offset] - ord("0")
+    return values
+
+
+def cut(data: bytes | memoryview, length: Ints) -> list[bytes]:
+    """Strings that stand one behind the other.
+
+    Raises:
+        ArchiveError: they are not as long as the data.
+    """
+    bounds = firsts(length).tolist()
+    if bounds[-1] != len(data):
+        raise ArchiveError(expected=f"strings of {bounds[-1]} bytes together", found=f"{len(data)}")
+    whole = bytes(data)
+    return [whole[start:end] for start, end in pairwise(bounds)]

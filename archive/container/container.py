@@ -1,0 +1,233 @@
+"""A PyTorch archive as named records: views into the file, checked once, rebuilt to the byte.
+
+A stored record's bytes are a slice of the mapped file. A deflated one is inflated on first use, in pieces
+and never beyond the size it declares, and kept. The layout of the zip is told in
+:mod:`archive.container.headers`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from archive.base.errors import ArchiveError, LimitError, printable
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.container.directory import Entry, read_directory
+from archive.container.inflate import inflate
+from archive.container.write import Member, new_member, write_archive
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from archive.base.mapped import Source
+
+__all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
+
+
+@dataclass(slots=True)
+class _File:
+    """What a container shares with its records, so that they need not know one another."""
+
+    data: memoryview
+    name: str
+    limits: Limits
+    inflated: int = 0
+
+
+class Record:
+    """One record of an archive. Its container makes it.
+
+    Attributes:
+        entry: where it lies in the file, in bytes.
+    """
+
+    __slots__ = ("_file", "_view", "entry")
+
+    def __init__(self, file: _File, entry: Entry) -> None:
+        self.entry = entry
+        self._file = file
+        self._view: memoryview | None = None
+
+    def __repr__(self) -> str:
+        return f"<Record {self.name!r}, {self.size} bytes, {self.compression}>"
+
+    @property
+    def name(self) -> str:
+        """Its name inside of the root folder."""
+        return self.entry.name
+
+    @property
+    def size(self) -> int:
+        """Inflated size in bytes."""
+        return self.entry.size
+
+    @property
+    def stored_size(self) -> int:
+        """Size in the archive in bytes."""
+        return self.entry.stored_size
+
+    @property
+    def compression(self) -> Literal["stored", "deflated"]:
+        """How it is kept in the archive."""
+        return "deflated" if self.entry.deflated else "stored"
+
+    @property
+    def crc32(self) -> int:
+        """Of the inflated bytes; 0 also means that PyTorch was told not to compute it."""
+        return self.entry.crc32
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether :meth:`view` is part of the file rather than an inflated copy."""
+        return not self.entry.deflated
+
+    def raw(self) -> memoryview:
+        """The stored bytes, unchecked: a deflate stream if the record is deflated."""
+        return self._file.data[self.entry.data : self.entry.data + self.entry.stored_size]
+
+    def view(self) -> memoryview:
+        """The record's bytes, read only. Inflated and checked on the first call, kept from then on.
+
+        Raises:
+            ArchiveError: they do not inflate to what the archive declares.
+            LimitError: they would inflate to more than the limits allow.
+        """
+        if self._view is None:
+            try:
+                self._view = self._checked()
+            except ArchiveError as problem:
+                where = f"byte {self.entry.data}"
+                problem.within(file=self._file.name, record=printable(self.name), place=where)
+                raise
+        return self._view
+
+    def _checked(self) -> memoryview:
+        view = self._inflated() if self.entry.deflated else self.raw()
+        found = zlib.crc32(view)
+        if self.crc32 not in (found, 0):
+            raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{found:#010x}")
+        return view
+
+    def _inflated(self) -> memoryview:
+        _check_limits(self.entry, self._file)
+        data = inflate(self.raw(), self.size)
+        self._file.inflated += self.size
+        return memoryview(data).toreadonly()
+
+    def _forget(self) -> None:
+        self._view = None
+
+
+def _check_limits(entry: Entry, file: _File) -> None:
+    """Refuse what inflating would cost too much, before it costs anything."""
+    limits, ratio = file.limits, entry.size // max(entry.stored_size, 1)
+    for resource, limit, actual in (
+        ("record_bytes", limits.record_bytes, entry.size),
+        ("inflated_bytes", limits.inflated_bytes, file.inflated + entry.size),
+        ("inflation", limits.inflation, ratio if entry.size > limits.inflation_from else 0),
+    ):
+        if actual > limit:
+            raise LimitError(resource, limit, actual)
+
+
+class Container:
+    """The records of an archive, by name, in the order of the archive's directory.
+
+    >>> with Container.open("fixtures/oracles/plain_stack.ptl") as container:
+    ...     order = container.records["byteorder"]
+    ...     print(container.root, order.borrowed, bytes(order.view()))
+    archive True b'little'
+
+    Made by :meth:`open`. Use it in a ``with`` statement or call :meth:`close`. Views that are still in
+    use then stay valid and keep the file mapped; a mapped file must not be truncated meanwhile.
+
+    Attributes:
+        file: name of the file, for messages.
+        root: name of the folder that all records are in; "" where there is none.
+        records: by their names inside of it.
+    """
+
+    __slots__ = ("_file", "_mapped", "file", "records", "root")
+
+    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS, *, rooted: bool = True) -> None:
+        """Read the directory of a mapped file, and none of its records.
+
+        Args:
+            mapped: the file.
+            limits: what hostile input may cost.
+            rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
+
+        Raises:
+            ArchiveError: it is no archive, or one that contradicts itself. Then it is let go of.
+        """
+        self.file = mapped.name
+        self._mapped = mapped
+        self._file = _File(mapped.data, mapped.name, limits)
+        try:
+            self.root, entries = read_directory(mapped.data, limits, rooted=rooted)
+        except ArchiveError as problem:
+            mapped.close()
+            problem.within(file=self.file)
+            raise
+        self.records = {entry.name: Record(self._file, entry) for entry in entries}
+
+    @classmethod
+    def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
+        """Read the directory of an archive, and none of its records.
+
+        Args:
+            source: a path, a bytes-like object, or a binary file: see :class:`~archive.base.mapped.Mapped`.
+            limits: what hostile input may cost.
+            name: of the file, for messages, if the source's own does not do.
+
+        Raises:
+            ArchiveError: the source is no archive, or one that contradicts itself.
+            OSError: it cannot be read.
+        """
+        return cls(Mapped(source, name), limits)
+
+    @property
+    def data(self) -> memoryview:
+        """The whole file, read only."""
+        return self._file.data[:]
+
+    def rebuild(self, out: BinaryIO) -> int:
+        """Write the archive anew, by PyTorch's own layout, and return its length in bytes.
+
+        Deflate streams are kept, records are neither inflated nor checked. What PyTorch wrote comes out the
+        same to the byte, unless ``torch.save`` was told another storage alignment than 64.
+        """
+        return write_archive(out, self.root, map(member_from, self.records.values()))
+
+    def close(self) -> None:
+        """Let go of the file; views in use stay valid. Closing twice does nothing."""
+        for record in self.records.values():
+            record._forget()  # noqa: SLF001 - the records are part of the container
+        self._mapped.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def member_from(record: Record) -> Member:
+    """The record as it stands, to be written again: its stored bytes, crc and sizes.
+
+    Ordinary zip tools deflate even empty files. PyTorch does not, and its layout has no place for them.
+    """
+    entry = record.entry
+    return Member(
+        name=entry.name,
+        data=record.raw() if entry.size else memoryview(b""),
+        size=entry.size,
+        crc32=entry.crc32,
+        deflated=entry.deflated and entry.size > 0,
+        modified=entry.modified,
+    )

@@ -1,0 +1,232 @@
+"""The headers of a PyTorch archive, byte for byte. This text is the specification.
+
+An archive is, with nothing between the parts::
+
+    for each record   local header, name, extra fields, stored bytes, descriptor
+    for each record   central header, name, extra fields
+    at the end        zip64 end, zip64 locator, end record
+
+Integers are little-endian. Each header starts with its four magic bytes; the fields that follow are those
+of the tuple that stands for it below. So PyTorch fills them:
+
+- *local header*: version needed 20 when deflated, else 0; flags 0x0800 (UTF-8 name), and 0x0008 (a
+  descriptor follows) unless the record is empty; method 0 (stored) or 8 (deflated); crc and sizes 0.
+  Time and date are 0 from PyTorch 1.4 on, as far as seen; 1.0 to 1.2 put the wall clock there.
+- *extra fields* of the local header: a zip64 field when the record needs one, then always the padding
+  field ``'FB' u16 n, n x 'Z'``, so that the stored bytes start at a multiple of 64. The central header
+  has the zip64 field alone.
+- *descriptor*, unless the record is empty: ``'PK' 7 8, crc, stored size, size``. The crc is that of the
+  inflated bytes, or 0 when PyTorch was told not to compute it. The sizes are u32, or u64 when the local
+  header has a zip64 field.
+- *central header*: made-by 0, version needed, flags and method as in the local header, true crc and
+  sizes, the position of the local header; attributes 0, no comment.
+- *zip64 end*: 44 bytes follow its length, made-by 798, version needed 45, all disks 0. PyTorch always
+  writes it and its *locator* (disk 0 of 1). The *end record* repeats both counts and the place of the
+  central headers, saturated.
+
+Sizes, counts and positions that do not fit are saturated: 0xFFFF or 0xFFFFFFFF stands there, and a zip64
+field ``u16 1, u16 length`` holds the true ones as u64: size and stored size when the size is at least
+0xFFFFFFFF, then the position when that is. In the local header, written before the data, the stored size
+in that field is 0, and the sizes outside of it stay 0 as always.
+
+Ordinary zip tools differ: sizes and crc in the local header and no descriptor, or one without magic; no
+zip64 end; other extra fields; comments; entries for folders. All of that can be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct, iter_unpack, pack
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from archive.base.errors import ArchiveError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+U16_MAX = 0xFFFF
+U32_MAX = 0xFFFF_FFFF
+ALIGNMENT = 64
+
+STORED, DEFLATED = 0, 8
+"""Compression methods."""
+
+FLAG_DESCRIPTOR = 0x0008
+FLAG_UTF8 = 0x0800
+FLAGS_ENCRYPTED = 0x2041
+"""Encryption, strong encryption, masked headers."""
+
+ZIP64_FIELD = 0x0001
+
+
+class LocalHeader(NamedTuple):
+    """What stands before a record's bytes; ``modified`` is MS-DOS time and date."""
+
+    needed: int
+    flags: int
+    method: int
+    modified: int
+    crc32: int
+    stored_size: int
+    size: int
+    name_length: int
+    extra_length: int
+
+
+class CentralHeader(NamedTuple):
+    """A record's line in the directory; ``position`` is that of its local header."""
+
+    made_by: int
+    needed: int
+    flags: int
+    method: int
+    modified: int
+    crc32: int
+    stored_size: int
+    size: int
+    name_length: int
+    extra_length: int
+    comment_length: int
+    disk: int
+    internal: int
+    external: int
+    position: int
+
+
+class Zip64End(NamedTuple):
+    """The end record, wide; ``length`` counts the bytes behind itself."""
+
+    length: int
+    made_by: int
+    needed: int
+    disk: int
+    directory_disk: int
+    entries_here: int
+    entries: int
+    directory_size: int
+    directory_position: int
+
+
+class Zip64Locator(NamedTuple):
+    """Where the zip64 end record stands."""
+
+    disk: int
+    position: int
+    disks: int
+
+
+class EndRecord(NamedTuple):
+    """Where the directory stands, saturated."""
+
+    disk: int
+    directory_disk: int
+    entries_here: int
+    entries: int
+    directory_size: int
+    directory_position: int
+    comment_length: int
+
+
+H = TypeVar("H", bound=tuple[int, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Generic[H]):
+    """How a header lies in the file.
+
+    Attributes:
+        what: its name, for messages.
+        magic: its first four bytes.
+        fields: those and the fields behind them.
+        kind: the tuple that holds the fields.
+    """
+
+    what: str
+    magic: bytes
+    fields: Struct
+    kind: type[H]
+
+    @property
+    def size(self) -> int:
+        """Length of the header in bytes, without what follows it."""
+        return self.fields.size
+
+    def read(self, data: memoryview, at: int) -> H:
+        """The header at byte ``at``.
+
+        Raises:
+            ArchiveError: another thing stands there, or the data end.
+        """
+        size = self.fields.size
+        if at + size > len(data):
+            left = f"{max(len(data) - at, 0)} bytes"
+            raise ArchiveError(place=f"byte {at}", expected=f"a {self.what} of {size} bytes", found=left)
+        magic, *fields = self.fields.unpack_from(data, at)
+        if magic != self.magic:
+            raise ArchiveError(place=f"byte {at}", expected=f"a {self.what}", found=shown(magic))
+        return self.kind(*fields)
+
+    def pack(self, header: H) -> bytes:
+        """The header's bytes."""
+        return self.fields.pack(self.magic, *header)
+
+
+LOCAL = Layout("local header", b"PK\3\4", Struct("<4s3H4I2H"), LocalHeader)
+CENTRAL = Layout("central header", b"PK\1\2", Struct("<4s4H4I5H2I"), CentralHeader)
+ZIP64_END = Layout("zip64 end record", b"PK\6\6", Struct("<4sQ2H2I4Q"), Zip64End)
+ZIP64_LOCATOR = Layout("zip64 locator", b"PK\6\7", Struct("<4sIQI"), Zip64Locator)
+END = Layout("end record", b"PK\5\6", Struct("<4s4H2IH"), EndRecord)
+
+_DESCRIPTOR = b"PK\7\x08"
+
+
+def descriptor(crc32: int, stored_size: int, size: int, *, wide: bool) -> bytes:
+    """The bytes that PyTorch puts behind a record's own."""
+    return pack("<4sIQQ" if wide else "<4sIII", _DESCRIPTOR, crc32, stored_size, size)
+
+
+def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[bytes]:
+    """All forms in which a descriptor may say this: u32 or u64, with or without magic."""
+    for wide in (False, True) if max(stored_size, size) <= U32_MAX else (True,):
+        full = descriptor(crc32, stored_size, size, wide=wide)
+        yield full
+        yield full[len(_DESCRIPTOR) :]
+
+
+def zip64_field(*values: int) -> bytes:
+    """An extra field of u64 values; nothing when there are none."""
+    return pack(f"<2H{len(values)}Q", ZIP64_FIELD, 8 * len(values), *values) if values else b""
+
+
+def padding_field(position: int) -> bytes:
+    """The field that, put at this byte of the file, ends at a multiple of 64."""
+    length = -(position + 4) % ALIGNMENT
+    return b"FB" + pack("<H", length) + b"Z" * length
+
+
+def zip64_values(extra: memoryview) -> list[int]:
+    """The u64 values of the zip64 field among extra fields, none if there is no such field."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = extra[at] | extra[at + 1] << 8, extra[at + 2] | extra[at + 3] << 8
+        if kind == ZIP64_FIELD:
+            field = extra[at + 4 : at + 4 + length]
+            return [value for (value,) in iter_unpack("<Q", field[: len(field) // 8 * 8])]
+        at += 4 + length
+    return []
+
+
+def widened(values: tuple[int, ...], extra: memoryview) -> tuple[int, ...]:
+    """Replace each saturated u32 by its value in the zip64 field, where they stand in the same order.
+
+    Raises:
+        ArchiveError: the field is missing or too short.
+    """
+    if U32_MAX not in values:
+        return values
+    wide = zip64_values(extra)
+    if len(wide) < values.count(U32_MAX):
+        raise ArchiveError(
+            expected=f"a zip64 field of {values.count(U32_MAX)} values", found=f"{len(wide)} of them"
+        )
+    return tuple(wide.pop(0) if value == U32_MAX else value for value in values)

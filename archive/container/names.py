@@ -1,0 +1,55 @@
+"""The names of an archive's files: all inside of one root folder, none leading out of it.
+
+Bytes that are not UTF-8 survive as surrogate escapes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from archive.base.errors import ArchiveError, shown
+
+_ESCAPES = re.compile(
+    r"""
+    \0                                           # ends the name early wherever C reads it
+    | \A (?: [/\\] | [A-Za-z]:/ )                # absolute
+    | \A [^/]* / (?: [/\\] | [A-Za-z]: )         # absolute once the root folder is taken off
+    | (?: \A | [/\\] ) \.\. (?: [/\\] | \Z )     # up
+    """,
+    re.VERBOSE,
+)
+
+
+def decoded(name: bytes) -> str:
+    """A name as text."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def encoded(name: str) -> bytes:
+    """A name as it stands in the file."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+class OutsideError(ArchiveError):
+    """A file that is not in the root folder."""
+
+
+def inside(root: str, path: str, *, rooted: bool = True) -> str:
+    """The name that a path has inside of the root folder.
+
+    Args:
+        root: the folder; "" where there is none.
+        path: as it stands in the directory.
+        rooted: whether there must be one.
+
+    Raises:
+        OutsideError: the path is elsewhere.
+        ArchiveError: it is absolute, goes up, or holds a NUL.
+    """
+    prefix = f"{root}/" if root or rooted else ""
+    within = path.startswith(prefix)
+    if within and not _ESCAPES.search(path):
+        return path[len(prefix) :]
+    folder = f"the folder {shown(root)}" if root else "a root folder"
+    refused = ArchiveError if within else OutsideError
+    raise refused(expected=f"a name inside of {folder}", found=shown(path))

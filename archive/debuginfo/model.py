@@ -1,0 +1,225 @@
+"""The facts an archive's debug information states: what a row of the tables means.
+
+A *source range* is a stretch of a *source* (a text of the model's own files). A *tag* numbers source
+ranges over the whole archive. A *debug handle* stands for one operation of the model: its own range,
+by tag, the operator's name, and the *inlined call stack* that leads there, outermost call first.
+
+Facts are made on demand from :mod:`archive.debuginfo.tables`. All positions are bytes of UTF-8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.strings import StringView, Text
+
+Handle = NewType("Handle", int)
+Tag = NewType("Tag", int)
+
+NO_TAG = Tag(-1)
+
+
+class Layout(StrEnum):
+    """The layouts of source-range records; see ``formats.source_ranges``."""
+
+    PAIR = "pair rows"
+    TAG_FIRST = "tag-first rows"
+    INLINE = "inline rows"
+    STRING_TABLE = "string table"
+    EMPTY = "no rows"
+
+
+class Generation(StrEnum):
+    """The layouts of the other debug records."""
+
+    CALLSTACK_3 = "call-stack map, 3 elements"
+    CALLSTACK_4 = "call-stack map, 4 elements"
+    MODULE_PATHS = "module paths"
+    METHOD_HANDLES = "method handles"
+    LOWERED_2 = "lowered state, 2 elements"
+    LOWERED_3 = "lowered state, 3 elements"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text of the model's source and where it was.
+
+    Attributes:
+        text: the text, with its indentation.
+        filename: its file; None where none was recorded.
+        starting_line: 1-based line of the text's first line in that file.
+        is_null: whether this is the null source, which stands for "no source"; a source may also
+            be merely empty (traced models).
+    """
+
+    text: Text | StringView
+    filename: StringView | None
+    starting_line: int
+    is_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRange:
+    """Bytes ``start`` to ``end`` of a source's text."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The 1-based line of the range's start in the source's file."""
+        return self.source.starting_line + bytes(self.source.text).count(b"\n", 0, self.start)
+
+    @property
+    def text(self) -> bytes:
+        """The bytes of the range."""
+        return bytes(self.source.text)[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRow:
+    """From byte ``offset`` of a generated code record on, code comes from ``range``.
+
+    ``tag`` is ``NO_TAG`` in layouts without tags. In ``delegated_backends.debug_pkl`` every offset is -1.
+    """
+
+    offset: int
+    range: SourceRange
+    tag: Tag
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInstance:
+    """A module in a call stack: the qualified name of its class, and the attribute that holds it."""
+
+    type_name: StringView
+    instance: StringView
+
+    @property
+    def class_name(self) -> str:
+        """The last part of the qualified name."""
+        return str(self.type_name).rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedCall:
+    """One call of an inlined call stack.
+
+    Attributes:
+        module: the module whose method is called; None for free functions.
+        tag: the call's own range, in the caller; may be ``NO_TAG``.
+        function: the called function; None where the archive records none (PyTorch 1.9.0).
+    """
+
+    module: ModuleInstance | None
+    tag: Tag
+    function: StringView | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandleEntry:
+    """What a debug handle stands for.
+
+    Attributes:
+        handle: the handle.
+        tag: the operation's own range.
+        op: the operator's name; None where the archive records none (PyTorch 1.9.0).
+        stack: the calls that lead there, outermost first; () in the top method.
+    """
+
+    handle: Handle
+    tag: Tag
+    op: StringView | None
+    stack: tuple[InlinedCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredState:
+    """The state of a module that was lowered to a backend.
+
+    Attributes:
+        path: attribute path from the top module; "" is the top module itself.
+        backend: the backend's name.
+        type_name: the qualified name of the lowered module's class.
+        original: the qualified name of the class that was lowered; None up to 1.9, which did not say.
+        wrapped: whether a ``LoweredWrapper`` holds it (1.11+).
+        generation: 2 or 3 elements of state.
+        method_compile_spec: as inert values.
+        processed: what the backend made of the module, as inert values.
+        create_backend: the third element; None where there are two.
+        handles: debug handles that the backend's blob carries, where it has the demo backend's form
+            (``<debug_handle>N``); in their order, repeated as they are.
+    """
+
+    path: str
+    backend: str
+    type_name: str
+    original: str | None
+    wrapped: bool
+    generation: Generation
+    method_compile_spec: object
+    processed: object
+    create_backend: bool | None
+    handles: Sequence[Handle]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What ``data.pkl`` says of a tensor; its bytes are the record ``data/<storage_key>`` or alike.
+
+    Attributes:
+        storage_key: the storage's record.
+        dtype: the storage's type without ``Storage``: ``Float``, ``Long`` …
+        device: where it lived.
+        storage_elements: length of the storage.
+        offset: first element.
+        shape: elements a dimension.
+        strides: elements between neighbours of a dimension.
+        requires_grad: whether it does; None where it isn't said.
+    """
+
+    storage_key: str
+    dtype: str
+    device: str
+    storage_elements: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """The name of something in Python; never looked up."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Inert:
+    """An object of ``data.pkl`` that is described, not made.
+
+    Attributes:
+        what: its class, or the callable that would have made it.
+        arguments: what that would have been called with.
+        state: what the object would have been given then: attributes by name, or any value.
+    """
+
+    what: object
+    arguments: tuple[object, ...]
+    state: object = None
+
+    @property
+    def attributes(self) -> Mapping[object, object]:
+        """The state, where it is a dict; else empty."""
+        return self.state if isinstance(self.state, dict) else {}

@@ -1,0 +1,199 @@
+"""Debug handles -> module hierarchy and source, in the very words of PyTorch.
+
+A failing delegated call has several handles, ``[inner, …, outer]``: the backend's own operations first, the
+instruction that called the backend last. They are walked from the outer one inwards:
+
+- The text starts with ``top(<class of the top module>)::<unknown>``.
+- Each frame of a handle's call stack adds ``.instance(Class)::function``, free functions
+  ``.UNKNOWN_INSTANCE(UNKNOWN_TYPE)::function``, and prints the range of the call, in the function before it.
+- Each handle starts again in the function ``<unknown>`` and ends with the range of its own operation.
+- The operator's name of the *first* handle ends the hierarchy.
+
+Handles that the archive doesn't know give PyTorch's line about that instead. PyTorch 1.9 printed neither
+function nor operator names: ``Style.V1_9``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from archive.base.errors import LimitError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.strings import decoded
+from archive.debuginfo.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
+    from archive.debuginfo.tables import HandleTable, RangeTable
+
+UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
+START = b"<unknown>"
+HEADING = b"Traceback of TorchScript (most recent call last):\n"
+
+
+class Known(Protocol):
+    """Where handles and tags are looked up."""
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown."""
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has."""
+
+
+class InTables:
+    """Handles and tags, looked up in the tables of an archive.
+
+    Args:
+        handle_table: the call-stack debug map; None where the archive has none.
+        range_table: the source ranges.
+    """
+
+    def __init__(self, handle_table: HandleTable | None, range_table: RangeTable) -> None:
+        self._handles = handle_table
+        self._ranges = range_table
+
+    def entry_of(self, handle: int) -> HandleEntry | None:
+        """What a debug handle stands for; None where it is unknown."""
+        if self._handles is None or handle not in self._handles.rows:
+            return None
+        return self._handles.entry(self._handles.rows[handle])
+
+    def range_of(self, tag: int) -> SourceRange | None:
+        """The range that has a tag; None where none has."""
+        row = self._ranges.with_tag(tag)
+        return None if row is None else self._ranges.source_range(row)
+
+
+class Style(StrEnum):
+    """Whose words: those of PyTorch 1.10 to 2.13, or of 1.9."""
+
+    CURRENT = "2.13"
+    V1_9 = "1.9"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a symbolicated traceback, outermost first.
+
+    Attributes:
+        function: the function the range lies in, as PyTorch names it.
+        range: the source range; None where its tag is -1 or nowhere recorded.
+    """
+
+    function: bytes
+    range: SourceRange | None
+
+    def __bytes__(self) -> bytes:
+        return b"" if self.range is None else excerpt(self.range, self.function)
+
+    def __str__(self) -> str:
+        return decoded(bytes(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Symbolication:
+    """What handles stand for; ``str()`` and ``bytes()`` give PyTorch's text.
+
+    Attributes:
+        handles: the handles asked for, inner ones first.
+        missing: those of them the archive doesn't know; then there are no frames.
+        module_hierarchy: ``top(Stack)::<unknown>.first(Affine)::forward.aten::matmul``.
+        entries: what is recorded of each handle.
+        frames: the traceback, outermost first.
+    """
+
+    handles: tuple[int, ...]
+    missing: tuple[int, ...]
+    module_hierarchy: str
+    entries: tuple[HandleEntry, ...]
+    frames: tuple[Frame, ...]
+
+    def __bytes__(self) -> bytes:
+        if self.missing:
+            return not_found(self.handles)
+        hierarchy = self.module_hierarchy.encode("utf-8", "surrogateescape")
+        return b"".join((b"Module hierarchy:", hierarchy, b"\n", HEADING, *map(bytes, self.frames)))
+
+    def __str__(self) -> str:
+        return decoded(bytes(self))
+
+
+def not_found(handles: Sequence[int]) -> bytes:
+    """PyTorch's line about unknown handles, which stand in it without a separator."""
+    joined = "".join(map(str, handles)).encode()
+    return b"Debug info for handle(s): debug_handles:{%b}, was not found." % joined
+
+
+def symbolicate(
+    handles: Sequence[int],
+    *,
+    known: Known,
+    top: str,
+    style: Style = Style.CURRENT,
+    classes: Collection[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Symbolication:
+    """Explain handles.
+
+    Args:
+        handles: inner ones first, the outermost last.
+        known: the facts to look them up in.
+        top: class name of the top module.
+        style: whose words.
+        classes: qualified names of the archive's own classes, if PyTorch 1.9 is to be followed in this, too:
+            it had no name for instances of others, as frozen models have them.
+        limits: ``symbolication_bytes`` bounds the texts of all frames together.
+
+    Raises:
+        LimitError: a call stack is made up to repeat long texts.
+    """
+    found = [known.entry_of(handle) for handle in handles]
+    missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
+    if missing:
+        return Symbolication(tuple(handles), missing, "", (), ())
+    entries = tuple(entry for entry in found if entry is not None)
+    old = style is Style.V1_9
+    size = 0
+    hierarchy = [f"top({top})" if old else f"top({top})::{START.decode()}"]
+    frames: list[Frame] = []
+    for entry in reversed(entries):
+        function = START
+        for call in entry.stack:
+            frames.append(_frame(known, call.tag, function, old=old))
+            size += _size(frames[-1]) + len(hierarchy[-1])
+            if size > limits.symbolication_bytes:
+                most, place = limits.symbolication_bytes, f"debug handle {entry.handle}"
+                raise LimitError("symbolication_bytes", most, size, place=place)
+            function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
+            hierarchy.append(_link(call, function, old=old, classes=classes))
+        frames.append(_frame(known, entry.tag, function, old=old))
+    if not old:
+        op = entries[0].op
+        hierarchy.append("." + ("" if op is None else str(op)))
+    return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames))
+
+
+def _size(frame: Frame) -> int:
+    """Bytes that a frame may take to show, at most."""
+    return len(frame.function) + (0 if frame.range is None else len(frame.range.source.text))
+
+
+def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> Frame:
+    return Frame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
+
+
+def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:
+    """What one call adds to the hierarchy."""
+    module = call.module
+    if old and module is not None and classes is not None and str(module.type_name) not in classes:
+        module = None
+    if module is None:  # the opening bracket too many is PyTorch 1.9's
+        link = ".(UNKNOWN_INSTANCE(UNKNOWN_TYPE)" if old else ".UNKNOWN_INSTANCE(UNKNOWN_TYPE)"
+    else:
+        link = f".{module.instance}({module.class_name})"
+    return link if old else f"{link}::{decoded(function)}"

@@ -1,0 +1,297 @@
+"""What a call changes, as plain data: objects become sources, and what the graph makes its outputs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
+
+from archive.effects.capture.reach import Reach, variable_of
+from archive.effects.capture.shape import Shape
+from archive.effects.capture.variables import ABSENT, DELETED, Kind, MutationType, Variable
+from archive.effects.errors import CaptureError, ValueRefusedError
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    Global,
+    Guard,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from archive.debuginfo.sites import Site
+    from archive.effects.capture.side_effects import SideEffects
+    from archive.effects.capture.sites import Place
+    from archive.formats.effects.model import Source, Value
+
+VALUES = (Output, Constant, At, Made, New, Stored)
+SOURCES = (Local, Attribute, Item, Global, Cell, Temporary)
+LITERALS = (bool, int, float, str, bytes, type(None))
+STORES = {Kind.OBJECT: Op.SET_ATTRIBUTE, Kind.CELL: Op.SET_CELL, Kind.GLOBAL: Op.SET_GLOBAL}
+
+
+class Flat(NamedTuple):
+    """A table as plain data.
+
+    Attributes:
+        effects: the table.
+        outputs: what the graph must give, in order.
+        sites: of each effect, by its handle; None where the statement is not known.
+        places: the same as statements.
+        guard_sites: of each guard, by its handle.
+    """
+
+    effects: MethodEffects
+    outputs: tuple[Hashable, ...]
+    sites: tuple[Site, ...]
+    places: tuple[Place, ...]
+    guard_sites: tuple[Site, ...]
+
+
+class Flattening:
+    """Turns a table into plain data.
+
+    Args:
+        side_effects: the table.
+    """
+
+    def __init__(self, side_effects: SideEffects) -> None:
+        self._table = side_effects
+        self._outputs: dict[Hashable, int] = {}
+        self._temporaries: dict[Variable | int, int] = {}
+        self._reach = Reach(side_effects)
+        self._shared = self._reach.shared
+        self._hook_sources: dict[int, Source] = {}
+        self._holders = 0
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def value(self, value: object) -> Value:
+        """What an effect puts somewhere.
+
+        Raises:
+            ValueRefusedError: a table cannot hold it.
+        """
+        if isinstance(value, VALUES):
+            return value
+        variable = variable_of(self._table, value)
+        if variable is not None:
+            return self._of_variable(variable, value)
+        if id(value) in self._shared:
+            return New(self._temporaries[id(value)])
+        known = self._table.graph_value(value)
+        if known is not None:
+            return self._of_graph(known)
+        if type(value) in LITERALS:
+            return Constant(value)  # type: ignore[arg-type]
+        return self._made(value)
+
+    def _of_variable(self, variable: Variable, value: object) -> Value:
+        if variable.source is not None:
+            return At(variable.source)
+        if variable.kind is Kind.OBJECT:
+            return New(self._temporaries[variable])
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _of_graph(self, known: Hashable) -> Value:
+        if isinstance(known, SOURCES):
+            return At(known)
+        return Output(self._outputs.setdefault(known, len(self._outputs)))
+
+    def _made(self, value: object) -> Value:
+        if type(value) is list or _plain_tuple(value):
+            return Made(_kind(value), self._items(value))
+        if type(value) is dict:
+            pairs = tuple(part for key, one in value.items() for part in (self.value(key), self.value(one)))
+            return Made("dict", pairs)
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _items(self, value: object) -> tuple[Value, ...]:
+        return tuple(self.value(one) for one in cast("Iterable[object]", value))
+
+    # --- effects -----------------------------------------------------------------------------------
+
+    def flat(self) -> Flat:
+        """The table.
+
+        Raises:
+            CaptureError: a value that a table cannot hold, with the model's statement.
+        """
+        table = self._table
+        live = self._reach.of([table.result])
+        for variable in dict.fromkeys(table.id_to_variable.values()):
+            if variable in live and variable.mutation_type is MutationType.ATTRIBUTE_NEW:
+                self._temporaries[variable] = len(self._temporaries)
+        for number in self._shared:
+            self._temporaries[number] = len(self._temporaries)
+        with _placed(table.result_place):
+            result = self.value(table.result)
+        rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
+        effects: list[Effect] = []
+        sites: list[Site] = []
+        places: list[Place] = []
+        for effect, place in rows:
+            if place is not None:
+                sites.append(place.site(f"effects::{effect.op}"))
+                places.append(place)
+            handle = len(sites) - 1 if place is not None else -1
+            effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
+        guards, guard_sites = self._guards()
+        defaults = tuple((Local(name), Constant(value)) for name, value in table.defaults.items())
+        method = MethodEffects(table.method, table.inputs, result, tuple(effects), guards, defaults)
+        return Flat(method, tuple(self._outputs), tuple(sites), tuple(places), guard_sites)
+
+    def _guards(self) -> tuple[tuple[Guard, ...], tuple[Site, ...]]:
+        """What must be so at each call, and where; guards of one statement share its handle."""
+        handles: dict[Site, int] = {}
+        guards = []
+        for one in self._table.guards:
+            handle = -1
+            if one.place is not None:
+                handle = handles.setdefault(one.place.site("effects::guard"), len(handles))
+            subject = self._subject(one.subject)
+            value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
+            key = None if one.key is None else Constant(one.key)
+            guards.append(Guard(one.look, subject, value, key, handle))
+        return tuple(guards), tuple(handles)
+
+    def _subject(self, subject: object) -> Value:
+        if subject is None:
+            return Constant(None)
+        return At(subject) if isinstance(subject, SOURCES) else self.value(subject)
+
+    def _news(self) -> Iterator[tuple[Effect, Place | None]]:
+        """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
+        for made, number in self._temporaries.items():
+            name = made.class_name if isinstance(made, Variable) else _class_of(self._shared[made])
+            yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(made)
+        for identity, value in self._shared.items():
+            source = Temporary(self._temporaries[identity])
+            with _placed(None):
+                if isinstance(value, dict):
+                    pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
+                    effects = [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
+                else:
+                    effects = [Effect(Op.EXTEND, source, None, Made("list", self._items(value)))]
+            for effect in effects:
+                yield effect, None
+        for context, values, place in self._table.save_for_backward:
+            if context in self._reach.variables or context.source is not None:
+                with _placed(place):
+                    kept = Made("tuple", self._items(values))
+                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), place
+
+    def _made_at(self, key: Variable | int) -> Place | None:
+        """Where an object's first attribute is set: that is when it is made."""
+        if not isinstance(key, Variable):
+            return None
+        stores = self._table.stores
+        places = [stores[key, name] for name in self._table.store_attr_mutations.get(key, {})]
+        return min(places, key=itemgetter(0))[1] if places else None
+
+    def _hooked(self) -> Iterator[tuple[Effect, Place | None]]:
+        """Lists for tensors with hooks that the graph makes: these have no other place."""
+        for number, hook in self._table.tensor_hooks.items():
+            with _placed(hook.place):
+                value = self.value(hook.tensor)
+            if isinstance(value, At):
+                self._hook_sources[number] = value.source
+                continue
+            holder = Temporary(len(self._temporaries) + self._holders)
+            self._holders += 1
+            yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.place
+            yield Effect(Op.APPEND, holder, None, value), hook.place
+            self._hook_sources[number] = Item(holder, 0)
+
+    def _hooks(self) -> Iterator[tuple[Effect, Place | None]]:
+        for number, hook in self._table.tensor_hooks.items():
+            source = self._hook_sources[number]
+            effect = Effect(Op.REGISTER_HOOK, source, Constant(hook.function), Constant(number))
+            yield effect, hook.place
+
+    def _changes(self) -> Iterator[tuple[Effect, Place | None]]:
+        rows: list[tuple[tuple[bool, int], Effect, Place | None]] = []
+        for (variable, name), (number, place) in self._table.stores.items():
+            if variable.source is None and variable not in self._temporaries:
+                continue
+            with _placed(place):
+                effect = self._store(variable, name)
+            if effect is not None:
+                rows.append(((True, number), effect, place))
+        for change in self._table.log:
+            target = change.target
+            source = self._source(target) if isinstance(target, Variable) else target
+            with _placed(change.place):
+                key = None if change.key is ABSENT else self.value(change.key)
+                value = None if change.value is ABSENT else self.value(change.value)
+            # A tensor is changed where it was found, before it may go elsewhere.
+            order = change.op is not Op.COPY, change.order
+            rows.append((order, Effect(change.op, source, key, value), change.place))
+        for _, effect, place in sorted(rows, key=itemgetter(0)):
+            yield effect, place
+
+    def _store(self, variable: Variable, name: str) -> Effect | None:
+        """What sets an attribute, cell or global; None where it is set to what it is."""
+        value = self._table.store_attr_mutations[variable][name]
+        source = self._source(variable)
+        if variable.kind is not Kind.OBJECT:
+            flat = self.value(value)
+            return None if flat == At(source) else Effect(STORES[variable.kind], source, None, flat)
+        if value is DELETED:
+            return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
+        flat = self.value(value)
+        if flat == At(Attribute(source, name)):
+            return None
+        return Effect(Op.SET_ATTRIBUTE, source, Constant(name), flat)
+
+    def _source(self, variable: Variable) -> Source:
+        return variable.source if variable.source is not None else Temporary(self._temporaries[variable])
+
+
+@contextmanager
+def _placed(place: Place | None) -> Iterator[None]:
+    """Let a value that is refused name the model's statement."""
+    try:
+        yield
+    except ValueRefusedError as error:
+        if place is None:
+            raise CaptureError(str(error)) from None
+        raise CaptureError(str(error), place.filename, place.line) from None
+
+
+def _class_of(value: object) -> str:
+    return f"builtins:{type(value).__name__}"
+
+
+def _plain_tuple(value: object) -> bool:
+    """A tuple, or one that PyTorch gives its results and sizes as."""
+    return type(value) in (tuple, Shape) or (
+        isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
+    )
+
+
+def _kind(value: object) -> str:
+    if type(value) in (Shape, torch.Size):
+        return "size"
+    return "list" if type(value) is list else "tuple"
+
+
+def _named(value: object) -> str:
+    kind = type(value)
+    name = getattr(value, "__qualname__", None)
+    return f"{name!r}, a {kind.__name__}," if isinstance(name, str) else f"a {kind.__qualname__}"

@@ -1,0 +1,145 @@
+"""What lived where before a call: all that its table speaks of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.side_effects import Initial
+from archive.effects.capture.tape import WITHOUT_MODES
+from archive.effects.capture.wrapping import CODE, SAFE
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Constant,
+    Item,
+    Local,
+    Made,
+    Op,
+    Stored,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.effects.capture.recorder import Recorder
+    from archive.formats.effects.model import MethodEffects, Source, Value
+
+LITERALS = (bool, int, float, str, bytes, type(None))
+CONTAINERS = (list, dict, tuple)
+
+
+def initial_state(recorder: Recorder, effects: MethodEffects) -> Initial:
+    """The state of a captured module.
+
+    Args:
+        recorder: of its call.
+        effects: its table.
+    """
+    state = _State(recorder)
+    for source in dict.fromkeys(spoken_of(effects)):
+        state.add(source)
+    for source, first in recorder.aliases.items():
+        state.alias(source, first)
+    return Initial(tuple(state.entries.items()), tuple(state.tensors))
+
+
+def spoken_of(effects: MethodEffects) -> Iterator[Source]:
+    """The sources in a table."""
+    yield from effects.inputs
+    yield from _in_value(effects.result)
+    for effect in effects.effects:
+        if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE) and isinstance(effect.key, Constant):
+            yield Attribute(effect.source, str(effect.key.value))
+        else:
+            yield effect.source
+        for value in (effect.key, effect.value):
+            if value is not None:
+                yield from _in_value(value)
+    for guard in effects.guards:
+        for value in (guard.subject, guard.value):
+            yield from _in_value(value)
+
+
+def _in_value(value: Value) -> Iterator[Source]:
+    if isinstance(value, At):
+        yield value.source
+    elif isinstance(value, Made):
+        for one in value.items:
+            yield from _in_value(one)
+
+
+class _State:
+    """Entries that are being found.
+
+    Attributes:
+        entries: by source.
+        tensors: by their numbers.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.entries: dict[Source, Value] = {}
+        self.tensors: list[Any] = []
+        self._recorder = recorder
+        self._known: dict[int, Source] = {}
+        self._objects: list[object] = []
+
+    def add(self, source: Source) -> None:
+        """Tell what lived somewhere, and first in what it was."""
+        chain = [source]
+        while isinstance(chain[-1], Attribute | Item):
+            chain.append(chain[-1].base)
+        first = chain[-1]
+        if isinstance(first, Temporary) or (isinstance(first, Local) and first.name != "self"):
+            return
+        originals = self._recorder.originals
+        for one in reversed(chain):
+            if one in self.entries or one not in originals or self._covered(one):
+                continue
+            value = originals[one]
+            if one is source or isinstance(value, CONTAINERS):
+                lowered = self._value(value, one)
+                if lowered is not None:
+                    self.entries[one] = lowered
+
+    def alias(self, source: Source, first: Source) -> None:
+        """Tell that what lived somewhere lived somewhere else, too."""
+        if first in self.entries and source not in self.entries and not self._covered(source):
+            self.entries[source] = At(first)
+
+    def _covered(self, source: Source) -> bool:
+        """Whether an item is told with what it is in."""
+        return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
+
+    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
+        if type(value) in LITERALS:
+            return Constant(value)
+        if isinstance(value, SAFE) and not isinstance(value, CODE):
+            return Constant(str(value))  # for guards, which look at its text
+        if not isinstance(value, (*CONTAINERS, torch.Tensor)):
+            return None
+        if id(value) in self._known:
+            return At(self._known[id(value)])
+        self._known[id(value)] = source
+        self._objects.append(value)
+        if isinstance(value, torch.Tensor):
+            with WITHOUT_MODES():
+                self.tensors.append(value.detach().clone())
+            return Stored(len(self.tensors) - 1)
+        if type(value) is dict:
+            parts = [
+                part
+                for key, one in value.items()
+                for part in (Constant(key), self._inside(one, Item(source, key)))
+            ]
+            return Made("dict", tuple(parts))
+        items = (self._inside(one, Item(source, place)) for place, one in enumerate(value))
+        kind = {list: "list", torch.Size: "size"}.get(type(value), "tuple")
+        return Made(kind, tuple(items))
+
+    def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
+        """An item; objects, which have no value, are what lives there."""
+        found = self._value(value, source)
+        return At(source) if found is None else found

@@ -1,0 +1,233 @@
+"""A list whose length differs from call to call: only what stands at its ends is known.
+
+The old items, of which nobody knows how many there are, stand between those that the call has put in front
+and those that it has put behind. An old item is known by its distance from the front or from the back, as
+the model asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from archive.effects.capture.variables import ABSENT
+from archive.formats.effects.model import Item, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive.effects.capture.recorder import Recorder
+    from archive.formats.effects.model import Source
+
+UNKNOWN_LENGTH = "len() or iteration of a list whose length differs from call to call"
+UNKNOWN_ITEM = "which item that is depends on the length of a list, which differs from call to call"
+
+
+class OpenList(list[Any]):
+    """Stands in for a list; as a list itself it stays empty.
+
+    Args:
+        recorder: of the call.
+        source: where the list lives.
+    """
+
+    def __init__(self, recorder: Recorder, source: Source) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._source = source
+        self._old: list[object] = []
+        self._is_old = True
+        self._head: list[Any] = []
+        self._tail: list[Any] = []
+        self._removed = [0, 0]
+        self._set: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+
+    def fill(self, values: Iterable[object]) -> None:
+        """Tell what its items are in the captured call."""
+        self._old = list(values)
+
+    def intact(self) -> bool:
+        """Whether nobody has changed it past its methods."""
+        return list.__len__(self) == 0
+
+    def contents(self) -> list[Any]:
+        """All items after the captured call."""
+        middle: list[Any] = []
+        if self._is_old:
+            front, back = self._removed
+            places = range(front, len(self._old) - back)
+            middle = [
+                self._set[0].get(place, self._set[1].get(len(self._old) - 1 - place, self._old[place]))
+                for place in places
+            ]
+        return [*self._head, *middle, *self._tail]
+
+    # --- single items ------------------------------------------------------------------------------
+
+    def _find(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
+        """Where an item stands: in what, at which place, and from which end (0: front) if it is old."""
+        index = index.__index__()
+        if not self._is_old:
+            known = [*self._head, *self._tail]
+            if not -len(known) <= index < len(known):
+                raise IndexError("list index out of range")
+            index %= len(known)
+            if index < len(self._head):
+                return self._head, index, 0
+            return self._tail, index - len(self._head), 0
+        end = 0 if index >= 0 else 1
+        near = self._head if end == 0 else self._tail
+        distance = index if end == 0 else -index - 1
+        if distance < len(near):
+            return near, distance if end == 0 else len(near) - 1 - distance, 0
+        distance += self._removed[end] - len(near)
+        if distance >= len(self._old) - self._removed[1 - end]:
+            if not self._old and not self._head and not self._tail:
+                raise IndexError("list index out of range")
+            self._recorder.refuse(UNKNOWN_ITEM)
+        return self._set[end], distance, end
+
+    def _read(self, where: list[Any] | dict[int, Any], place: int, end: int) -> Any:  # noqa: ANN401
+        if isinstance(where, list):
+            return where[place]
+        if place not in where:
+            if self._set[1 - end]:
+                self._recorder.refuse(UNKNOWN_ITEM)
+            index = place if end == 0 else -1 - place
+            return self._recorder.wrap(self._old[index], Item(self._source, index))
+        return where[place]
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        if isinstance(index, slice):
+            self._check()
+            return [*self._head, *self._tail][index]
+        return self._read(*self._find(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
+        if isinstance(index, slice):
+            if index != slice(None) and index != slice(0, None):
+                self._recorder.refuse("a part of a list whose length differs from call to call")
+            values = list(value)
+            self.clear()
+            self.extend(values)
+            return
+        where, place, _ = self._find(index)
+        where[place] = value
+        self._recorder.change(self, Op.SET_ITEM, index, value)
+
+    # --- changes of length -------------------------------------------------------------------------
+
+    def append(self, value: object) -> None:
+        self._tail.append(value)
+        self._recorder.change(self, Op.APPEND, ABSENT, value)
+
+    def extend(self, values: Iterable[object]) -> None:
+        new = list(values)
+        self._tail += new
+        self._recorder.change(self, Op.EXTEND, ABSENT, new)
+
+    def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
+        self.extend(values)
+        return self
+
+    def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
+        index = index.__index__()
+        if self._is_old and index > len(self._head):
+            self._recorder.refuse(UNKNOWN_ITEM)
+        if self._is_old and index < 0:
+            if -index > len(self._tail):
+                self._recorder.refuse(UNKNOWN_ITEM)
+            self._tail.insert(index, value)
+        elif self._is_old:
+            self._head.insert(index, value)
+        else:
+            self._tail, self._head = [*self._head, *self._tail], []
+            self._tail.insert(index, value)
+        self._recorder.change(self, Op.INSERT, index, value)
+
+    def pop(self, index: Any = -1) -> Any:  # noqa: ANN401
+        where, place, end = self._find(index)
+        value = self._read(where, place, end)
+        self._take(where, place, end)
+        self._recorder.change(self, Op.POP, index)
+        return value
+
+    def __delitem__(self, index: Any) -> None:  # noqa: ANN401
+        if isinstance(index, slice):
+            if index not in (slice(None), slice(0, None)):
+                self._recorder.refuse("a part of a list whose length differs from call to call")
+            self.clear()
+            return
+        self._take(*self._find(index))
+        self._recorder.change(self, Op.DELETE_ITEM, index)
+
+    def _take(self, where: list[Any] | dict[int, Any], place: int, end: int) -> None:
+        if isinstance(where, list):
+            del where[place]
+            return
+        if place != self._removed[end] or self._set[1 - end]:
+            self._recorder.refuse("an item that is taken out of the middle of a list")
+        where.pop(place, None)
+        self._removed[end] += 1
+
+    def clear(self) -> None:
+        self._is_old = False
+        self._head, self._tail = [], []
+        self._recorder.change(self, Op.CLEAR)
+
+    # --- everything that needs the length ----------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._is_old:
+            self._recorder.refuse(UNKNOWN_LENGTH)
+
+    def _whole(self) -> list[Any]:
+        self._check()
+        return [*self._head, *self._tail]
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def __bool__(self) -> bool:
+        return bool(self._whole())
+
+    def __iter__(self) -> Any:  # noqa: ANN401
+        return iter(self._whole())
+
+    def __reversed__(self) -> Any:  # noqa: ANN401
+        return reversed(self._whole())
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._whole()
+
+    def __eq__(self, other: object) -> bool:
+        return self._whole() == other
+
+    __hash__ = None
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._whole() + list(other)
+
+    def __mul__(self, count: Any) -> Any:  # noqa: ANN401
+        return self._whole() * count
+
+    __rmul__ = __mul__
+
+    def copy(self) -> list[Any]:
+        return self._whole()
+
+    def index(self, *args: Any) -> int:  # noqa: ANN401
+        return self._whole().index(*args)
+
+    def count(self, value: object) -> int:
+        return self._whole().count(value)
+
+    def __repr__(self) -> str:
+        return repr(self._whole())
+
+    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+        return list, (self._whole(),)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        self._recorder.refuse("a list that is put in another order or repeated in place")
+
+    remove = sort = reverse = __imul__ = _refuse

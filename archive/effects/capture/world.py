@@ -1,0 +1,97 @@
+"""What lives where before a call: the real objects, and above them what an earlier call would have left."""
+
+from __future__ import annotations
+
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.variables import ABSENT, DELETED
+
+if TYPE_CHECKING:
+    from types import CellType
+
+REGISTERED = ("_parameters", "_buffers", "_modules")
+
+
+class World:
+    """Real objects, read and never changed.
+
+    Attributes:
+        alive: objects whose identities are in use.
+    """
+
+    def __init__(self) -> None:
+        self.alive: list[object] = []
+        self._names: dict[int, dict[str, object]] = {}
+        self._contents: dict[int, Any] = {}
+
+    def set_name(self, owner: object, name: str, value: object) -> None:
+        """Let an attribute of an object, or a name of globals, have a value."""
+        self.alive.append(owner)
+        self._names.setdefault(id(owner), {})[name] = value
+
+    def set_contents(self, owner: object, value: object) -> None:
+        """Let a list, dict, cell or tensor have other contents."""
+        self.alive.append(owner)
+        self._contents[id(owner)] = value
+
+    def attribute(self, owner: object, name: str) -> object:
+        """An attribute of an object itself, not of its class; ``ABSENT`` if it has none."""
+        changed = self._names.get(id(owner), {}).get(name, ABSENT)
+        if changed is not ABSENT:
+            return ABSENT if changed is DELETED else changed
+        own = instance_dict(owner)
+        if name in own:
+            return own[name]
+        if isinstance(owner, torch.nn.Module):
+            for kind in REGISTERED:
+                if name in own.get(kind, ()):
+                    return own[kind][name]
+        for cls in type(owner).__mro__:
+            slot = cls.__dict__.get(name)
+            if isinstance(slot, MemberDescriptorType):
+                return getattr(owner, name, ABSENT)
+        return ABSENT
+
+    def names(self, owner: object) -> list[str]:
+        """Names of the attributes that an object keeps itself."""
+        changed = self._names.get(id(owner), {})
+        names = dict.fromkeys([*instance_dict(owner), *changed])
+        return [name for name in names if changed.get(name) is not DELETED]
+
+    def registered(self, owner: object, kind: str) -> list[str]:
+        """Names of a module's parameters, buffers or modules."""
+        return list(instance_dict(owner).get(kind, ()))
+
+    def global_name(self, names: dict[str, object], name: str) -> object:
+        """A global; ``ABSENT`` if there is none."""
+        changed = self._names.get(id(names), {}).get(name, ABSENT)
+        return names.get(name, ABSENT) if changed is ABSENT else changed
+
+    def contents(self, owner: Any) -> Any:  # noqa: ANN401 (a list or dict)
+        """A copy of a list or dict."""
+        return type(owner)(self._contents.get(id(owner), owner))
+
+    def cell(self, cell: CellType) -> object:
+        """What a cell holds; ``ABSENT`` if nothing."""
+        if id(cell) in self._contents:
+            return self._contents[id(cell)]
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return ABSENT
+
+    def tensor(self, tensor: Any) -> Any:  # noqa: ANN401 (a tensor)
+        """What a tensor holds: itself, or one with other contents."""
+        return self._contents.get(id(tensor), tensor)
+
+
+def instance_dict(owner: object) -> dict[str, Any]:
+    """The attributes that an object keeps itself."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found

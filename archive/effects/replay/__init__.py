@@ -1,0 +1,1 @@
+"""A table and a state become changes: all computed first, all made, or all undone."""

@@ -1,0 +1,263 @@
+"""A method's effects, done after its graph has run: all of them, or none.
+
+First everything is read and every value is computed; then the changes are made, one after the other. If one
+fails, those made are undone, and the error names the effect and the model's line. Classes and functions that
+effects name are looked up only if the caller allows them.
+
+>>> from archive.formats.effects.model import Constant, Effect, Local, MethodEffects, Op, Output
+>>> count = Effect(Op.SET_ATTRIBUTE, Local("self"), Constant("count"), Output(1))
+>>> class Model: ...
+>>> model = Model()
+>>> replay(MethodEffects("forward", (), Output(0), (count,)), State.of(model), ["result", 1], arguments={})
+'result'
+>>> model.count
+1
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.base.errors import ArchiveError
+from archive.effects.looking import FOUND
+from archive.effects.replay.compiling import Compiling
+from archive.effects.replay.state import Plain, State, StateError
+from archive.formats.effects.model import Attribute, Constant, Global, Item, Look, Op
+from archive.formats.effects.parts import guarded, places
+from archive.formats.effects.rules import MOST_SHOWN, check_method
+from archive.formats.effects.source_text import EMPTY, effect_text, guard_text, source_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from archive.formats.effects.model import Effect, Guard, MethodEffects
+
+    Allowed = Collection[str] | Mapping[str, object]
+    Symbolicate = Callable[[int], object]
+
+__all__ = [
+    "GuardError",
+    "Plain",
+    "Prepared",
+    "ReplayError",
+    "State",
+    "StateError",
+    "inputs",
+    "prepared",
+    "replay",
+]
+
+
+UNLIKE = "this call is not as the one that was captured"
+
+
+class ReplayError(RuntimeError):
+    """Effects that are refused, or one that failed; then everything is as it was before.
+
+    Attributes:
+        method: the method's name.
+        effect: the effect as Python; "" where it is none in particular.
+        where: what is known of its line in the model; "" where nothing is.
+    """
+
+    def __init__(self, problem: str, *, method: str, effect: str = "", where: str = "") -> None:
+        self.method = method
+        self.effect = effect
+        self.where = where
+        place = f"{method}: {effect}" if effect else method
+        super().__init__(f"{place}: {problem}" + (f"\n{where}" if where else ""))
+
+
+class GuardError(ReplayError):
+    """A call that is not as the captured one: what the model relied on does not hold; nothing has changed.
+
+    Attributes:
+        guard: what must hold, as Python.
+    """
+
+    def __init__(self, problem: str, *, method: str, guard: str, where: str = "") -> None:
+        super().__init__(f"{UNLIKE}: expected {guard}, {problem}", method=method, where=where)
+        self.guard = guard
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A method's effects, ready to be done often.
+
+    Attributes:
+        inputs: given the state and the method's arguments by name, what the graph must be given; guards are
+            checked first.
+        replay: given the state, what the graph gave, and the arguments, does the effects and gives the
+            method's result. Both raise :class:`ReplayError`.
+    """
+
+    inputs: Callable[[State, Mapping[str, object]], list[Any]]
+    replay: Callable[[State, Sequence[object], Mapping[str, object]], Any]
+
+
+def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolicate | None = None) -> Prepared:
+    """Get effects ready.
+
+    Args:
+        effects: of a method.
+        allow: classes and functions that they may name, as ``module:qualname``; or a mapping from these to
+            what is used for them. Lists and dicts need no permission.
+        symbolicate: explains a debug handle; ``str()`` of it goes into errors. That of an archive will do.
+
+    Raises:
+        ReplayError: the effects make no sense, or name what is not allowed or not there.
+    """
+    if isinstance(allow, str):
+        raise TypeError("allow: expected names, found one text")
+    failed = _Failing(effects, symbolicate)
+    try:
+        check_method(effects)
+        _check_names(effects)
+    except (ArchiveError, StateError) as error:
+        raise ReplayError(str(error), method=effects.method) from error
+    code = {}
+    for number, name in _code(effects):
+        try:
+            code[name] = _resolved(name, allow)
+        except Exception as error:
+            raise failed(number, error) from error
+    return Prepared(*Compiling(effects, code, allow, failed, failed.unlike).functions())
+
+
+def replay(
+    effects: MethodEffects,
+    state: State,
+    outputs: Sequence[object],
+    *,
+    arguments: Mapping[str, object],
+    allow: Allowed = (),
+    symbolicate: Symbolicate | None = None,
+) -> Any:  # noqa: ANN401 (whatever the method returns)
+    """Do a method's effects once; :func:`prepared` is for doing them often.
+
+    Args:
+        effects: of the method.
+        state: what they are done to.
+        outputs: what the graph gave.
+        arguments: the method's, by name, without ``self``.
+        allow: see :func:`prepared`.
+        symbolicate: see :func:`prepared`.
+
+    Returns:
+        What the method returns.
+
+    Raises:
+        ReplayError: an effect is refused or failed; the state is as before.
+    """
+    return prepared(effects, allow, symbolicate).replay(state, outputs, arguments)
+
+
+def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]) -> list[Any]:
+    """What the graph of a method must be given.
+
+    Args:
+        effects: of the method.
+        state: where it is read from.
+        arguments: the method's, by name, without ``self``.
+
+    Raises:
+        ReplayError: something isn't where it should be.
+    """
+    only = replace(effects, result=Constant(None), effects=())
+    return prepared(only).inputs(state, arguments)
+
+
+class _Failing:
+    """Makes the error of an effect."""
+
+    def __init__(self, effects: MethodEffects, symbolicate: Symbolicate | None) -> None:
+        self._effects = effects
+        self._symbolicate = symbolicate
+
+    def __call__(self, number: int, error: BaseException) -> ReplayError:
+        problem = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
+        if not 0 <= number < len(self._effects.effects):
+            return ReplayError(problem, method=self._effects.method)
+        effect = self._effects.effects[number]
+        return ReplayError(
+            problem, method=self._effects.method, effect=effect_text(effect), where=self._where(effect)
+        )
+
+    def unlike(self, number: int, error: BaseException | None, subject: object = None) -> GuardError:
+        """The error of a guard: one that does not hold for a subject, or that could not be told."""
+        if isinstance(error, GuardError):
+            return error
+        guard = self._effects.guards[number]
+        key = guard.key.value if isinstance(guard.key, Constant) else None
+        if error is None and guard.look in FOUND:
+            problem = f"found {_found(guard.look, subject, key)}"
+        elif error is None:
+            problem = "which is not so"
+        else:
+            problem = f"which cannot be told: {error if isinstance(error, StateError) else repr(error)}"
+        where = self._where(guard)
+        return GuardError(problem, method=self._effects.method, guard=guard_text(guard), where=where)
+
+    def _where(self, effect: Effect | Guard) -> str:
+        if self._symbolicate is None or effect.handle < 0:
+            return ""
+        try:
+            return str(self._symbolicate(effect.handle))
+        except ArchiveError as error:
+            return f"debug handle {effect.handle}: {error}"
+
+
+def _found(look: Look, subject: object, key: object) -> str:
+    """What is there instead."""
+    found = FOUND[look](subject, key)
+    if isinstance(found, torch.Tensor):
+        return "a tensor"
+    text = repr(found) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(found)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _check_names(effects: MethodEffects) -> None:
+    """Refuse Python's own attributes, which lead from any object to any code."""
+    for source in (*places(effects), *guarded(effects)):
+        place = source
+        while isinstance(place, Attribute | Item):
+            if isinstance(place, Attribute) and _is_special(place.name):
+                raise StateError(f"{source_text(place)} is Python's own")
+            place = place.base
+        if isinstance(place, Global) and _is_special(place.name):
+            raise StateError(f"{source_text(place)} is Python's own")
+    for effect in effects.effects:
+        named = effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE)
+        if named and isinstance(effect.key, Constant) and _is_special(str(effect.key.value)):
+            raise StateError(f"{effect_text(effect)}: {effect.key.value!r} is Python's own")
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
+    """The classes and functions that effects name, and the effects' numbers."""
+    for number, effect in enumerate(effects.effects):
+        if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
+            name = str(effect.key.value)
+            if effect.op is Op.REGISTER_HOOK or name not in EMPTY:
+                yield number, name
+
+
+def _resolved(name: str, allow: Allowed) -> object:
+    """A class or function, if it is allowed."""
+    if name not in allow:
+        raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
+    if isinstance(allow, Mapping):
+        return allow[name]
+    module, _, qualified = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    return found

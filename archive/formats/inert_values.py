@@ -1,0 +1,192 @@
+"""``data.pkl``, ``constants.pkl``: the rest of an archive's pickles, as inert values.
+
+Numbers, texts, tuples, lists and dicts are themselves; typed lists and tagged containers
+(``torch.jit._pickle``) are what they hold; tensors become :class:`~archive.debuginfo.model.TensorInfo`; names
+become :class:`~archive.debuginfo.model.Global`, and everything that would be made by calling one becomes
+:class:`~archive.debuginfo.model.Inert`. A shared value is one object with several holders.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, LimitError, shown
+from archive.base.strings import decoded
+from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.pickles.ops import CODE, Kind
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.pickles.tree import Tree
+
+DATA = "data.pkl"
+NEWTRUE = CODE["NEWTRUE"]
+BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
+TENSORS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
+STORAGE = 5
+
+
+def inert_value(tree: Tree, root: int, limits: Limits) -> object:
+    """The value of a node, described and not made.
+
+    Raises:
+        ArchiveError: a value that holds itself, or a dict key that is none.
+        LimitError: deeper than ``pickle_depth``, or a tensor of more than ``dimensions``.
+    """
+    done: dict[int, object] = {}
+    opened: set[int] = set()
+    stack = [root]
+    depth = 0
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        parts = tree.items(node) if tree.count[node] else []
+        if node in tree.states:
+            parts.append(tree.states[node])
+        if node in opened:
+            depth -= 1
+            done[node] = _value(tree, node, [done[part] for part in parts], limits)
+            stack.pop()
+            continue
+        opened.add(node)
+        depth += 1
+        if depth > limits.pickle_depth:
+            name, at = tree.tokens.place(node)
+            raise LimitError("pickle_depth", limits.pickle_depth, depth, record=name, place=f"byte {at}")
+        for part in reversed(parts):
+            if part in opened and part not in done:
+                raise tree.tokens.fault(node, "a value that holds itself")
+            if part not in done:
+                stack.append(part)
+    return done[root]
+
+
+def class_names(root: object) -> set[str]:
+    """The qualified names of all classes whose objects are described in a value."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Inert):
+            names.add(str(value.what) if isinstance(value.what, Global) else "")
+            stack += [value.arguments, value.state]
+        elif isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, list | tuple):
+            stack += value
+    return names
+
+
+def _value(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:  # noqa: PLR0911 (one a kind)
+    kind = tree.kind(node)
+    tokens = tree.tokens
+    if kind == Kind.INT:
+        return int(tree.value[node])
+    if kind == Kind.BOOL:
+        return bool(tokens.op[node] == NEWTRUE)
+    if kind == Kind.NONE:
+        return None
+    if kind == Kind.FLOAT:
+        return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
+    if kind == Kind.TEXT:
+        return decoded(tree.strings.data(int(tree.value[node])))
+    if kind == Kind.GLOBAL:
+        return Global(*tree.names(node))
+    if kind == Kind.LIST:
+        return parts
+    if kind == Kind.DICT:
+        return _dict(tree, node, parts)
+    if kind in (Kind.REDUCE, Kind.OBJECT):
+        return _made(tree, node, parts, limits)
+    return tuple(parts)
+
+
+def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
+    if len(parts) % 2:
+        raise tree.tokens.fault(node, "a dict with a key that has no value")
+    for key in parts[::2]:
+        if not isinstance(key, str | int | float | TensorInfo | Global | None):
+            raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
+    """What a call would have made; the state, if any, stands behind callee and arguments."""
+    what, arguments, *state = parts
+    if not isinstance(arguments, tuple):
+        raise tree.tokens.fault(node, "expected a tuple of arguments")
+    if tree.kind(node) == Kind.REDUCE and not state and isinstance(what, Global) and arguments:
+        if what.name in BUILDERS and what.module == "torch.jit._pickle":
+            return arguments[0]
+        if what.name in TENSORS and what.module == "torch._utils":
+            return _tensor(tree, node, arguments, limits)
+    if what == Global("collections", "OrderedDict") and not arguments and not state:
+        return {}
+    return Inert(what, arguments, state[0] if state else None)
+
+
+def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], limits: Limits) -> TensorInfo:
+    storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
+    for size in (shape, strides):  # before a look at each number: many tensors may share them
+        if isinstance(size, tuple) and len(size) > limits.dimensions:
+            name, at = tree.tokens.place(node)
+            raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
+    good = (
+        isinstance(storage, tuple)
+        and len(storage) == 1
+        and _is_storage(storage[0])
+        and isinstance(offset, int)
+        and _is_size(shape)
+        and _is_size(strides)
+    )
+    if not good:
+        name, at = tree.tokens.place(node)
+        raise ArchiveError(
+            record=name,
+            place=f"byte {at}",
+            expected="a tensor: storage, offset, shape, strides",
+            found=", ".join(_brief(argument) for argument in arguments[:4]),
+        )
+    _, kind, key, device, elements = storage[0][:STORAGE]  # type: ignore[index]
+    requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
+    return TensorInfo(
+        str(key),
+        kind.name.removesuffix("Storage"),
+        device,
+        elements,
+        offset,  # type: ignore[arg-type]
+        shape,  # type: ignore[arg-type]
+        strides,  # type: ignore[arg-type]
+        requires_grad,
+    )
+
+
+def _is_storage(value: object) -> bool:
+    """Whether it is ``("storage", type, key, device, elements)``, perhaps with more behind."""
+    if not isinstance(value, tuple) or len(value) < STORAGE:
+        return False
+    _, kind, key, device, elements = value[:STORAGE]
+    return (
+        isinstance(kind, Global)
+        and isinstance(key, str | int)
+        and isinstance(device, str)
+        and isinstance(elements, int)
+    )
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(number, int) for number in value)
+
+
+def _brief(value: object) -> str:
+    """A value for a message; of containers only the size, for shared ones may unfold without end."""
+    if isinstance(value, tuple | list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

@@ -1,0 +1,61 @@
+"""What is recorded of each bytecode instruction.
+
+- ``mobile_debug_handles.pkl``, PyTorch 1.9 on:
+  ``(bytecode version, (method, (("function_debug_handles", ([handle, ...],)),)), ...)``: one debug handle per
+  instruction.
+- ``mobile_debug.pkl``, 1.7 and 1.8: ``(4, (method, (("module_debug_info", (path, ...)),)), ...)``: one
+  module path, ``top(Stack).gate(Gate).forward``, per OP or OPN instruction.
+
+Memo entries: none but those of texts and names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.debuginfo.model import Generation
+from archive.debuginfo.tables import MethodTable
+from archive.formats.schema import Const, Int, IntList, Rows, Sequence, Text, Tuple, build, parse
+from archive.pickles.write import Writer
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.formats.schema import Schema
+    from archive.pickles.tree import Tree
+
+HANDLES = "mobile_debug_handles.pkl"
+PATHS = "mobile_debug.pkl"
+
+
+def _methods(key: str, values: Schema) -> Sequence:
+    entry = Tuple(key=Const(key), value=values)
+    return Sequence(Tuple(method=Text(), table=Tuple(entry=entry)), head=Int())
+
+
+LAYOUTS: dict[Generation, Schema] = {
+    Generation.METHOD_HANDLES: _methods("function_debug_handles", Tuple(handles=IntList())),
+    Generation.MODULE_PATHS: _methods("module_debug_info", Sequence(Text())),
+}
+
+
+def parse_methods(tree: Tree, pickle: int, generation: Generation, limits: Limits) -> MethodTable:
+    """The methods of one record of a tree.
+
+    Raises:
+        ArchiveError: naming the row and field that is not as declared.
+    """
+    columns = parse(LAYOUTS[generation], tree, np.array([pickle]), limits)
+    value = columns.items["table"]["entry"]["value"]
+    rows: Rows = value["handles"] if generation is Generation.METHOD_HANDLES else value
+    return MethodTable(tree.strings, int(columns.head[0]), columns.items["method"], rows.first, rows.items)
+
+
+def build_methods(table: MethodTable, generation: Generation) -> bytes:
+    """The record as PyTorch writes it."""
+    rows = Rows(table.first, table.value)
+    value = {"handles": rows} if generation is Generation.METHOD_HANDLES else rows
+    fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
+    columns = Rows(np.array([0, len(table)]), fields, np.array([table.version]))
+    return build(LAYOUTS[generation], columns, 0, Writer(table.strings))

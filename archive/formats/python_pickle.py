@@ -1,0 +1,235 @@
+"""Python's own pickles, of any protocol, as inert values: one instruction after the other, none executed.
+
+:mod:`archive.pickles.tree` reads what TorchScript writes, fast and strictly. ``torch.save`` uses Python's
+pickler, which knows more instructions; its pickles are small, and read here.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.debuginfo.model import Global
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.base.limits import Limits
+
+MARK = object()
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+LEAVES = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+}
+EMPTY = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
+TO_MARK = {"TUPLE": "tuple", "LIST": "list", "DICT": "dict", "FROZENSET": "frozenset"}
+IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A container, or what a call would have made.
+
+    Attributes:
+        what: ``list``, ``tuple``, ``dict``, ``set``, ``persistent``; or the callable.
+        arguments: what that would have been called with.
+        items: what it holds, or was given one by one.
+        pairs: keys and values that it was given.
+        state: what it was built with.
+    """
+
+    what: object
+    arguments: Sequence[object] = ()
+    items: Sequence[object] = ()
+    pairs: Sequence[tuple[object, object]] = ()
+    state: object = None
+
+    def extend(self, values: list[object]) -> None:
+        """Give it items."""
+        if isinstance(self.items, list):
+            self.items += values
+        else:
+            self.items = [*self.items, *values]
+
+    def update(self, pairs: list[tuple[object, object]]) -> None:
+        """Give it keys and values."""
+        if isinstance(self.pairs, list):
+            self.pairs += pairs
+        else:
+            self.pairs = [*self.pairs, *pairs]
+
+
+def plain_value(data: memoryview, at: int, limits: Limits) -> tuple[object, int]:
+    """The value of a pickle, described and not made; and the byte behind it.
+
+    Args:
+        data: holds the pickle.
+        at: where it begins.
+        limits: ``plain_ops`` bounds its instructions, ``plain_bytes`` its length.
+
+    Raises:
+        ArchiveError: it is no pickle.
+        LimitError: it has more instructions than allowed.
+    """
+    machine = _Machine()
+    stream = io.BytesIO(data[at : at + limits.plain_bytes])
+    position = 0
+    try:
+        for number, (op, argument, place) in enumerate(pickletools.genops(stream)):
+            if number >= limits.plain_ops:
+                raise LimitError("plain_ops", limits.plain_ops, number + 1)
+            position = place or 0
+            machine.step(op.name, argument)
+        return machine.stack[-1], at + stream.tell()
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+        raise ArchiveError(place=f"byte {at + position}", expected="a pickle", found=str(error)) from error
+
+
+class _Machine:
+    """The stack and the memo of a pickle."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.memo: dict[int, object] = {}
+
+    def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
+        if name in LEAVES:
+            self.stack.append(argument)
+        elif name in CONSTANTS:
+            self.stack.append(CONSTANTS[name])
+        elif name in EMPTY:
+            self.stack.append(Value(EMPTY[name]))
+        elif name in TO_MARK:
+            self._collect(TO_MARK[name])
+        elif name not in IGNORED:
+            OPS[name](self, argument)
+
+    def popped(self) -> list[Any]:
+        """All values above the last mark, which goes too."""
+        at = len(self.stack) - 1
+        while self.stack[at] is not MARK:
+            at -= 1
+            if at < 0:
+                raise ValueError("no mark")
+        values = self.stack[at + 1 :]
+        del self.stack[at:]
+        return values
+
+    def _collect(self, what: str) -> None:
+        values = self.popped()
+        made = Value(what)
+        if what == "dict":
+            made.pairs = list(zip(values[::2], values[1::2], strict=True))
+        else:
+            made.items = values
+        self.stack.append(made)
+
+
+def _tuple(count: int) -> Callable[[_Machine, Any], None]:
+    def run(machine: _Machine, _: object) -> None:
+        values = machine.stack[-count:]
+        del machine.stack[-count:]
+        machine.stack.append(Value("tuple", items=values))
+
+    return run
+
+
+def _called(machine: _Machine, _: object) -> None:
+    arguments = machine.stack.pop()
+    machine.stack.append(Value(machine.stack.pop(), arguments.items))
+
+
+def _called_by_name(machine: _Machine, _: object) -> None:
+    named = machine.stack.pop()
+    _called(machine, None)
+    machine.stack[-1].pairs = named.pairs
+
+
+def _instance(machine: _Machine, argument: str) -> None:
+    module, _, name = argument.partition(" ")
+    machine.stack.append(Value(Global(module, name), machine.popped()))
+
+
+def _object(machine: _Machine, _: object) -> None:
+    what, *arguments = machine.popped()
+    machine.stack.append(Value(what, arguments))
+
+
+def _global(machine: _Machine, argument: str) -> None:
+    module, _, name = argument.partition(" ")
+    machine.stack.append(Global(module, name))
+
+
+def _stack_global(machine: _Machine, _: object) -> None:
+    name = machine.stack.pop()
+    machine.stack.append(Global(str(machine.stack.pop()), str(name)))
+
+
+def _append(machine: _Machine, _: object) -> None:
+    value = machine.stack.pop()
+    machine.stack[-1].extend([value])
+
+
+def _extend(machine: _Machine, _: object) -> None:
+    values = machine.popped()
+    machine.stack[-1].extend(values)
+
+
+def _set_item(machine: _Machine, _: object) -> None:
+    value, key = machine.stack.pop(), machine.stack.pop()
+    machine.stack[-1].update([(key, value)])
+
+
+def _set_items(machine: _Machine, _: object) -> None:
+    values = machine.popped()
+    machine.stack[-1].update(list(zip(values[::2], values[1::2], strict=True)))
+
+
+def _build(machine: _Machine, _: object) -> None:
+    state = machine.stack.pop()
+    machine.stack[-1].state = state
+
+
+def _persistent(machine: _Machine, _: object) -> None:
+    machine.stack.append(Value("persistent", [machine.stack.pop()]))
+
+
+def _put(machine: _Machine, argument: int) -> None:
+    machine.memo[argument] = machine.stack[-1]
+
+
+def _get(machine: _Machine, argument: int) -> None:
+    machine.stack.append(machine.memo[argument])
+
+
+OPS: dict[str, Callable[[_Machine, Any], object]] = {
+    "MARK": lambda machine, _: machine.stack.append(MARK),
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine.popped(),
+    "DUP": lambda machine, _: machine.stack.append(machine.stack[-1]),
+    **{f"TUPLE{count}": _tuple(count) for count in (1, 2, 3)},
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), _called),
+    "NEWOBJ_EX": _called_by_name,
+    "INST": _instance,
+    "OBJ": _object,
+    "GLOBAL": _global,
+    "STACK_GLOBAL": _stack_global,
+    "APPEND": _append,
+    **dict.fromkeys(("APPENDS", "ADDITEMS"), _extend),
+    "SETITEM": _set_item,
+    "SETITEMS": _set_items,
+    "BUILD": _build,
+    "BINPERSID": _persistent,
+    "PERSID": lambda machine, argument: machine.stack.append(Value("persistent", [argument])),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _get),
+    "MEMOIZE": lambda machine, _: machine.memo.setdefault(len(machine.memo), machine.stack[-1]),
+    **dict.fromkeys(
+        ("EXT1", "EXT2", "EXT4"), lambda machine, code: machine.stack.append(Global("extension", str(code)))
+    ),
+}

@@ -1,0 +1,140 @@
+"""What a record is, told by its name alone; which code and which source ranges belong together."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from archive.formats import bytecode, callstack_map, inert_values, method_handles, source_ranges
+from archive.formats.effects import record as effects
+
+VERSIONS = (".data/version", "version")
+"""Where the archive format's version may stand, in the order in which PyTorch looks for it."""
+
+LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
+"""Where PyTorch 1.2 put code and its source ranges: folder and ending."""
+
+
+PACKAGE_CODE = ".data/ts_code/code/"
+"""Where ``torch.package`` puts the code of its TorchScript modules, each with its source ranges."""
+
+
+class RecordKind(StrEnum):
+    """The kinds of records in a model archive."""
+
+    TENSOR = "tensor"
+    MODULES = "module tree"
+    CONSTANTS = "constants"
+    CODE = "generated code"
+    RANGES = "source ranges"
+    DELEGATED = "delegated source ranges"
+    CALLSTACKS = "call-stack map"
+    HANDLES = "method handles"
+    PATHS = "module paths"
+    COMPANION = "embedded companion"
+    ASIDE = "original, kept aside"
+    BYTECODE = "bytecode"
+    OBJECT = "saved object"
+    EFFECTS = "effects"
+    EXTRA = "extra file"
+    FORMAT = "archive format"
+    OTHER = "other"
+
+    @property
+    def is_debug(self) -> bool:
+        """Whether it is debug information: PyTorch runs the model without it."""
+        return self in DEBUG
+
+
+DEBUG = {
+    RecordKind.RANGES,
+    RecordKind.DELEGATED,
+    RecordKind.CALLSTACKS,
+    RecordKind.HANDLES,
+    RecordKind.PATHS,
+    RecordKind.COMPANION,
+    RecordKind.ASIDE,
+}
+EMBEDDED = "extra/debug.ptdbg"
+"""Where an archive holds a companion of its own; PyTorch hands it out as the extra file ``debug.ptdbg``."""
+
+MIGRATED = "extra/migrated.ptdbg"
+"""Where a migrated archive keeps what it was before: see :mod:`archive.verbs.migrate.aside`."""
+
+EXACT = {
+    EMBEDDED: RecordKind.COMPANION,
+    MIGRATED: RecordKind.ASIDE,
+    inert_values.DATA: RecordKind.MODULES,
+    "model.json": RecordKind.MODULES,
+    "attributes.pkl": RecordKind.MODULES,
+    "constants.pkl": RecordKind.CONSTANTS,
+    bytecode.NAME: RecordKind.BYTECODE,
+    effects.NAME: RecordKind.EFFECTS,
+    callstack_map.NAME: RecordKind.CALLSTACKS,
+    method_handles.HANDLES: RecordKind.HANDLES,
+    method_handles.PATHS: RecordKind.PATHS,
+    source_ranges.DELEGATED: RecordKind.DELEGATED,
+    "version": RecordKind.FORMAT,
+    "byteorder": RecordKind.FORMAT,
+    ".data/version": RecordKind.FORMAT,
+    ".data/serialization_id": RecordKind.FORMAT,
+    ".format_version": RecordKind.FORMAT,
+    ".storage_alignment": RecordKind.FORMAT,
+}
+FOLDERS = {
+    "extra/": RecordKind.EXTRA,
+    "data/aotinductor/": RecordKind.OTHER,
+    "data/sample_inputs/": RecordKind.OTHER,
+    "data/": RecordKind.TENSOR,
+    "tensors/": RecordKind.TENSOR,
+    "constants/": RecordKind.TENSOR,
+    "code/": RecordKind.CODE,
+    PACKAGE_CODE: RecordKind.CODE,
+}
+PACKAGED = (
+    (re.compile(r"\.data/\d+\.storage"), RecordKind.TENSOR),
+    (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
+    (re.compile(r"\.data/ts_code/\d+/constants\.pkl"), RecordKind.CONSTANTS),
+)
+"""Records of ``torch.package``. Not everything below ``.data/`` tells how the archive is to be read."""
+
+
+def kind_of(name: str) -> RecordKind:
+    """The kind of a record, by its name without root."""
+    if name in EXACT:
+        return EXACT[name]
+    if holds_ranges(name):
+        return RecordKind.RANGES
+    for folder, kind in FOLDERS.items():
+        if name.startswith(folder):
+            return kind
+    return next((kind for form, kind in PACKAGED if form.fullmatch(name)), RecordKind.OTHER)
+
+
+def is_code(name: str) -> bool:
+    """Whether a record is generated code, which has source ranges."""
+    return name.startswith((LEGACY_CODE[0], PACKAGE_CODE)) and name.endswith(LEGACY_CODE[1])
+
+
+def holds_ranges(name: str) -> bool:
+    """Whether a record holds source ranges."""
+    return name.endswith(source_ranges.SUFFIX) or is_legacy(name)
+
+
+def is_legacy(name: str) -> bool:
+    """Whether a record holds source ranges where PyTorch 1.2 put them."""
+    return name.startswith(LEGACY_DEBUG[0]) and name.endswith(LEGACY_DEBUG[1])
+
+
+def range_records_of(code: str) -> tuple[str, str]:
+    """The names that the source ranges of a code record may have; that of PyTorch 1.2 is the last."""
+    inner = code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    return code + source_ranges.SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
+
+
+def code_of(debug: str) -> str:
+    """The code record that a record of source ranges belongs to."""
+    if debug.endswith(source_ranges.SUFFIX):
+        return debug.removesuffix(source_ranges.SUFFIX)
+    inner = debug.removeprefix(LEGACY_DEBUG[0]).removesuffix(LEGACY_DEBUG[1])
+    return LEGACY_CODE[0] + inner + LEGACY_CODE[1]

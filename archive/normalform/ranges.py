@@ -1,0 +1,156 @@
+"""Source ranges of a whole archive in their normal form, and back.
+
+What hundreds of records repeat is here once:
+
+- a *row* is an offset and a range;
+- a *range* is a source, start, end and tag. Equal ones are one range, numbered by first appearance;
+- a *source* is a text, filename and starting line, and whether it is null. Equal ones are told apart
+  where a record tells them apart, as PyTorch does if they were different objects;
+- a *text* is a node in a tree of lines: see :mod:`archive.normalform.texts`.
+
+String tables and memo entries are not kept: PyTorch's rules give them again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, numbered, ordinals
+from archive.debuginfo.model import Layout
+from archive.debuginfo.tables import RangeTable, SourceTable
+from archive.normalform.form import refuse_beyond
+from archive.normalform.pool import Pool
+from archive.normalform.texts import added_up, harvested, planted
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.base.strings import StringTable
+
+    Columns = dict[str, Ints]
+
+WORD = 8
+LAYOUTS = list(Layout)
+"""A layout is kept as its place in here."""
+
+
+def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
+    """The normal form of a table's rows."""
+    sources = table.sources
+    local = Pool()
+    text, parent, line = planted(*_lines(sources, local))
+    number, line_at = numbered(line)
+    lines = local.strings()
+    line = pool.numbers(lines[string] for string in line[line_at].tolist())[number]
+    filename = pool.add(sources.strings, sources.filename)
+    per_row = np.diff(table.first)
+    record = np.zeros(len(sources), np.int64)
+    record[table.source] = np.repeat(np.arange(len(table.names)), per_row)
+    null = sources.is_null.astype(np.int64)
+    content = (text, filename, sources.line, null)
+    known, known_at = numbered(*content, ordinals(record, *content))
+    span, span_at = numbered(known[table.source], table.start, table.end, table.tag)
+    used, used_at = numbered(known[table.source[span_at]])
+    source_at = known_at[known[table.source[span_at]]][used_at]
+    there = np.flatnonzero(text[source_at] >= 0)
+    number, text_at = numbered(text[source_at][there])
+    texts = np.full(len(source_at), -1, np.int64)
+    texts[there] = number
+    return {
+        "record.name": pool.numbers(name.encode("utf-8", "surrogateescape") for name in table.names),
+        "record.layout": np.array([LAYOUTS.index(layout) for layout in table.layouts], np.int64),
+        "record.rows": per_row,
+        "row.offset": table.offset,
+        "row.range": span,
+        "range.source": used,
+        "range.start": table.start[span_at],
+        "range.end": table.end[span_at],
+        "range.tag": table.tag[span_at],
+        "source.text": texts,
+        "source.filename": filename[source_at],
+        "source.line": sources.line[source_at],
+        "source.null": null[source_at],
+        "text.node": text[source_at][there][text_at],
+        "node.parent": parent,
+        "node.line": line,
+        "file.ordered": np.array([(table.tag[span_at][1:] >= table.tag[span_at][:-1]).all()], np.int64),
+    }
+
+
+def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
+    """The lines of each source's text: where they begin (s + 1), and their strings."""
+    piece, first = sources.piece, sources.first
+    length = sources.strings.length[piece] if len(piece) else piece
+    number, at = numbered(piece)
+    texts = sources.strings.copies(piece[at])
+    ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
+    ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
+    kept = length > 0
+    owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
+    last = np.diff(owner, append=-1) != 0
+    if single and (ended[kept] | last).all():
+        return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
+    counts, numbers = [], []
+    known: dict[tuple[int, ...], list[int]] = {}
+    for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        pieces = tuple(piece[start:stop].tolist())
+        if pieces not in known:
+            text = b"".join([sources.strings.data(string) for string in pieces])
+            *whole, rest = text.split(b"\n")
+            known[pieces] = [pool.number(line + b"\n") for line in whole] + [pool.number(rest)] * bool(rest)
+        counts.append(len(known[pieces]))
+        numbers += known[pieces]
+    return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
+
+
+def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeTable:
+    """The table of a normal form, its texts in lines whatever a record's layout.
+
+    Raises:
+        LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
+    """
+    names = tuple(
+        bytes(strings.data(name)).decode("utf-8", "surrogateescape")
+        for name in columns["record.name"].tolist()
+    )
+    layouts = tuple(LAYOUTS[layout] for layout in columns["record.layout"].tolist())
+    span = columns["row.range"]
+    first = firsts(columns["record.rows"])
+    record = np.repeat(np.arange(len(names)), columns["record.rows"])
+    own, own_at = numbered(record, columns["range.source"][span])
+    source = columns["range.source"][span[own_at]]
+    node = np.append(columns["text.node"], -1)[columns["source.text"][source]]
+    _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], budget)
+    lines_first, lines = harvested(node, columns["node.parent"], columns["node.line"])
+    sources = SourceTable(
+        strings,
+        lines_first,
+        lines,
+        columns["source.filename"][source],
+        columns["source.line"][source],
+        columns["source.null"][source] > 0,
+    )
+    return RangeTable(
+        names,
+        layouts,
+        first,
+        columns["row.offset"],
+        own,
+        columns["range.start"][span],
+        columns["range.end"][span],
+        columns["range.tag"][span],
+        sources,
+        np.zeros(len(names) + 1, np.int64),
+        np.zeros(0, np.int64),
+    )
+
+
+def _check_lengths(columns: Columns, strings: StringTable, node: Ints, layout: Ints, budget: int) -> None:
+    """Refuse texts that share so much that they would be beyond all measure one by one."""
+    parent = columns["node.parent"]
+    lines = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
+    refuse_beyond(budget, WORD * int(lines.sum()), "source.text")
+    joined = layout != LAYOUTS.index(Layout.STRING_TABLE)
+    size = np.append(added_up(parent, strings.length[columns["node.line"]]), 0)[node]
+    refuse_beyond(budget, int(size[joined].sum()), "source.text")

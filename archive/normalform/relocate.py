@@ -1,0 +1,239 @@
+"""Other source for some operations of an archive: what code was made from, instead of the made code.
+
+A handle of the call-stack map that leads to generated source is led to the source that was generated from,
+with the calls on the way; a row of source ranges to that source alone. PyTorch prints what it finds. The
+ranges of handles become rows of ``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags;
+tags are above those in use. A backend's own handles are added to the call-stack map.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts
+from archive.debuginfo.model import Generation, Layout
+from archive.formats.source_ranges import DELEGATED
+from archive.normalform.ranges import LAYOUTS
+from archive.normalform.records import GENERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TypeAlias
+
+    from archive.base.columns import Ints
+    from archive.debuginfo.sites import Span, Step
+    from archive.normalform.pool import Pool
+
+    Columns: TypeAlias = dict[str, Ints]
+
+
+LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+NO_HANDLES: Columns = {
+    name: np.zeros(0, np.int64)
+    for name in (
+        *("handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"),
+        *("frame.next", "frame.module", "frame.tag", "frame.function", "module.type", "module.instance"),
+    )
+} | {"file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)])}
+
+
+@dataclass(slots=True)
+class _New:
+    """Rows to be added to some columns."""
+
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+
+    def added_to(self, columns: Columns, *names: str) -> None:
+        if not self.rows:
+            return
+        values = np.array(self.rows, np.int64)
+        for place, name in enumerate(names):
+            columns[name] = np.append(columns[name], values[:, place])
+
+
+class Attachment:
+    """Source for operations, added to the columns of an archive.
+
+    Args:
+        columns: of :mod:`archive.companion`; a call-stack map among them has four elements. An
+            empty one is added where there is none, and so is ``delegated_backends.debug_pkl``.
+        pool: the strings.
+    """
+
+    def __init__(self, columns: Columns, pool: Pool) -> None:
+        self._columns = NO_HANDLES | columns
+        self._pool = pool
+        self._tag = int(columns["range.tag"].max(initial=-1)) + 1
+        self._tags: dict[Span, int] = {}
+        self._sources: dict[tuple[bytes, bytes, int], int] = {}
+        self._nodes: dict[tuple[int, int], int] = {}
+        self._modules: dict[tuple[int, int], int] = {}
+        self._known_frames: dict[tuple[int, int, int, int], int] = {}
+        self._ranges, self._source_rows, self._texts, self._lines = _New(), _New(), _New(), _New()
+        self._frames, self._module_rows, self._handles = _New(), _New(), _New()
+        delegated = pool.number(DELEGATED.encode())
+        if delegated not in self._columns["record.name"]:
+            new = {"record.name": delegated, "record.layout": LAYOUTS.index(Layout.EMPTY), "record.rows": 0}
+            self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
+
+    def relocate(self, row: int, span: Span) -> None:
+        """Lead a row of source ranges, by its number in the whole archive, to another source."""
+        self._columns["row.range"] = self._columns["row.range"].copy()
+        self._columns["row.range"][row] = len(self._columns["range.source"]) + self.tag_of(span) - self._tag
+
+    def lead(
+        self, row: int, span: Span, steps: Sequence[Step], *, last: str | None = None, op: str | None = None
+    ) -> None:
+        """Lead a debug handle to another source.
+
+        Args:
+            row: of the handle, in the order of their numbers.
+            span: the operation's own source.
+            steps: the calls that lead there, behind those of the handle's own call stack.
+            last: instance of the last call of that stack that is kept, or none without such a call; None
+                keeps all.
+            op: the operator's name; None keeps it.
+        """
+        columns = self._columns
+        columns["handle.tag"] = columns["handle.tag"].copy()
+        columns["handle.tag"][row] = self.tag_of(span)
+        columns["handle.stack"] = columns["handle.stack"].copy()
+        columns["handle.stack"][row] = self._stack(
+            [*self._until(last, int(columns["handle.stack"][row])), *map(self._call, steps)]
+        )
+        if op is not None:
+            columns["handle.op"] = columns["handle.op"].copy()
+            columns["handle.op"][row] = self._pool.number(op.encode())
+
+    def add(self, handle: int, op: str, span: Span | None, steps: Sequence[Step]) -> None:
+        """Add a debug handle, which the map does not have yet.
+
+        Args:
+            handle: it.
+            op: the operator's name.
+            span: its source; None where that is not known.
+            steps: the calls that lead there.
+        """
+        tag = -1 if span is None else self.tag_of(span)
+        stack = self._stack(list(map(self._call, steps)))
+        place = len(self._columns["handle.place"]) + len(self._handles.rows)
+        self._handles.rows.append((handle, tag, self._pool.number(op.encode()), stack, place))
+
+    def _stack(self, calls: list[tuple[int, int, int]]) -> int:
+        """The first frame of a call stack; equal ones that were added are one, from their ends on."""
+        frame = -1
+        for call in reversed(calls):
+            key = frame, *call
+            if key not in self._known_frames:
+                self._known_frames[key] = len(self._columns["frame.next"]) + len(self._frames.rows)
+                self._frames.rows.append(key)
+            frame = self._known_frames[key]
+        return frame
+
+    def _calls(self, frame: int) -> Iterable[tuple[int, int, int]]:
+        """Module, tag and function of each call of a stack."""
+        columns = self._columns
+        while frame >= 0:
+            module, tag, function = (
+                int(columns[f"frame.{name}"][frame]) for name in ("module", "tag", "function")
+            )
+            yield module, tag, function
+            frame = int(columns["frame.next"][frame])
+
+    def _until(self, instance: str | None, frame: int) -> Sequence[tuple[int, int, int]]:
+        """The calls of a stack up to the last one of an instance; all, if that is None."""
+        calls = [*self._calls(frame)]
+        if instance is None:
+            return calls
+        number = self._pool.number(instance.encode())
+        while calls and (calls[-1][0] < 0 or self._instance(calls[-1][0]) != number):
+            calls.pop()
+        return calls
+
+    def _instance(self, module: int) -> int:
+        """The name of a module's instance, by its number in the pool."""
+        before = self._columns["module.instance"]
+        if module < len(before):
+            return int(before[module])
+        return self._module_rows.rows[module - len(before)][1]
+
+    def _call(self, step: Step) -> tuple[int, int, int]:
+        module = -1
+        if step.type_name is not None and step.instance is not None:
+            names = self._pool.number(step.type_name.encode()), self._pool.number(step.instance.encode())
+            if names not in self._modules:
+                self._modules[names] = len(self._columns["module.type"]) + len(self._module_rows.rows)
+                self._module_rows.rows.append(names)
+            module = self._modules[names]
+        tag = -1 if step.span is None else self.tag_of(step.span)
+        return module, tag, self._pool.number(step.function.encode())
+
+    def tag_of(self, span: Span) -> int:
+        """The tag of a range; a new one where the archive has not been given it yet."""
+        if span not in self._tags:
+            source = self._source(span.text, span.filename, span.line)
+            self._tags[span] = self._tag + len(self._tags)
+            self._ranges.rows.append((source, span.start, span.end, self._tags[span]))
+        return self._tags[span]
+
+    def _source(self, text: bytes, filename: bytes, line: int) -> int:
+        key = text, filename, line
+        if key not in self._sources:
+            node = -1
+            for piece in reversed(LINES.findall(text)):
+                node = self._node(node, self._pool.number(piece))
+            number = len(self._columns["text.node"]) + len(self._texts.rows) if text else -1
+            if text:
+                self._texts.rows.append((node,))
+            self._sources[key] = len(self._columns["source.text"]) + len(self._source_rows.rows)
+            self._source_rows.rows.append((number, self._pool.number(filename), line, 0))
+        return self._sources[key]
+
+    def _node(self, parent: int, line: int) -> int:
+        if (parent, line) not in self._nodes:
+            self._nodes[parent, line] = len(self._columns["node.parent"]) + len(self._lines.rows)
+            self._lines.rows.append((parent, line))
+        return self._nodes[parent, line]
+
+    def columns(self) -> Columns:
+        """All columns, with what was added."""
+        columns = dict(self._columns)
+        self._lines.added_to(columns, "node.parent", "node.line")
+        self._texts.added_to(columns, "text.node")
+        self._source_rows.added_to(columns, "source.text", "source.filename", "source.line", "source.null")
+        first = len(columns["range.source"])
+        self._ranges.added_to(columns, "range.source", "range.start", "range.end", "range.tag")
+        self._frames.added_to(columns, "frame.next", "frame.module", "frame.tag", "frame.function")
+        self._module_rows.added_to(columns, "module.type", "module.instance")
+        self._handles.added_to(
+            columns, "handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"
+        )
+        added = np.append(self._left_alone(columns), first + np.arange(len(self._ranges.rows)))
+        for record in np.flatnonzero(columns["record.name"] == self._pool.number(DELEGATED.encode())):
+            at = int(firsts(columns["record.rows"])[record + 1])
+            columns["row.offset"] = np.insert(columns["row.offset"], at, np.full(len(added), -1))
+            columns["row.range"] = np.insert(columns["row.range"], at, added)
+            columns["record.rows"] = columns["record.rows"].copy()
+            columns["record.rows"][record] += len(added)
+            columns["record.layout"] = columns["record.layout"].copy()
+            columns["record.layout"][record] = LAYOUTS.index(self._layout())
+        return columns
+
+    def _layout(self) -> Layout:
+        """That of the archive's records with rows: PyTorch writes an empty one as if it had none."""
+        pieced = LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
+        return Layout.STRING_TABLE if pieced else Layout.INLINE
+
+    def _left_alone(self, columns: Columns) -> Ints:
+        """Ranges that handles still refer to, and whose rows lead elsewhere now."""
+        used = np.concatenate(
+            [columns.get(name, np.zeros(0, np.int64)) for name in ("handle.tag", "frame.tag")]
+        )
+        known = columns["range.tag"][: len(self._columns["range.tag"])]
+        shown = np.zeros(len(known), np.bool_)
+        shown[columns["row.range"][columns["row.range"] < len(known)]] = True
+        return np.flatnonzero(np.isin(known, used) & ~np.isin(known, known[shown]))

@@ -1,0 +1,99 @@
+"""Texts as paths in a tree of lines, so that stacks of frames share their outer frames.
+
+A traced operation's text is its Python stack, innermost frame first; texts of one model end alike. So a
+text is a *node*: its first line, and in ``parent`` the node of the rest (-1: nothing follows). Equal
+texts are one node. Nodes are numbered by the first text that needs them, its last line first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, spread
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+
+DEEPEST_SHARED = 20_000
+"""Lines from a text's end that may be shared; beyond, sharing would cost more time than it saves bytes."""
+
+
+def planted(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
+    """The tree of some texts.
+
+    Args:
+        first: the first line of each text (t + 1).
+        lines: the lines, as numbers (first[-1]).
+
+    Returns:
+        The node of each text, -1 for those without lines (t); parent and line of each node (k).
+    """
+    left = np.diff(first)
+    node = np.full(len(left), -1, np.int64)
+    parents, numbers, owners, depths = [], [], [], []
+    count, depth = 0, 0
+    texts = np.flatnonzero(left)
+    span = int(lines.max(initial=0)) + 1
+    while len(texts):
+        line = lines[first[texts] + left[texts] - 1]
+        _, where, inverse = np.unique((node[texts] + 1) * span + line, return_index=True, return_inverse=True)
+        parents.append(node[texts][where])
+        numbers.append(line[where])
+        owners.append(texts[where])
+        depths.append(np.full(len(where), depth))
+        node[texts] = count + inverse
+        count += len(where)
+        left[texts] -= 1
+        depth += 1
+        if len(where) == len(texts) or depth == DEEPEST_SHARED:
+            break
+        texts = texts[left[texts] > 0]
+    texts = texts[left[texts] > 0] if len(texts) else texts
+    if len(texts):  # nothing is shared from here on: each text goes on alone
+        more = left[texts]
+        begin = count + firsts(more)
+        chain = np.arange(count, begin[-1]) - 1
+        chain[begin[:-1] - count] = node[texts]
+        parents.append(chain)
+        numbers.append(lines[np.repeat(first[texts] + more - 1, more) - spread(np.zeros_like(more), more)])
+        owners.append(np.repeat(texts, more))
+        depths.append(depth + spread(np.zeros_like(more), more))
+        node[texts] = begin[1:] - 1
+    if not parents:
+        return node, *(np.zeros(0, np.int64),) * 2
+    return _ordered(node, *map(np.concatenate, (parents, numbers, owners, depths)))
+
+
+def _ordered(node: Ints, parent: Ints, line: Ints, owner: Ints, depth: Ints) -> tuple[Ints, Ints, Ints]:
+    """Nodes in the order of the texts that need them first."""
+    order = np.lexsort((depth, owner))
+    rank = np.empty(len(order) + 1, np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1
+    return rank[node], rank[parent[order]], line[order]
+
+
+def added_up(parent: Ints, sizes: Ints) -> Ints:
+    """For each node, the sum of some sizes over the lines of its text (k)."""
+    total, ahead = sizes.copy(), parent.copy()
+    while (going := ahead >= 0).any():
+        total[going] += total[ahead[going]]
+        ahead[going] = ahead[ahead[going]]
+    return total
+
+
+def harvested(node: Ints, parent: Ints, line: Ints) -> tuple[Ints, Ints]:
+    """The lines of texts, given by their nodes: as ``first`` and ``lines`` of :func:`planted`."""
+    counts = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
+    first = firsts(counts)
+    lines = np.empty(int(first[-1]), np.int64)
+    at, place = node.copy(), first[:-1].copy()
+    texts = np.flatnonzero(at >= 0)
+    while len(texts):
+        lines[place[texts]] = line[at[texts]]
+        place[texts] += 1
+        at[texts] = parent[at[texts]]
+        texts = texts[at[texts] >= 0]
+    return first, lines

@@ -1,0 +1,69 @@
+"""What debug information an archive lacks, and why. Each sentence follows from its records.
+
+PyTorch writes ``.debug_pkl`` beside each code record from 1.3 on, and ``mobile_debug_handles.pkl`` only
+together with ``callstack_debug_map.pkl``. Where one is there without the other, it was taken out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.formats import bytecode, callstack_map, method_handles
+from archive.formats.archive_id import archive_id
+from archive.formats.record_kinds import RecordKind, kind_of, range_records_of
+from archive.reader.companion import Companion, Rejoined
+from archive.reader.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
+
+if TYPE_CHECKING:
+    from archive.reader.archive import Archive
+
+WITH_HANDLES = 5
+"""The version of bytecode from which on PyTorch has debug handles: that of 1.9."""
+
+
+def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
+    """Why an archive without a call-stack map has none.
+
+    Raises:
+        ArchiveError: a record cannot be read.
+    """
+    if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
+        return "this companion has no call-stack map: the archive that it was split from had none"
+    if callstack_map.NAME in archive.records:
+        return "this archive's call-stack map is empty"
+    if bytecode.NAME not in archive.records:
+        return "this archive is not for the lite interpreter; only such archives have debug handles"
+    if method_handles.PATHS in archive.records:
+        return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
+    if method_handles.HANDLES in archive.records:
+        return _taken_out(archive)
+    if _lost_ranges(archive):  # of these, not every one had a call-stack map
+        return _taken_out(archive, "handles, if there were some, are")
+    if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
+        return "this archive is of a release before PyTorch 1.9, which has no debug handles"
+    saved = f"{SAVE_WITH_DEBUG_INFO} writes it"
+    return f"this archive was saved without debug info for the lite interpreter ({saved})"
+
+
+def why_no_ranges(archive: Archive) -> str:
+    """Why no code of an archive has source ranges; "" where that is not known, or where some has."""
+    return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
+
+
+def _lost_ranges(archive: Archive) -> bool:
+    """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
+
+    Older ones are told by where their module tree is: not in ``data.pkl``. None of them wrote packages.
+    """
+    records = archive.records
+    newer = "data.pkl" in records or archive.recognised.kind is FileKind.PACKAGE
+    code = [name for name in records if kind_of(name) is RecordKind.CODE and name.endswith(".py")]
+    return newer and any(not records.keys() & {*range_records_of(name)} for name in code)
+
+
+def _taken_out(archive: Archive, what: str = "it is") -> str:
+    name = f"the companion with the archive id {archive_id(archive.container.records).hex()} (-c COMPANION)"
+    kind = archive.recognised.kind
+    if kind is FileKind.SPLIT or (kind is FileKind.PACKAGE and is_slim(archive.container)):
+        return f"debug info was split off this archive: {what} in {name}"
+    return f"debug info was taken out of this archive; if `split` did it, {what} in {name}"

@@ -1,0 +1,144 @@
+"""What a file is, told by its content, never by its name; for all commands, before they do anything else.
+
+A few bytes at its beginning, the zip's directory and, for what ``torch.save`` wrote, one pickle are read;
+nothing in it is executed. Files that PyTorch cannot have written are told apart, too, as far as they are
+often found where a model should be: a page that says "404", a pointer of Git LFS, something compressed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.companion import is_companion
+from archive.container.container import Container
+from archive.container.directory import bytes_behind, has_end
+from archive.reader.recognition.heads import recognise_head
+from archive.reader.recognition.kinds import (
+    ARCHIVES,
+    DAMAGED,
+    SAVE_WITH_DEBUG_INFO,
+    SAVED,
+    SHOWN,
+    FileKind,
+    Recognised,
+    kind_in,
+)
+from archive.reader.recognition.saved import SavedTensor
+from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
+
+if TYPE_CHECKING:
+    from archive.base.mapped import Source
+
+__all__ = [
+    "ARCHIVES",
+    "COMPANION",
+    "DAMAGED",
+    "SAVED",
+    "SAVE_WITH_DEBUG_INFO",
+    "SHOWN",
+    "FileKind",
+    "Recognised",
+    "SavedTensor",
+    "check_companion",
+    "is_slim",
+    "kind_in",
+    "opened_archive",
+    "opened_zip",
+    "recognise",
+    "recognise_zip",
+    "saved_tensors",
+]
+
+ZIP = b"PK\3\4"
+
+
+def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = True) -> Recognised:
+    """What a file is.
+
+    >>> str(recognise(b"version https://git-lfs.github.com/spec/v1"))
+    'a Git LFS pointer: `git lfs pull` puts the file itself in its place'
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+        look: read the pickle of what ``torch.save`` wrote, to tell what it is of.
+
+    Raises:
+        ArchiveError: it is a zip that contradicts itself.
+        OSError: it cannot be read.
+    """
+    mapped = Mapped(source)
+    if is_companion(mapped.data):
+        mapped.close()
+        return COMPANION
+    if not has_end(mapped.data):
+        try:
+            return _no_zip(mapped.data, limits, look=look)
+        finally:
+            mapped.close()
+    with Container(mapped, limits, rooted=False) as container:
+        return recognise_zip(container, limits, look=look)
+
+
+COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
+
+
+def opened_archive(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
+    """The records of a mapped archive.
+
+    Raises:
+        ArchiveError: it is none, and the error says what it is; or it contradicts itself. Then it is let go
+            of.
+    """
+    container = opened_zip(mapped, limits)
+    found = recognise_zip(container, limits)
+    if not found.is_archive:
+        container.close()
+        raise found.refusal(mapped.name)
+    return container
+
+
+def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Refuse a mapped file that is no companion.
+
+    Raises:
+        ArchiveError: it is none, and the error says what it is. Then it is let go of.
+    """
+    if is_companion(mapped.data):
+        return
+    try:
+        what = recognise(mapped.data, limits=limits).what
+    except ArchiveError:  # a zip that contradicts itself
+        what = "a broken zip"
+    finally:
+        mapped.close()
+    raise ArchiveError(expected="a companion", found=what, file=mapped.name)
+
+
+def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
+    """The files of a mapped zip of any kind.
+
+    Raises:
+        ArchiveError: it is none, and the error says what it is; or it contradicts itself. Then it is let go
+            of.
+    """
+    if has_end(mapped.data):
+        return Container(mapped, limits, rooted=False)
+    try:
+        raise _no_zip(mapped.data, limits).refusal(mapped.name)
+    finally:
+        mapped.close()
+
+
+def _no_zip(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
+    if len(data) and ZIP.startswith(data[: len(ZIP)]):
+        behind = bytes_behind(data)
+        if behind:
+            what = f"a zip with {behind:,} other byte{'s' * (behind != 1)} behind its end"
+            whole = f"this tool wants it without them: `head -c {len(data) - behind}`"
+            return Recognised(FileKind.ZIP, what, whole)
+        return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes behind it")
+    return recognise_head(data, limits, look=look)

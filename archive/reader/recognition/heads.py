@@ -1,0 +1,190 @@
+"""What is no zip, told by its first bytes.
+
+Sources: each format's own description. ONNX is a protobuf, told by the fields of its ModelProto; safetensors
+begins with the length of its JSON header, legacy ``torch.save`` with a pickle of its magic number.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from archive.base.errors import ArchiveError, one_line, shown
+from archive.formats.python_pickle import plain_value
+from archive.reader.recognition.kinds import FileKind, Recognised
+from archive.reader.recognition.saved import object_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.base.limits import Limits
+
+HEAD = 4096
+"""Bytes that are looked at."""
+MEMORY = 1 << 26
+"""Bytes that unpacking may take."""
+MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+"""``torch.serialization.MAGIC_NUMBER`` pickled, behind PROTO, and FRAME from protocol 4 on."""
+FRAMED = 32
+OBJECT = 3
+"""Pickles behind it: the protocol's version, facts of the system, the object."""
+PREFIXES = (
+    (b"version https://git-lfs.github.com/spec/", FileKind.LFS),
+    (b"7z\xbc\xaf\x27\x1c", FileKind.SEVEN_ZIP),
+)
+PACKED = (
+    (b"\x1f\x8b", FileKind.GZIP),
+    (b"\xfd7zXZ\0", FileKind.XZ),
+    (b"BZh", FileKind.BZIP2),
+    (b"\x28\xb5\x2f\xfd", FileKind.ZSTD),
+)
+UNPACK: dict[FileKind, Callable[[bytes], bytes]] = {
+    FileKind.GZIP: lambda head: zlib.decompressobj(31).decompress(head, HEAD),
+    FileKind.XZ: lambda head: lzma.LZMADecompressor(memlimit=MEMORY).decompress(head, HEAD),
+    FileKind.BZIP2: lambda head: bz2.BZ2Decompressor().decompress(head, HEAD),
+    FileKind.ZSTD: lambda head: (
+        zstandard.ZstdDecompressor(max_window_size=MEMORY).stream_reader(head).read(HEAD)
+    ),
+}
+"""The first bytes of what is compressed."""
+IDENTIFIERS = ((b"PTMF", FileKind.FLATBUFFER), (b"ET", FileKind.EXECUTORCH))
+"""Of flatbuffers, at byte 4."""
+WORDS = {
+    FileKind.LFS: "a Git LFS pointer",
+    FileKind.SEVEN_ZIP: "a 7z archive",
+    FileKind.FLATBUFFER: "a lite model in a flatbuffer",
+    FileKind.EXECUTORCH: "an ExecuTorch program (.pte)",
+    FileKind.HTML: "a web page (HTML)",
+    FileKind.JSON: "JSON text",
+    FileKind.ONNX: "an ONNX model",
+    FileKind.SAFETENSORS: "tensors in the safetensors format",
+    FileKind.LEGACY_TAR: "a tar saved by torch.save before PyTorch 0.4",
+}
+HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
+LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
+TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
+LEGACY_TAR = {"sys_info", "pickle", "storages", "tensors"}
+"""The files of a tar that ``torch.save`` wrote."""
+ONNX_VERSION, ONNX_GRAPH = 1, 7
+ONNX_TEXTS = {2, 3, 4, 6}
+ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 8, 14, 20, 25), 2)}
+"""Fields of ONNX's ModelProto: number and wire type."""
+
+
+def recognise_head(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
+    """What a file is that is no zip.
+
+    Args:
+        data: the file.
+        limits: what hostile input may cost.
+        look: read what compressed files and pickles hold, too.
+    """
+    head = bytes(data[:HEAD])
+    if not head:
+        return Recognised(FileKind.EMPTY, "an empty file")
+    found = _by_prefix(head, limits, look=look)
+    if found is not None:
+        return found
+    if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
+        return _legacy(data, at + len(MAGIC_NUMBER), limits, look=look)
+    for is_it, kind in TESTS:
+        if is_it(head, len(data)):
+            return Recognised(kind, WORDS[kind])
+    return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
+
+
+def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
+    for magic, kind in PREFIXES:
+        if head.startswith(magic):
+            size = LFS_SIZE.search(head)
+            of = f" to a file of {int(size[1]):,} bytes" if size and kind is FileKind.LFS else ""
+            return Recognised(kind, WORDS[kind] + of)
+    for magic, kind in PACKED:
+        if head.startswith(magic):
+            around = _packed(head, kind, limits) if look else ""
+            article = "an" if kind is FileKind.XZ else "a"
+            return Recognised(kind, f"{article} {kind} file{around}")
+    for magic, kind in IDENTIFIERS:
+        if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
+            return Recognised(kind, WORDS[kind])
+    return _tar(head) if head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC else None
+
+
+def _tar(head: bytes) -> Recognised:
+    """A tar, by the name of its first file."""
+    name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
+    if name.removeprefix("./").rstrip("/") in LEGACY_TAR:
+        return Recognised(FileKind.LEGACY_TAR, WORDS[FileKind.LEGACY_TAR])
+    return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
+
+
+def _packed(head: bytes, kind: FileKind, limits: Limits) -> str:
+    """What a compressed file holds, as far as its first bytes tell it."""
+    with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
+        start = UNPACK[kind](head)
+        if start[:4] == b"PK\3\4":
+            return " around a zip"
+        if start:
+            found = recognise_head(memoryview(start), limits, look=False)
+            return "" if found.kind is FileKind.UNKNOWN else f" around {found.what}"
+    return ""
+
+
+def _legacy(data: memoryview, at: int, limits: Limits, *, look: bool) -> Recognised:
+    """A pickle stream: behind the magic number the version, facts of the system, and the object."""
+    what = "an object"
+    with suppress(ArchiveError):
+        value: object = None
+        for _ in range(OBJECT if look else 0):
+            value, at = plain_value(data, at, limits)
+        what = object_words(value) if look else what
+    return Recognised(FileKind.LEGACY, f"{what}, saved by torch.save in its format before PyTorch 1.6")
+
+
+def _is_safetensors(head: bytes, size: int) -> bool:
+    length = int.from_bytes(head[:8], "little")
+    return 2 <= length <= size - 8 and head[8:9] == b"{" and JSON.match(head[8:]) is not None  # noqa: PLR2004
+
+
+def _is_onnx(head: bytes, size: int) -> bool:
+    """Whether its fields are those of a ModelProto, up to its graph."""
+    at, seen = 0, set()
+    with suppress(IndexError):
+        while True:
+            tag, at = _varint(head, at)
+            number, wire = tag >> 3, tag & 7
+            if ONNX_FIELDS.get(number) != wire:
+                return False
+            length, at = _varint(head, at)  # of an integer, its value
+            if number == ONNX_GRAPH:
+                return ONNX_VERSION in seen and at + length <= size
+            at += length if wire else 0
+            if number in ONNX_TEXTS and not head[at - length : at].decode("utf-8", "replace").isprintable():
+                return False
+            seen.add(number)
+    return False
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of protobuf, of up to ten bytes, and the byte behind it."""
+    value = 0
+    for place in range(10):
+        value |= (data[at + place] & 0x7F) << 7 * place
+        if data[at + place] < 0x80:  # noqa: PLR2004 (the last one)
+            return value, at + place + 1
+    raise IndexError
+
+
+TESTS: tuple[tuple[Callable[[bytes, int], bool], FileKind], ...] = (
+    (_is_safetensors, FileKind.SAFETENSORS),
+    (lambda head, _: HTML.match(head) is not None, FileKind.HTML),
+    (lambda head, _: JSON.match(head) is not None, FileKind.JSON),
+    (_is_onnx, FileKind.ONNX),
+)

@@ -1,0 +1,151 @@
+"""The kinds of files that models come in, and what each is and is good for, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from archive.base.errors import ArchiveError
+from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import RecordKind, kind_of
+
+
+class FileKind(StrEnum):
+    """What a file is, told by its content."""
+
+    TORCHSCRIPT = "TorchScript archive"
+    LITE = "lite archive"
+    SPLIT = "split archive"
+    COMPANION = "companion"
+    PACKAGE = "torch.package"
+    PYTHON_PACKAGE = "torch.package without TorchScript"
+    STATE_DICT = "state dict"
+    CHECKPOINT = "checkpoint"
+    MODULE = "whole module"
+    SAVED = "saved object"
+    EXPORTED = "exported program"
+    AOTI = "AOTInductor package"
+    ETRECORD = "ETRecord"
+    ZIP = "zip"
+    CUT = "zip cut short"
+    FLATBUFFER = "flatbuffer lite model"
+    EXECUTORCH = "ExecuTorch program"
+    LEGACY = "legacy torch.save"
+    LEGACY_TAR = "legacy torch.save, tar"
+    ONNX = "ONNX model"
+    SAFETENSORS = "safetensors"
+    LFS = "Git LFS pointer"
+    HTML = "HTML page"
+    JSON = "JSON"
+    GZIP = "gzip"
+    XZ = "xz"
+    BZIP2 = "bzip2"
+    ZSTD = "zstd"
+    SEVEN_ZIP = "7z"
+    TAR = "tar"
+    EMPTY = "empty file"
+    UNKNOWN = "unknown"
+
+
+ARCHIVES = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
+"""What has records of debug information, or had them."""
+
+SAVED = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
+"""What ``torch.save`` writes."""
+
+DAMAGED = {FileKind.CUT, FileKind.EMPTY}
+"""What is broken whatever it was meant to be."""
+
+SHOWN = "`inspect` and `sizes` show what is in it"
+LEGACY = "it holds no TorchScript code; torch.load reads it, and torch.save makes a zip of it"
+NO_CODE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
+SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
+"""How PyTorch saves a lite archive with debug handles and call stacks."""
+
+ADVICE = {
+    FileKind.TORCHSCRIPT: "all commands work on it",
+    FileKind.LITE: "all commands work on it",
+    FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
+    FileKind.COMPANION: "`inspect` and `symbolicate` read it, `join` puts it back into its archive",
+    FileKind.PACKAGE: "all commands work on its TorchScript modules",
+    FileKind.PYTHON_PACKAGE: NO_CODE,
+    FileKind.STATE_DICT: NO_CODE,
+    FileKind.CHECKPOINT: NO_CODE,
+    FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
+    FileKind.SAVED: NO_CODE,
+    FileKind.EXPORTED: f"this tool reads no exported programs yet, torch.export.load does; {SHOWN}",
+    FileKind.AOTI: f"this tool reads no compiled models, torch._inductor.aoti_load_package does; {SHOWN}",
+    FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
+    FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
+    FileKind.CUT: "copy or download the whole file again",
+    FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
+    FileKind.EXECUTORCH: "ExecuTorch runs it; this tool reads TorchScript archives",
+    FileKind.LEGACY: LEGACY,
+    FileKind.LEGACY_TAR: LEGACY,
+    FileKind.ONNX: "this tool reads TorchScript archives, not ONNX",
+    FileKind.SAFETENSORS: "it holds tensors alone, and no code with debug info",
+    FileKind.LFS: "`git lfs pull` puts the file itself in its place",
+    FileKind.HTML: "a download has gone wrong: look at the page, and download the file itself",
+    FileKind.JSON: "if it was to be a model, look at what the server says in it",
+    FileKind.GZIP: "unpack it first: `gunzip`",
+    FileKind.XZ: "unpack it first: `unxz`",
+    FileKind.BZIP2: "unpack it first: `bunzip2`",
+    FileKind.ZSTD: "unpack it first: `unzstd`",
+    FileKind.SEVEN_ZIP: "unpack it first: `7z x`",
+    FileKind.TAR: "unpack it first: `tar -x`",
+    FileKind.EMPTY: "copy or download it again",
+    FileKind.UNKNOWN: "this tool reads TorchScript archives, lite ones, torch.package and its own companions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What a file is.
+
+    Attributes:
+        kind: of the file.
+        what: the same in words, with what this very file tells: "a state dict of 2 tensors".
+        told: what can be done with it, where that is not the same for all files of the kind.
+    """
+
+    kind: FileKind
+    what: str
+    told: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What can be done with it."""
+        return self.told or ADVICE[self.kind]
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it is an archive that all commands work on."""
+        return self.kind in ARCHIVES
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.advice}"
+
+    def refusal(self, file: str) -> ArchiveError:
+        """The error of a command that does not work on it.
+
+        Args:
+            file: its name.
+        """
+        return ArchiveError(str(self), file=file)
+
+
+def kind_in(file: FileKind, name: str) -> RecordKind:
+    """What a record is, or another file in a zip: by its name, where PyTorch gives names in such a file.
+
+    Args:
+        file: what the zip is.
+        name: of the record, without the root.
+    """
+    kind = kind_of(name)
+    if file in ARCHIVES:
+        return kind
+    if file is FileKind.ZIP or (kind.is_debug and file not in SAVED):
+        return RecordKind.OTHER
+    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != "byteorder":
+        return RecordKind.OTHER  # the user's own, whatever its name
+    return RecordKind.OBJECT if name == DATA else kind

@@ -1,0 +1,210 @@
+"""What a zip is, told by the names of its files; for ``torch.save``, by its pickle, too.
+
+- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` where they are compiled;
+  older releases of PyTorch 2 put ``serialized_exported_program.json`` there, outside of any folder.
+- ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
+- ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
+  1.2), code or debug records: TorchScript.
+- ``data.pkl`` without these: ``torch.save``, from PyTorch 1.6 on.
+- ``ETRECORD_V0`` outside of any folder: an ETRecord of ExecuTorch.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, LimitError, printable
+from archive.container.headers import FLAG_UTF8, LOCAL
+from archive.formats import bytecode, callstack_map, method_handles
+from archive.formats.inert_values import DATA
+from archive.formats.python_pickle import plain_value
+from archive.formats.record_kinds import (
+    EMBEDDED,
+    MIGRATED,
+    PACKAGE_CODE,
+    VERSIONS,
+    RecordKind,
+    is_code,
+    kind_of,
+)
+from archive.formats.source_ranges import SUFFIX
+from archive.reader.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
+from archive.reader.recognition.saved import recognised, tensors_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Limits
+    from archive.container.container import Container, Record
+    from archive.reader.recognition.saved import SavedTensor
+
+PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
+ALONE = {
+    "constants.pkl",
+    "model.json",
+    bytecode.NAME,
+    callstack_map.NAME,
+    method_handles.HANDLES,
+    method_handles.PATHS,
+}
+"""Records that only TorchScript has."""
+HANDLE_RECORDS = {method_handles.HANDLES, method_handles.PATHS, callstack_map.NAME}
+SPLIT_OFF, TAKEN_OUT, NONE = "was split off", "was taken out", "was taken out, or never saved"
+WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
+    (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
+)
+"""What became of debug info that is not there, and what can be done."""
+FOLDER = "PyTorch wants them in one folder, so zip that folder"
+FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
+ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
+EXPORTED = "serialized_exported_program.json"
+ETRECORD = "ETRECORD_V0"
+DEBUG_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
+
+
+def recognise_zip(container: Container, limits: Limits, *, look: bool = True) -> Recognised:
+    """What a zip is.
+
+    Args:
+        container: the zip.
+        limits: what hostile input may cost.
+        look: read ``data.pkl`` of what ``torch.save`` wrote, to tell what it is of.
+    """
+    records = container.records
+    if ARCHIVE_FORMAT in records or EXPORTED in records:
+        return _exported(records)
+    if not container.root:
+        return _without_folder(records)
+    if any(PACKAGE.match(name) for name in records if name.startswith(".data/")):
+        return _package(container)
+    if _is_script(records):
+        return _torchscript(container)
+    if DATA in records:
+        return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED)
+    return Recognised(FileKind.ZIP, _zip_of(records))
+
+
+def _without_folder(records: Mapping[str, Record]) -> Recognised:
+    """A zip whose files are not all in one folder."""
+    if ETRECORD in records:
+        return Recognised(FileKind.ETRECORD, "an ETRecord of ExecuTorch")
+    if not ALONE.isdisjoint(records):
+        what = "a zip of what is in a TorchScript archive, without the folder around it"
+        return Recognised(FileKind.ZIP, what, FOLDER)
+    if not ALONE.isdisjoint(name.partition("/")[2] for name in records):
+        what = "a zip of several folders, a TorchScript archive among them"
+        return Recognised(FileKind.ZIP, what, FOLDERS)
+    return Recognised(FileKind.ZIP, _zip_of(records))
+
+
+def _zip_of(records: Mapping[str, Record]) -> str:
+    return f"a zip of {len(records):,} file{'' if len(records) == 1 else 's'}"
+
+
+SAVED = "an object saved by torch.save"
+
+
+def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor]:
+    """The tensors in what ``torch.save`` wrote, by the way that leads to each.
+
+    Raises:
+        ArchiveError: its pickle cannot be read.
+    """
+    return tensors_in(_unpickled(container, limits))
+
+
+def _unpickled(container: Container, limits: Limits) -> object:
+    record = container.records[DATA]
+    try:
+        if record.size > limits.plain_bytes:  # before it is inflated
+            raise LimitError("plain_bytes", limits.plain_bytes, record.size)
+        value, _ = plain_value(record.view(), 0, limits)
+    except ArchiveError as error:
+        raise error.within(file=container.file, record=DATA) from error.__cause__
+    return value
+
+
+def _is_script(records: Mapping[str, Record]) -> bool:
+    """Whether there is what only TorchScript has; a folder of code alone has many a zip."""
+    if not ALONE.isdisjoint(records) or any(name.endswith(SUFFIX) for name in records):
+        return True
+    return any(name in records for name in VERSIONS) and any(map(is_code, records))
+
+
+def _exported(records: Mapping[str, Record]) -> Recognised:
+    if any(name.startswith(AOTI) for name in records):
+        return Recognised(FileKind.AOTI, "an AOTInductor package (.pt2)")
+    return Recognised(FileKind.EXPORTED, "an exported program (.pt2)")
+
+
+def _package(container: Container) -> Recognised:
+    records, what = container.records, "a torch.package"
+    strange = next(filter(_is_strange, records), None)
+    if strange is not None:
+        what = f"{what} whose file {printable(strange)} has the name of a debug record"
+        return Recognised(FileKind.ZIP, what, f"this tool cannot tell the two apart; {SHOWN}")
+    if not any(name.startswith(PACKAGE_CODE) for name in records):
+        return Recognised(FileKind.PYTHON_PACKAGE, f"{what} without TorchScript modules")
+    return _elsewhere(container, FileKind.PACKAGE, what) or Recognised(
+        FileKind.PACKAGE, f"{what} with TorchScript modules"
+    )
+
+
+def _is_strange(name: str) -> bool:
+    """Whether it is a file of a package's own with the name of a debug record."""
+    return kind_of(name).is_debug and name not in (EMBEDDED, MIGRATED) and not PACKAGE.match(name)
+
+
+def _saved(container: Container, limits: Limits) -> Recognised:
+    with suppress(ArchiveError):
+        return recognised(_unpickled(container, limits))
+    return Recognised(FileKind.SAVED, f"{SAVED}, whose {DATA} cannot be read")
+
+
+def _torchscript(container: Container) -> Recognised:
+    """A TorchScript or lite archive."""
+    records = container.records
+    kind = FileKind.LITE if bytecode.NAME in records else FileKind.TORCHSCRIPT
+    what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
+    if found := _elsewhere(container, kind, what):
+        return found
+    if kind is FileKind.LITE and HANDLE_RECORDS.isdisjoint(records):
+        return Recognised(kind, f"{what} without debug handles", f"{SAVE_WITH_DEBUG_INFO} saves them")
+    return Recognised(kind, what)
+
+
+def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | None:
+    """Where the debug info of an archive is, if it is not where PyTorch puts it."""
+    if EMBEDDED in container.records:
+        return Recognised(kind, f"{what} with its debug info in an embedded companion")
+    gone = _gone(container)
+    if not gone:
+        return None
+    split = gone == SPLIT_OFF and kind is not FileKind.PACKAGE
+    return Recognised(FileKind.SPLIT if split else kind, f"{what} whose debug info {gone}", WITHOUT[gone])
+
+
+def _gone(container: Container) -> str:
+    """What became of the debug info, where there is code without any; "" where there is some."""
+    if any(name.endswith(SUFFIX) for name in container.records):
+        return ""
+    kinds = {kind_of(name) for name in container.records}
+    if kinds & DEBUG_KINDS or RecordKind.CODE not in kinds:
+        return ""
+    if is_slim(container):
+        return SPLIT_OFF
+    return TAKEN_OUT if method_handles.HANDLES in container.records else NONE
+
+
+def is_slim(container: Container) -> bool:
+    """Whether a zip is laid out as ``split`` and ``shrink`` do it.
+
+    PyTorch pads each record and puts a descriptor behind it; ordinary zip tools put a date into the header.
+    """
+    code = (record for name, record in container.records.items() if kind_of(name) is RecordKind.CODE)
+    headers = [LOCAL.read(container.data, record.entry.start) for record in code]
+    return bool(headers) and all(
+        header.flags == FLAG_UTF8 and not header.extra_length and not header.modified for header in headers
+    )

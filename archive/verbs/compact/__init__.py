@@ -1,0 +1,96 @@
+"""Debug records in the fewest bytes that stock PyTorch reads as the same facts.
+
+The tables of an archive -> ``ranges``, ``stacks``, ``methods``: a record as instructions (``code``), in
+several ways -> ``memo``, ``encoding``: as bytes -> the shortest. ``check`` compares what two archives say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.container.deflate import deflate, deflated_size
+from archive.debuginfo.mending import mended
+from archive.debuginfo.model import Generation, Layout
+from archive.formats import callstack_map
+from archive.formats import method_handles as method_records
+from archive.formats.record_kinds import is_legacy
+from archive.formats.source_ranges import DELEGATED
+from archive.verbs.compact import methods, ranges, stacks
+from archive.verbs.compact.record import record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.reader.archive import Archive
+    from archive.verbs.compact.record import Record
+
+__all__ = ["compact_records", "deflate"]
+
+NEVER = 1 << 62
+
+
+def compact_records(opened: Archive) -> dict[str, bytes]:
+    """For each debug record the pickle that deflates to the fewest bytes and says the same.
+
+    A call-stack map that PyTorch refuses is mended, see :mod:`archive.debuginfo.mending`.
+    ``check.same_facts`` tells whether an archive with these records says the same.
+
+    The target is PyTorch 2.13. An archive without any string table keeps its layouts, which older releases
+    read; whether those take what else is saved here, entries of the memo above all, could not be tried.
+    Records of PyTorch 1.2, written by another pickler, are left out.
+
+    Returns:
+        Inflated pickles by record; a record's own bytes where nothing shorter was found.
+
+    Raises:
+        ArchiveError: a debug record is broken.
+    """
+    return {name: _smallest(opened, name, ways) for name, ways in _ways(opened)}
+
+
+def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """The debug records, each written in several ways."""
+    table = opened.range_table
+    tables = Layout.STRING_TABLE in table.layouts
+    for number, (name, layout) in enumerate(zip(table.names, table.layouts, strict=True)):
+        if not is_legacy(name):
+            record = record_of(table, number)
+            yield name, ranges.ways(record, _layouts(record, name, layout, tables=tables))
+    handles, _ = mended(opened.handle_table, table)
+    if handles is not None:
+        yield callstack_map.NAME, stacks.ways(handles, callstack_map.generation(handles))
+    if opened.method_table is not None:
+        yield method_records.HANDLES, methods.ways(opened.method_table, Generation.METHOD_HANDLES)
+    if opened.path_table is not None:
+        yield method_records.PATHS, methods.ways(opened.path_table, Generation.MODULE_PATHS)
+
+
+def _layouts(record: Record, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
+    """The layouts that a record of source ranges may be written in.
+
+    PyTorch fails where it looks for a range in a code record without rows, unless that has a string table.
+
+    Args:
+        record: its rows.
+        name: its name.
+        layout: how it was written.
+        tables: whether the archive has string tables.
+    """
+    if not tables or layout in (Layout.PAIR, Layout.TAG_FIRST):
+        return {layout}
+    if not len(record):
+        return {Layout.EMPTY if name == DELEGATED else layout}
+    return {Layout.INLINE} | ({Layout.STRING_TABLE} if (record.filename >= 0).all() else set())
+
+
+def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
+    """The record, in the way that takes the fewest bytes in an archive: as it stands if no other does."""
+    record = opened.records[name]
+    best, least = bytes(record.view()), record.stored_size
+    if name == callstack_map.NAME and mended(opened.handle_table, opened.range_table)[1]:
+        least = NEVER
+    for data in ways:
+        size = deflated_size(data)
+        if size < least:
+            best, least = data, size
+    return best

@@ -1,0 +1,278 @@
+"""Whether the debug records of two archives say the same."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, numbered, spread
+from archive.base.errors import ArchiveError, LimitError, shown
+from archive.base.strings import decoded
+from archive.debuginfo.mending import mended
+from archive.formats import callstack_map, method_handles
+from archive.verbs.compact.stacks import frame_numbers
+from archive.verbs.compact.strings import string_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import HandleTable, MethodTable, SourceTable
+    from archive.reader.archive import Archive
+
+    Where = Callable[[int], tuple[str, str]]
+    Said = Callable[[int], str]
+    Known = dict[bytes, int]
+
+CHUNK = 1 << 24
+"""Bytes of texts that are joined to be compared at once."""
+WIDTH = 200
+
+
+def same_facts(before: Archive, after: Archive) -> None:
+    """Refuse an archive whose debug records don't say what those of another one say.
+
+    Source ranges are compared row by row: offset, range, tag, and the source's text, filename (None is not
+    "") and starting line. Handles are compared by number, in whatever order their rows stand: tag, operator,
+    and the call stack, frame by frame; tags that no source range has are expected as
+    :mod:`archive.debuginfo.mending` replaces them. What rows share doesn't matter, nor whether an empty
+    source is the null source: to PyTorch they are alike.
+
+    Raises:
+        ArchiveError: naming the record, row and field of a difference; what the first archive says is
+            expected. Or a debug record is broken.
+    """
+    try:
+        names = (*before.range_table.names, *after.range_table.names)
+        for name in names:
+            there = (name in one.range_table.numbers for one in (before, after))
+            _refuse_missing(name, before=next(there), after=next(there))
+        compare_ranges(before, after, before.range_table.names)
+        compare_handles(mended(before.handle_table, before.range_table)[0], after.handle_table)
+        _compare_methods(method_handles.HANDLES, before.method_table, after.method_table)
+        _compare_methods(method_handles.PATHS, before.path_table, after.path_table)
+    except ArchiveError as error:
+        raise error.within(file=after.file) from error.__cause__
+
+
+def _compare(where: Where, expected: Ints, found: Ints, said: Said = str) -> None:
+    """Refuse the first of n values that differs; ``where`` tells its record and place."""
+    differing = np.flatnonzero(expected != found)
+    if len(differing):
+        first = int(differing[0])
+        record, place = where(first)
+        one, other = said(int(expected[first])), said(int(found[first]))
+        raise ArchiveError(record=record, place=place, expected=one, found=other)
+
+
+def _of(what: str) -> Said:
+    return lambda count: f"{count} {what}"
+
+
+def _quoted(known: Known) -> Said:
+    """What numbers of strings stand for."""
+    return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), WIDTH)
+
+
+def _refuse_missing(name: str, *, before: bool, after: bool) -> None:
+    """Refuse a record that is in one of the archives only."""
+    if before != after:
+        expected, found = ("a record" if there else "no record" for there in (before, after))
+        raise ArchiveError(record=name, expected=expected, found=found)
+
+
+def compare_ranges(
+    archive: Archive,
+    other: Archive,
+    names: Sequence[str],
+    *,
+    tags: bool = True,
+    unnamed: bool = True,
+) -> None:
+    """Refuse records of source ranges that don't say the same.
+
+    Args:
+        archive: what is expected.
+        other: what is compared.
+        names: records that both have.
+        tags: whether tags are compared, too.
+        unnamed: whether a filename of None differs from "".
+
+    Raises:
+        ArchiveError: naming the record, row and field of a difference.
+    """
+    before, after = archive.range_table, other.range_table
+    order, other_order = (
+        np.array([table.numbers[name] for name in names], np.int64) for table in (before, after)
+    )
+    counts = np.diff(before.first)[order]
+    _compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], _of("rows"))
+    row, at = spread(before.first[order], counts), spread(after.first[other_order], counts)
+    fields = ("offset", "start", "end", "tag") if tags else ("offset", "start", "end")
+    compare_rows(archive, other, (row, at), fields, unnamed=unnamed)
+
+
+def compare_rows(
+    archive: Archive, other: Archive, rows: tuple[Ints, Ints], fields: Sequence[str], *, unnamed: bool
+) -> None:
+    """Refuse rows of source ranges that don't say the same, pair by pair.
+
+    Args:
+        archive: what is expected.
+        other: what is compared.
+        rows: of both, by their numbers in the whole archive.
+        fields: what is compared besides the source.
+        unnamed: whether a filename of None differs from "".
+
+    Raises:
+        ArchiveError: naming the record, row and field of a difference.
+    """
+    before, after = archive.range_table, other.range_table
+    row, at = rows
+
+    def where(field: str, rows: Ints) -> Where:
+        def place(index: int) -> tuple[str, str]:
+            record = int(np.searchsorted(before.first, rows[index], "right")) - 1
+            return before.names[record], f"row {rows[index] - int(before.first[record])}, field {field}"
+
+        return place
+
+    for field in fields:
+        _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
+    source, other_source = before.source[row], after.source[at]
+    first = numbered(source, other_source)[1]
+    pairs = source[first], other_source[first]
+    _check_limits(archive, int(before.sources.lengths[pairs[0]].sum()))
+    _compare_sources(
+        before.sources, after.sources, pairs, lambda field: where(field, row[first]), unnamed=unnamed
+    )
+
+
+def _check_limits(archive: Archive, size: int) -> None:
+    """Refuse texts out of all proportion to their records: a long piece may stand in many."""
+    limit = archive.limits.inflation
+    ratio = size // max(sum(archive.records[name].size for name in archive.range_table.names), 1)
+    if size > archive.limits.inflation_from and ratio > limit:
+        raise LimitError("inflation", limit, ratio)
+
+
+def _compare_sources(
+    before: SourceTable,
+    after: SourceTable,
+    pairs: tuple[Ints, Ints],
+    where: Callable[[str], Where],
+    *,
+    unnamed: bool,
+) -> None:
+    """Compare sources, pair by pair; ``where`` tells a pair's place in a field."""
+    one, other = pairs
+    _compare(where("starting_line"), before.line[one], after.line[other])
+    known: Known = {} if unnamed else {b"": -1}
+    name = string_numbers(before.strings, before.filename[one], known)
+    other_name = string_numbers(after.strings, after.filename[other], known)
+    _compare(where("filename"), name, other_name, _quoted(known))
+    lengths = before.lengths[one]
+    _compare(where("text"), lengths, after.lengths[other], _of("bytes"))
+    numbers: Known = {}
+    sides = _pieces(before, one, numbers), _pieces(after, other, numbers)
+    strings, ends, low = list(numbers), firsts(lengths), 0
+
+    def texts(low: int, high: int) -> list[bytes]:
+        numbers = (piece[first[low] : first[high]].tolist() for piece, first in sides)
+        return [b"".join(map(strings.__getitem__, some)) for some in numbers]
+
+    while low < len(one):
+        high = max(int(np.searchsorted(ends, ends[low] + CHUNK, "right")) - 1, low + 1)
+        expected, found = texts(low, high)
+        if expected != found:
+            pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
+            _refuse_text(*where("text")(pair), *texts(pair, pair + 1))
+        low = high
+
+
+def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None:
+    at = next(at for at, pair in enumerate(zip(expected, found, strict=True)) if len({*pair}) > 1)
+    one, other = (shown(decoded(text[at:])) for text in (expected, found))
+    raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=one, found=other)
+
+
+def _pieces(sources: SourceTable, which: Ints, known: Known) -> tuple[Ints, Ints]:
+    """The pieces of some sources' texts, by what they say, and the first of each text."""
+    counts = np.diff(sources.first)[which]
+    index = sources.piece[spread(sources.first[which], counts)]
+    return string_numbers(sources.strings, index, known), firsts(counts)
+
+
+def compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
+    """Refuse call-stack maps that don't say the same.
+
+    Raises:
+        ArchiveError: naming the handle and field of a difference.
+    """
+    name = callstack_map.NAME
+    _refuse_missing(name, before=before is not None, after=after is not None)
+    if before is None or after is None:
+        return
+    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _of("handles"))
+    order, other = (np.argsort(table.handle, kind="stable") for table in (before, after))
+    handle = before.handle[order]
+    _compare(lambda row: (name, f"row {row} by handle"), handle, after.handle[other])
+
+    def where(field: str) -> Where:
+        return lambda row: (name, f"handle {handle[row]}, field {field}")
+
+    _compare(where("tag"), before.tag[order], after.tag[other])
+    known: Known = {}
+    op = string_numbers(before.strings, before.op, known)
+    other_op = string_numbers(after.strings, after.op, known)
+    _compare(where("op"), op[order], other_op[other], _quoted(known))
+    frames: dict[tuple[int, object], int] = {}
+    stack, other_stack = (_stack_numbers(table, known, frames) for table in (before, after))
+    for row in np.flatnonzero(stack[order] != other_stack[other])[:1].tolist():
+        calls = before.entry(int(order[row])).stack, after.entry(int(other[row])).stack
+        frame, pair = next((i, pair) for i, pair in enumerate(zip_longest(*calls)) if pair[0] != pair[1])
+        expected, found = (shown(call, WIDTH) for call in pair)
+        place = f"handle {handle[row]}, frame {frame}"
+        raise ArchiveError(record=name, place=place, expected=expected, found=found)
+
+
+def _stack_numbers(table: HandleTable, known: Known, frames: dict[tuple[int, object], int]) -> Ints:
+    """Numbers of the rows' call stacks, equal where those say the same; -1 for none (h)."""
+    function, types, instances = (
+        string_numbers(table.strings, column, known).tolist()
+        for column in (table.function, table.module_type, table.module_instance)
+    )
+    modules = [*zip(types, instances, strict=True), None]  # the last one is found by -1
+    owners = map(modules.__getitem__, table.module.tolist())
+    says = list(zip(owners, table.call_tag.tolist(), function, strict=True))
+    numbers: Ints = np.append(frame_numbers(table.next, says, frames), -1)[table.stack]
+    return numbers
+
+
+def _compare_methods(name: str, before: MethodTable | None, after: MethodTable | None) -> None:
+    _refuse_missing(name, before=before is not None, after=after is not None)
+    if before is None or after is None:
+        return
+    _compare(lambda _: (name, "version"), np.array([before.version]), np.array([after.version]))
+    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _of("methods"))
+    known: Known = {}
+    names, other_names = (string_numbers(table.strings, table.name, known) for table in (before, after))
+    _compare(lambda method: (name, f"method {method}"), names, other_names, _quoted(known))
+    _compare(
+        lambda method: (name, f"method {method}"),
+        np.diff(before.first),
+        np.diff(after.first),
+        _of("instructions"),
+    )
+
+    def where(instruction: int) -> tuple[str, str]:
+        method = int(np.searchsorted(before.first, instruction, "right")) - 1
+        return name, f"method {method}, instruction {instruction - int(before.first[method])}"
+
+    if name == method_handles.PATHS:
+        paths, other_paths = (string_numbers(table.strings, table.value, known) for table in (before, after))
+        _compare(where, paths, other_paths, _quoted(known))
+    else:
+        _compare(where, before.value, after.value)

@@ -1,0 +1,142 @@
+"""Pickle instructions in columns, composed for many values at once; ``pickles.scan`` reads such columns.
+
+An instruction is an opcode and a number: an integer, the number of a string, or a key. A key stands for a
+value that is written once and read from the memo later; ``memo`` finds out whether it takes an entry, and
+which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, spread
+from archive.formats.schema.containers import INTLIST
+from archive.pickles.ops import CODE
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+
+    Part = tuple[Ints | slice, Ints | int, np.ndarray | int, Ints | int]
+
+INT, WIDE = CODE["BININT1"], CODE["BININT"]
+"""An integer in the fewest bytes; one in at least four, so that a column takes the same everywhere."""
+TEXT, GLOBAL = CODE["BINUNICODE"], CODE["GLOBAL"]
+SHARED_INT, SHARED_TEXT, SHARED_GLOBAL = range(3)
+"""The same three, but written once and read from the memo wherever they stand again. No opcodes of pickle."""
+PUT, GET = CODE["BINPUT"], CODE["BINGET"]
+NONE, MARK, TUPLE, LIST, REDUCE = (CODE[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
+CLOSE = [CODE[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
+"""What makes a tuple of so many items, without a MARK."""
+BUILDER = "".join(f"{line}\n" for line in INTLIST).encode()
+"""The name of what types a list of integers; PyTorch refuses lists without (tried with 2.13)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Code:
+    """n values: i instructions.
+
+    Attributes:
+        first: the first instruction of each value (n + 1).
+        op: opcode, or one of the ``SHARED`` codes (i).
+        arg: its number, 0 where it has none (i).
+    """
+
+    first: Ints
+    op: np.ndarray
+    arg: Ints
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+
+class Composer:
+    """n values in the making: each call adds instructions to all of them, or to some.
+
+    >>> values = Composer(2)
+    >>> values.add(INT, np.array([5, 6]))
+    >>> values.add(PUT, at=np.array([1]))
+    >>> bytes(values.code().op)
+    b'KKq'
+    """
+
+    __slots__ = ("_counts", "_parts")
+
+    def __init__(self, size: int) -> None:
+        self._counts = np.zeros(size, np.int64)
+        self._parts: list[Part] = []
+
+    def add(self, op: np.ndarray | int, arg: Ints | int = 0, *, at: Ints | None = None) -> None:
+        """One instruction for each value.
+
+        Args:
+            op: its opcode: one for all, or one for each.
+            arg: its number, likewise.
+            at: the values that get it, none twice; by default all.
+        """
+        where = slice(None) if at is None else at
+        self._counts[where] += 1
+        self._parts.append((where, 1, op, arg))
+
+    def insert(self, code: Code, *, at: Ints | None = None) -> None:
+        """The instructions of the values of ``code``, each for one of the values ``at``, by default all."""
+        where = slice(None) if at is None else at
+        counts = np.diff(code.first)
+        self._counts[where] += counts
+        self._parts.append((where, counts, code.op, code.arg))
+
+    def code(self) -> Code:
+        """The finished values."""
+        first = firsts(self._counts)
+        op = np.empty(int(first[-1]), np.uint8)
+        arg = np.empty(len(op), np.int64)
+        cursor = first[:-1].copy()
+        for where, counts, part_op, part_arg in self._parts:
+            at = cursor[where]
+            if not isinstance(counts, int):
+                at = spread(at, counts)
+            op[at], arg[at] = part_op, part_arg
+            cursor[where] += counts
+        return Code(first, op, arg)
+
+
+def each(op: int, arg: Ints) -> Code:
+    """Values of one instruction."""
+    return Code(np.arange(len(arg) + 1), np.full(len(arg), op, np.uint8), arg)
+
+
+def tuple_of(*parts: Code) -> Code:
+    """One value: the tuple of all values of the parts."""
+    items = Code(
+        np.array([0, sum(len(part.op) for part in parts)]),
+        np.concatenate([part.op for part in parts]),
+        np.concatenate([part.arg for part in parts]),
+    )
+    return tuples(items, np.array([sum(map(len, parts))]))
+
+
+def tuples(items: Code, counts: Ints) -> Code:
+    """For each value the tuple of so many items, which its instructions make."""
+    made = Composer(len(items))
+    made.add(MARK, at=np.flatnonzero(counts >= len(CLOSE)))
+    made.insert(items)
+    made.add(np.array([*CLOSE, TUPLE])[np.minimum(counts, len(CLOSE))])
+    return made.code()
+
+
+def integer_lists(items: Code, builder: int) -> Code:
+    """For each value the typed list of the integers that its instructions make.
+
+    Args:
+        items: the integers.
+        builder: the number of ``BUILDER`` among the strings.
+    """
+    lists = Composer(len(items))
+    lists.add(SHARED_GLOBAL, builder)
+    lists.add(MARK)
+    lists.insert(items)
+    for op in (LIST, CLOSE[1], REDUCE):
+        lists.add(op)
+    return lists.code()

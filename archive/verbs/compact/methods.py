@@ -1,0 +1,56 @@
+"""Method handles and module paths in few bytes.
+
+Handles count up, and deflate finds more in them where all take four bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.debuginfo.model import Generation
+from archive.verbs.compact.code import (
+    BUILDER,
+    CLOSE,
+    INT,
+    SHARED_TEXT,
+    WIDE,
+    Code,
+    Composer,
+    each,
+    integer_lists,
+    tuple_of,
+    tuples,
+)
+from archive.verbs.compact.encoding import pickled
+from archive.verbs.compact.strings import own_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.debuginfo.tables import MethodTable
+
+KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_PATHS: b"module_debug_info"}
+
+
+def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
+    """The record, written in several ways."""
+    is_paths = generation is Generation.MODULE_PATHS
+    index = np.concatenate((table.name, table.value)) if is_paths else table.name
+    strings, number = own_strings(table.strings, index)
+    strings = [*strings, KEYS[generation], BUILDER]
+    for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
+        value = number[len(table) :] if is_paths else table.value
+        items = Code(table.first, np.full(len(value), op, np.uint8), value)
+        methods = Composer(len(table))
+        methods.add(SHARED_TEXT, number[: len(table)])
+        methods.add(SHARED_TEXT, len(strings) - 2)
+        if is_paths:
+            methods.insert(tuples(items, np.diff(table.first)))
+        else:
+            methods.insert(integer_lists(items, len(strings) - 1))
+            methods.add(CLOSE[1])
+        for size in (2, 1, 2):  # (key, list), the table of this one entry, (method, table)
+            methods.add(CLOSE[size])
+        yield pickled(tuple_of(each(INT, np.array([table.version])), methods.code()), strings)

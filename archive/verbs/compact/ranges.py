@@ -1,0 +1,188 @@
+"""Source ranges in few bytes.
+
+- Sources that say the same are one object, and so are, where it pays, equal ranges.
+- *Inline rows* hold each text as a whole. They are often the shortest, for deflate finds what texts share.
+- *String tables* hold pieces, see ``texts``. Those used most come first: numbers below 256 take two bytes.
+
+A string table has no place for "no filename": PyTorch reads the number 0 as "", and prints that. So a record
+with a filename of None has inline rows. Inline rows have no place for a source that is empty but not the
+null source; it becomes that. To PyTorch, which reads both as "", "" and 0, they are the same in every layout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from archive.base.columns import numbered
+from archive.debuginfo.model import Layout
+from archive.formats.source_ranges import MARKER
+from archive.pickles.write import BYTE
+from archive.verbs.compact.code import (
+    BUILDER,
+    CLOSE,
+    GET,
+    INT,
+    NONE,
+    PUT,
+    SHARED_TEXT,
+    TEXT,
+    Code,
+    Composer,
+    each,
+    integer_lists,
+    tuple_of,
+)
+from archive.verbs.compact.encoding import pickled
+from archive.verbs.compact.texts import Pieces, shared_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from archive.base.columns import Ints
+    from archive.verbs.compact.record import Record
+
+OFTEN, NEVER = 6, 1 << 62
+MANY = 100_000
+"""Rows from which on fewer ways are tried."""
+NAMES_SHARED_FROM = 4
+"""Uses of a filename from which on memo reads take less, deflated, than the name again."""
+INLINE_UP_TO = 8 << 10
+"""Bytes of all texts up to which no string table was seen to be shorter."""
+INLINE_AT_MOST = 6
+"""Texts this many times as long as a record with a string table are not deflated to less."""
+
+
+def ways(record: Record, layouts: Collection[Layout]) -> Iterator[bytes]:
+    """The record, written in several ways; which one deflates best depends on its contents.
+
+    Args:
+        record: the rows.
+        layouts: those that may be used: the string table, one without, or both.
+    """
+    length, longest = record.texts.length(), NEVER
+    sharings = list(_sharings(record))
+    inline = [layout for layout in layouts if layout is not Layout.STRING_TABLE]
+    if Layout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
+        sources, strings = _pieced_sources(record)
+        for sharing in sharings[:: max(len(sharings) - 1, 1)]:  # the first and the last
+            data = _with_table(_rows(record, Layout.STRING_TABLE, sources, sharing), strings)
+            longest = INLINE_AT_MOST * len(data)
+            yield data
+    for layout in inline if length <= longest else ():
+        sources, strings = _inline_sources(record)
+        for sharing in sharings:
+            yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings)
+
+
+def _with_table(rows: Code, strings: list[bytes]) -> bytes:
+    """A record with a string table: all strings but the last two, the builder's name and the marker."""
+    marker = len(strings) - 1
+    table = tuple_of(each(TEXT, np.arange(marker - 1)))
+    return pickled(tuple_of(each(TEXT, np.array([marker])), table, tuple_of(rows)), strings)
+
+
+class _Sharing(NamedTuple):
+    """Which ranges are written once and read from the memo.
+
+    ``number``: the range of each row (n). ``first``: its first row (r). ``shared``: whether it is shared (r).
+    """
+
+    number: Ints
+    first: Ints
+    shared: np.ndarray
+
+
+def _sharings(record: Record) -> Iterator[_Sharing]:
+    """All ranges used more than once, those used often, none; of very long records only the first."""
+    number, first = numbered(record.source, record.start, record.end)
+    uses = np.bincount(number)
+    last = NEVER
+    for least in (2,) if len(record) > MANY else (2, OFTEN, NEVER):
+        shared = uses >= least
+        if int(shared.sum()) < last:
+            last = int(shared.sum())
+            yield _Sharing(number, first, shared)
+
+
+def _rows(record: Record, layout: Layout, sources: Code, sharing: _Sharing) -> Code:
+    """The rows, each source where it is needed first. Keys are the sources' numbers, then the ranges'."""
+    number, first, shared = sharing
+    count = len(sources)
+    begins = numbered(record.source)[1]
+    is_read = shared[number]
+    is_read[first] = False
+    is_known = ~is_read
+    is_known[begins] = False
+    written, read, known = (np.flatnonzero(rows) for rows in (~is_read, is_read, is_known))
+    rows = Composer(len(record))
+    rows.add(INT, record.offset)
+    if layout is Layout.TAG_FIRST:
+        rows.add(INT, record.tag)
+    rows.insert(sources, at=begins)
+    rows.add(GET, record.source[known], at=known)
+    rows.add(INT, record.start[written], at=written)
+    rows.add(INT, record.end[written], at=written)
+    rows.add(CLOSE[3], at=written)
+    rows.add(PUT, count + np.flatnonzero(shared), at=first[shared])
+    rows.add(GET, count + number[read], at=read)
+    if layout in (Layout.INLINE, Layout.STRING_TABLE):
+        rows.add(INT, record.tag)
+    rows.add(CLOSE[2 if layout is Layout.PAIR else 3])
+    return rows.code()
+
+
+def _inline_sources(record: Record) -> tuple[Code, list[bytes]]:
+    """The sources with whole texts, and the strings in them."""
+    known: dict[bytes, int] = {}
+    text = np.array([known.setdefault(text, len(known)) for text in record.texts.joined()], np.int64)
+    name = record.filename
+    uses = np.bincount(name + 1, minlength=1)[name + 1]
+    name_op = np.select([name < 0, uses < NAMES_SHARED_FROM], [NONE, TEXT], SHARED_TEXT)
+    sources = Composer(len(text))
+    sources.add(np.where(text == known.get(b"", -1), TEXT, SHARED_TEXT), text)
+    sources.add(name_op, len(known) + name)
+    sources.add(INT, record.line)
+    sources.add(CLOSE[3])
+    sources.add(PUT, np.arange(len(text)))
+    return sources.code(), [*known, *record.names]
+
+
+def _pieced_sources(record: Record) -> tuple[Code, list[bytes]]:
+    """The sources with texts in pieces, and the string table, the builder's name and the marker.
+
+    Keys of lists stand behind those that the rows need.
+    """
+    texts = shared_pieces(record.texts)
+    known = {b"": 0} if len(record) else {}
+    piece, name = (
+        np.array([known.setdefault(string, len(known)) for string in strings], np.int64)[number]
+        for strings, number in ((texts.strings, texts.piece), (record.names, record.filename))
+    )
+    table, place = _by_use(list(known), np.bincount(np.concatenate((piece, name)), minlength=len(known)))
+    lists: dict[bytes, int] = {}
+    which = np.array([lists.setdefault(run, len(lists)) for run in texts.runs()], np.int64)
+    begins = numbered(which)[1]
+    rest = np.setdiff1d(np.arange(len(which)), begins, assume_unique=True)
+    distinct = Pieces(table, texts.first, place[piece]).some(begins)
+    integers = Code(distinct.first, np.full(len(distinct.piece), INT, np.uint8), distinct.piece)
+    keys = len(which) + len(record)
+    sources = Composer(len(which))
+    sources.insert(integer_lists(integers, len(table)), at=begins)
+    sources.add(PUT, keys + which[begins], at=begins)
+    sources.add(GET, keys + which[rest], at=rest)
+    sources.add(INT, place[name])
+    sources.add(INT, record.line)
+    sources.add(CLOSE[3])
+    sources.add(PUT, np.arange(len(which)))
+    return sources.code(), [*table, BUILDER, MARKER.encode()]
+
+
+def _by_use(strings: list[bytes], uses: Ints) -> tuple[list[bytes], Ints]:
+    """The first string, those used most, with numbers of one byte, and the others; and where each stands."""
+    is_later = np.ones(len(uses), np.bool_)
+    is_later[:1] = False
+    is_later[1 + np.argsort(-uses[1:], kind="stable")[: BYTE - 1]] = False
+    order = np.argsort(is_later, kind="stable")
+    return list(map(strings.__getitem__, order.tolist())), np.argsort(order)

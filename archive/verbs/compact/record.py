@@ -1,0 +1,82 @@
+"""One record of source ranges as columns of its own, with sources that say the same made one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, numbered, spread
+from archive.verbs.compact.strings import own_strings
+from archive.verbs.compact.texts import Pieces
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import RangeTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """n rows, and their s distinct sources, numbered by first appearance.
+
+    Attributes:
+        offset: byte offset in the generated code; -1 in the delegated record (n).
+        start: first byte in the source's text (n).
+        end: the byte behind the last one (n).
+        tag: the range's number, or -1 (n).
+        source: number of the source (n).
+        texts: of the sources. A text that is empty has an empty piece, unless it is the null source's (s).
+        filename: one of ``names``, or -1 (s).
+        line: starting line (s).
+        names: distinct filenames.
+    """
+
+    offset: Ints
+    start: Ints
+    end: Ints
+    tag: Ints
+    source: Ints
+    texts: Pieces
+    filename: Ints
+    line: Ints
+    names: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+def record_of(table: RangeTable, number: int) -> Record:
+    """One record of a table."""
+    part = slice(int(table.first[number]), int(table.first[number + 1]))
+    source, first = numbered(table.source[part])
+    objects, sources = table.source[part][first], table.sources
+    texts = _texts(table, objects)
+    names, filename = own_strings(sources.strings, sources.filename[objects])
+    line = sources.line[objects]
+    says = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
+    known: dict[tuple[bytes, int, int], int] = {}
+    merged = np.array([known.setdefault(one, len(known)) for one in says], np.int64)
+    kept = numbered(merged)[1]
+    return Record(
+        table.offset[part],
+        table.start[part],
+        table.end[part],
+        table.tag[part],
+        merged[source],
+        texts.some(kept),
+        filename[kept],
+        line[kept],
+        names,
+    )
+
+
+def _texts(table: RangeTable, objects: Ints) -> Pieces:
+    """The texts of some sources, without pieces that add nothing."""
+    sources = table.sources
+    counts = np.diff(sources.first)[objects]
+    index = sources.piece[spread(sources.first[objects], counts)]
+    strings, piece = own_strings(sources.strings, index)
+    is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]
+    kept = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
+    return Pieces(strings, firsts(kept.astype(np.int64))[firsts(counts)], piece[kept])

@@ -1,0 +1,40 @@
+"""Strings by what they say: equal ones have one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.base.strings import StringTable
+
+
+def own_strings(strings: StringTable, index: Ints) -> tuple[list[bytes], Ints]:
+    """The distinct strings that some indices stand for, and which one each is; -1 stays (n)."""
+    known: dict[bytes, int] = {}
+    number = string_numbers(strings, index, known)
+    return list(known), number
+
+
+def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int]) -> Ints:
+    """Numbers of strings, equal where the strings are; -1 stays (n).
+
+    Args:
+        strings: the strings.
+        index: indices into them, or -1 (n).
+        known: the number of each string so far; added to.
+    """
+    there = index[index >= 0]
+    low = int(there.min(initial=len(strings)))
+    is_used = np.zeros(max(int(there.max(initial=0)) + 1 - low, 1), np.bool_)
+    is_used[there - low] = True
+    used = np.flatnonzero(is_used)
+    places = (column[used + low].tolist() for column in (strings.buffer, strings.start, strings.length))
+    number = np.full(len(is_used), -1, np.int64)
+    number[used] = [
+        known.setdefault(bytes(strings.buffers[buffer][start : start + length]), len(known))
+        for buffer, start, length in zip(*places, strict=True)
+    ]
+    return np.where(index < 0, -1, number[np.maximum(index - low, 0)])

@@ -1,0 +1,68 @@
+"""Companions in another profile: small to keep, or opened in no time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.base.output import replacing
+from archive.companion import Profile, build_companion
+from archive.reader.companion import Companion
+from archive.reader.recognition import check_companion
+from archive.verbs.split import profile_named
+
+if TYPE_CHECKING:
+    from archive.base.mapped import Source
+    from archive.base.output import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What a conversion made; sizes in bytes.
+
+    Attributes:
+        size: of the companion before.
+        out_size: of the companion after.
+        profile: which one it has now.
+        archive_id: in hex; the same before and after.
+    """
+
+    size: int
+    out_size: int
+    profile: str
+    archive_id: str
+
+
+def convert(
+    source: Source,
+    out: Target,
+    profile: Profile | str,
+    *,
+    level: int = 9,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Conversion:
+    """Write a companion in another profile; or in the same, compressed at another level.
+
+    Args:
+        source: the companion.
+        out: where to write the other one.
+        profile: ``packed`` is small, ``mapped`` is opened in no time at any size.
+        level: of zstd in a packed one, 1 to 22.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the source is no companion, it is broken, or the target exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    wanted = profile_named(profile)
+    mapped = Mapped(source)
+    check_companion(mapped, limits)
+    with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
+        size = file.write(build_companion(opened.facts, wanted, level))
+        return Conversion(
+            len(opened.container.data), size, wanted.name.lower(), opened.facts.archive_id.hex()
+        )

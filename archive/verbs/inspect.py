@@ -1,0 +1,352 @@
+"""What is in an archive: records, layouts, rows, handles, sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.strings import decoded
+from archive.container.serialization_id import RECORD_NAME, writers
+from archive.formats import callstack_map, method_handles
+from archive.formats.archive_id import archive_id
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.effects.program_text import Line, graph_text, method_program
+from archive.formats.effects.record import NAME as EFFECTS
+from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
+from archive.formats.record_kinds import MIGRATED, VERSIONS, RecordKind, kind_of
+from archive.reader.companion import Companion, Rejoined
+from archive.reader.provenance import provenance
+from archive.reader.recognition import SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.debuginfo.model import SourceRange
+    from archive.formats.effects.model import MethodEffects
+    from archive.reader.archive import Archive
+    from archive.reader.provenance import Provenance
+    from archive.reader.recognition import FileKind
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFacts:
+    """One record: sizes in bytes, and in words what it holds."""
+
+    kind: RecordKind
+    size: int
+    stored_size: int
+    compression: str
+    holds: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredFacts:
+    """One lowered module: its backend, its class, and the debug handles in its blob."""
+
+    backend: str
+    type_name: str
+    wrapped: bool
+    handles: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """An archive at a glance.
+
+    Attributes:
+        file: its name.
+        root: the folder that all records are in.
+        size: of the whole file, in bytes.
+        kind: of the file.
+        what: the same in words.
+        told: what this very file lacks, and what can be done about it; "" where there is nothing to say.
+        companion: what kind of companion it is; "" for an archive.
+        archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read.
+        platforms: those by whose rules ``.data/serialization_id`` is the id of the records, which is one, or
+            none of those known here; None where there is no such record.
+        origin: the PyTorch releases that may have written it, told by all records together.
+        migrated: whether it keeps what it was before a migration.
+        version: what the record ``.data/version`` or ``version`` says; "" where there is none.
+        top: class of the top module.
+        bytecode_version: of the lite interpreter's code; None where there is none.
+        records: by name, in the file's order.
+        generations: the layout of each debug record.
+        rows: source-range rows in all records.
+        sources: the source texts they refer to.
+        handles: the debug handles, in the file's order.
+        methods: for each method, how many instructions have a handle.
+        lowered: the lowered modules by attribute path.
+        effects: for each method with side effects, how many; None where the archive keeps none.
+    """
+
+    file: str
+    root: str
+    size: int
+    kind: FileKind
+    what: str
+    told: str
+    companion: str
+    archive_id: str
+    platforms: Sequence[str] | None
+    origin: Provenance | None
+    migrated: bool
+    version: str
+    top: str
+    bytecode_version: int | None
+    records: Mapping[str, RecordFacts]
+    generations: Mapping[str, str]
+    rows: int
+    sources: int
+    handles: Sequence[int]
+    methods: Mapping[str, int]
+    lowered: Mapping[str, LoweredFacts]
+    effects: Mapping[str, int] | None
+
+    @property
+    def debug_bytes(self) -> int:
+        """Stored bytes of all debug records, without zip overhead; of a companion all."""
+        if self.companion:
+            return self.size
+        return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
+
+
+def inspect(archive: Archive) -> Inspection:
+    """Look into an archive.
+
+    Raises:
+        ArchiveError: a debug record is broken.
+    """
+    holds = dict(_holds(archive))
+    bytecode = archive.bytecode
+    return Inspection(
+        archive.file,
+        archive.root,
+        len(archive.container.data),
+        archive.recognised.kind,
+        archive.recognised.what,
+        archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        _companion(archive),
+        _archive_id(archive),
+        _platforms(archive),
+        None if isinstance(archive, Companion) else provenance(archive),
+        MIGRATED in archive.records,
+        _version(archive),
+        archive.top,
+        None if bytecode is None else bytecode.version,
+        {
+            name: RecordFacts(
+                kind_of(name), record.size, record.stored_size, record.compression, holds.get(name, "")
+            )
+            for name, record in archive.records.items()
+        },
+        archive.generations,
+        len(archive.range_table),
+        len(archive.range_table.sources),
+        list(archive.handles),
+        {name: len(handles) for name, handles in archive.methods.items()},
+        {
+            path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
+            for path, state in archive.lowered.items()
+        },
+        _effects(archive),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFacts:
+    """One effect.
+
+    Attributes:
+        op: what it does.
+        text: the effect as Python.
+        handle: debug handle of the model's statement; -1 where it has none.
+        where: file and line of that statement; "" where the archive doesn't know it.
+        line: the line itself.
+    """
+
+    op: str
+    text: str
+    handle: int
+    where: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFacts:
+    """What must be so at each call.
+
+    Attributes:
+        look: what is looked at.
+        text: the condition as Python.
+        handle: debug handle of the model's statement that relies on it; -1 where it has none.
+        where: file and line of that statement; "" where the archive doesn't know it.
+        line: the line itself.
+    """
+
+    look: str
+    text: str
+    handle: int
+    where: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFacts:
+    """The effects of one method.
+
+    Attributes:
+        method: its name.
+        graph: what its graph takes and gives.
+        result: what it returns.
+        effects: what it changes, in this order.
+        program: a Python function that does the same, line by line; effects by their places.
+        guards: what must be so, or the call is refused.
+        defaults: arguments that may be left out, and what they are then, both as Python.
+    """
+
+    method: str
+    graph: str
+    result: str
+    effects: Sequence[EffectFacts]
+    program: Sequence[Line]
+    guards: Sequence[GuardFacts]
+    defaults: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsFacts:
+    """What an archive says of side effects.
+
+    Attributes:
+        file: its name.
+        methods: those with effects.
+        state: what lived where at capture, both as Python.
+    """
+
+    file: str
+    methods: Sequence[MethodFacts]
+    state: Sequence[tuple[str, str]]
+
+
+def inspect_effects(archive: Archive) -> EffectsFacts:
+    """Look at the side effects of an archive's methods.
+
+    Raises:
+        ArchiveError: the archive keeps none, or they are broken.
+    """
+    table = archive.effects
+    if table is None:
+        raise ArchiveError(f"no effects ({EFFECTS}) in it", file=archive.file)
+    lines: dict[int, tuple[str, str]] = {}
+    return EffectsFacts(
+        archive.file,
+        [_method(archive, method, lines) for method in table.methods],
+        [(source_text(source), value_text(value)) for source, value in table.state],
+    )
+
+
+def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str, str]]) -> MethodFacts:
+    for handle in (one.handle for some in (method.effects, method.guards) for one in some):
+        if handle not in lines:
+            lines[handle] = _model_line(archive, handle)
+    effects = [
+        EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle])
+        for effect in method.effects
+    ]
+    program = method_program(method).lines
+    guards = [
+        GuardFacts(str(guard.look), guard_text(guard), guard.handle, *lines[guard.handle])
+        for guard in method.guards
+    ]
+    defaults = [(argument.name, value_text(value)) for argument, value in method.defaults]
+    return MethodFacts(
+        method.method, graph_text(method), value_text(method.result), effects, program, guards, defaults
+    )
+
+
+def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
+    """Where the model's statement of a debug handle is, and its line."""
+    if handle not in archive.handles:
+        return "", ""
+    frames = archive.symbolicate(handle).frames
+    found = frames[-1].range if frames else None
+    if found is None or found.source.is_null:
+        return "", ""
+    file = found.source.filename
+    return f"{'' if file is None else file}:{found.line}", decoded(_whole_line(found)).strip()
+
+
+def _whole_line(found: SourceRange) -> bytes:
+    """The line in which a range begins."""
+    text = bytes(found.source.text)
+    end = text.find(b"\n", found.start)
+    return text[text.rfind(b"\n", 0, found.start) + 1 : len(text) if end < 0 else end]
+
+
+def _effects(archive: Archive) -> dict[str, int] | None:
+    table = archive.effects
+    return None if table is None else {method.method: len(method.effects) for method in table.methods}
+
+
+def _companion(archive: Archive) -> str:
+    if not isinstance(archive, Companion) or isinstance(archive, Rejoined):
+        return ""
+    profile = archive.opened.directory.profile.name.lower()
+    return f"{profile} companion of archive {archive.archive_id.hex()}"
+
+
+def _archive_id(archive: Archive) -> str:
+    if isinstance(archive, Companion):
+        return archive.archive_id.hex()
+    try:
+        return archive_id(archive.records).hex()
+    except ArchiveError:  # told by `verify`
+        return ""
+
+
+def _platforms(archive: Archive) -> list[str] | None:
+    """The platforms by whose rules the serialization id of an archive is that of its records."""
+    if _companion(archive) or RECORD_NAME not in archive.container.records:
+        return None
+    records = archive.container.records
+    try:
+        found = records[RECORD_NAME].view()
+    except ArchiveError:  # told by `verify`
+        return []
+    return [platform.name for platform in writers(records.values(), found)]
+
+
+def _version(archive: Archive) -> str:
+    for name in VERSIONS:
+        if name in archive.records:
+            return decoded(archive.records[name].view()[:64]).strip()
+    return ""
+
+
+def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
+    """What debug records hold, in words."""
+    table = archive.range_table
+    for number, name in enumerate(table.names):
+        yield name, f"{table.layouts[number]}, {len(table.rows(number)):,} rows"
+    handles = archive.handle_table
+    if handles is not None:
+        stacks = int((handles.stack >= 0).sum())
+        yield (
+            callstack_map.NAME,
+            f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
+        )
+    for name, methods_table in (
+        (method_handles.HANDLES, archive.method_table),
+        (method_handles.PATHS, archive.path_table),
+    ):
+        if methods_table is not None:
+            yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
+    if archive.effects is not None:
+        counted = sum(len(method.effects) for method in archive.effects.methods)
+        yield EFFECTS, f"effects: {counted:,}, places of state: {len(archive.effects.state):,}"
+    if archive.bytecode is not None:
+        yield (
+            BYTECODE,
+            f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
+        )

@@ -1,0 +1,189 @@
+"""An archive and its companion made one file again, to the byte where that is possible."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.companion import DebugRecords, parse_companion
+from archive.container.container import member_from, new_member, write_archive
+from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.container.write import deflated_as_by_pytorch
+from archive.formats import callstack_map, method_handles
+from archive.formats.archive_id import archive_id, counts
+from archive.reader.collect import (
+    CALLSTACKS,
+    COMPUTED,
+    DEFLATED,
+    KEPT,
+    METHODS,
+    NO_CRC,
+    PATHS,
+    RANGES,
+    RAW_RECORD,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import BinaryIO
+
+    from archive.base.limits import Limits
+    from archive.base.strings import StringTable
+    from archive.companion import Facts
+    from archive.container.container import Container, Member, Record
+
+DIGEST_BYTES = 8
+
+
+class _Digest:
+    """A file to write to that only digests what it is given, or passes it on, too."""
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self.file = file
+        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take some bytes."""
+        written = len(data) if self.file is None else self.file.write(data)
+        self._hash.update(data[:written])
+        return written
+
+    @property
+    def number(self) -> int:
+        """The digest, as a column holds it."""
+        return int.from_bytes(self._hash.digest(), "little", signed=True)
+
+
+def with_digest(facts: Facts, container: Container) -> Facts:
+    """The facts, with the digest of the file if a join would give it to the byte.
+
+    Args:
+        facts: the debug information of the archive.
+        container: the archive, as it was.
+    """
+    original, joined = _Digest(), _Digest()
+    original.write(container.data)
+    raw = DebugRecords(facts).raw
+    records = container.records
+    known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
+    members = joined_members(container.records, facts, known)
+    write_archive(joined, container.root, members)  # type: ignore[arg-type]
+    if joined.number != original.number:
+        return facts
+    return replace(facts, columns={**facts.columns, "file.digest": np.array([original.number])})
+
+
+def joined_to(
+    file: BinaryIO, root: str, records: Mapping[str, Record], facts: Facts
+) -> tuple[int, bool | None]:
+    """Write an archive with its debug information.
+
+    Args:
+        file: where to write.
+        root: the folder that all records are in.
+        records: the archive without debug information.
+        facts: its debug information.
+
+    Returns:
+        The length in bytes, and whether it is the archive of before; None where that is not known.
+    """
+    digested = _Digest(file)
+    members = joined_members(records, facts, DebugRecords(facts))
+    size = write_archive(digested, root, members)  # type: ignore[arg-type]
+    digest = facts.columns.get("file.digest")
+    return size, None if digest is None else int(digest[0]) == digested.number
+
+
+def joined_members(
+    records: Mapping[str, Record], facts: Facts, made: Mapping[str, bytes | memoryview]
+) -> list[Member]:
+    """The records of the archive before it was split, in their order, stored as they were.
+
+    Args:
+        records: those that are no debug information; others are passed over.
+        facts: the debug information.
+        made: the debug records, by name.
+
+    Raises:
+        ArchiveError: there are more or fewer records than there were.
+    """
+    known = DebugRecords(facts)
+    if "member.kind" not in facts.columns:
+        raise ArchiveError(place="member.kind", expected="a column", found="none")
+    kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
+    names = {
+        RANGES: iter([name for name in known.range_names if name not in known.raw]),
+        CALLSTACKS: iter([callstack_map.NAME]),
+        METHODS: iter([method_handles.HANDLES]),
+        PATHS: iter([method_handles.PATHS]),
+        RAW_RECORD: iter(known.raw),
+        COMPUTED: iter([RECORD_NAME]),
+    }
+    kinds = facts.columns["member.kind"].tolist()
+    modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
+    members = []
+    try:
+        for kind, time in zip(kinds, modified, strict=True):
+            what, deflated = kind % DEFLATED, bool(kind & DEFLATED)
+            if what == KEPT:
+                member = _stored_as(next(kept), deflated=deflated)
+            else:
+                name = next(names[what])
+                data = b"" if what == COMPUTED else made[name]
+                member = _member(name, data, deflated=deflated)
+                member = replace(member, crc32=0 if kind & NO_CRC else member.crc32)
+            members.append(replace(member, modified=time))
+    except (StopIteration, KeyError):
+        raise ArchiveError(expected=f"{len(kinds)} records together", found="fewer") from None
+    if next(kept, None) is not None:
+        raise ArchiveError(expected=f"{len(kinds)} records together", found="more")
+    return [
+        _computed(member, members, deflated=bool(kind & DEFLATED)) if kind % DEFLATED == COMPUTED else member
+        for member, kind in zip(members, kinds, strict=True)
+    ]
+
+
+def _computed(member: Member, members: list[Member], *, deflated: bool) -> Member:
+    """The serialization id of an archive that PyTorch on Linux wrote."""
+    data = serialization_id(members).encode()
+    return replace(_member(RECORD_NAME, data, deflated=deflated), modified=member.modified)
+
+
+def _stored_as(record: Record, *, deflated: bool) -> Member:
+    """A record, deflated or not."""
+    member = member_from(record)
+    if member.deflated == deflated and not deflated:
+        return member
+    return replace(_member(record.name, record.view(), deflated=deflated), crc32=record.crc32)
+
+
+def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
+    """A record, deflated as PyTorch does it or stored; whatever its size, as other tools do."""
+    member = new_member(name, data, compress=False)
+    if not deflated or not member.size:
+        return member
+    return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
+
+
+def check_gives(facts: Facts, companion: memoryview, left: Mapping[str, Record], limits: Limits) -> None:
+    """Make sure that a split lost nothing: the companion holds the facts, and is that of what is left.
+
+    Raises:
+        ArchiveError: it does not.
+    """
+    read = parse_companion(companion, limits)
+    same = read.columns.keys() == facts.columns.keys() and read.raw == facts.raw
+    same = same and all(np.array_equal(values, facts.columns[name]) for name, values in read.columns.items())
+    if not same or not _same_strings(read.strings, facts.strings):
+        raise ArchiveError("a companion would not read as it was written; nothing is written")
+    if archive_id(left) != facts.archive_id:
+        raise ArchiveError("what is left would not be the same model; nothing is written")
+
+
+def _same_strings(one: StringTable, other: StringTable) -> bool:
+    """Whether two tables, each over one buffer without gaps, hold the same strings."""
+    return np.array_equal(one.length, other.length) and one.buffers[0] == other.buffers[0]

@@ -1,0 +1,99 @@
+"""What is in a zip that is no archive: its files, and what ``torch.save`` wrote of tensors, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.reader.recognition import (
+    SAVED,
+    SHOWN,
+    FileKind,
+    SavedTensor,
+    kind_in,
+    opened_zip,
+    recognise_zip,
+    saved_tensors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.mapped import Source
+    from archive.formats.record_kinds import RecordKind
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One file of a zip: sizes in bytes."""
+
+    kind: RecordKind
+    size: int
+    stored_size: int
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A zip that is no archive, at a glance.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        what: the same in words.
+        advice: what else can be done with it.
+        root: the folder that all files are in; "" where there is none.
+        size: of the whole file, in bytes.
+        records: its files by name, in the zip's order.
+        tensors: by the way that leads to each from the saved object; empty where there are none.
+        unread: why the tensors are not known; "" where they are.
+    """
+
+    file: str
+    kind: FileKind
+    what: str
+    advice: str
+    root: str
+    size: int
+    records: Mapping[str, FileFacts]
+    tensors: Mapping[str, SavedTensor]
+    unread: str
+
+
+def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
+    """Look into a zip of any kind. Nothing in it is executed.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: it is no zip (the error says what it is), or one that contradicts itself.
+        OSError: it cannot be read.
+    """
+    with opened_zip(Mapped(source), limits) as container:
+        found = recognise_zip(container, limits)
+        tensors: dict[str, SavedTensor] = {}
+        unread = ""
+        if found.kind in SAVED:
+            try:
+                tensors = saved_tensors(container, limits)
+            except ArchiveError as error:
+                unread = str(error).removeprefix(f"{container.file}: ")
+        return Listing(
+            container.file,
+            found.kind,
+            found.what,
+            found.advice.removesuffix(f"; {SHOWN}"),
+            container.root,
+            len(container.data),
+            {
+                name: FileFacts(kind_in(found.kind, name), one.size, one.stored_size, one.compression)
+                for name, one in container.records.items()
+            },
+            tensors,
+            unread,
+        )

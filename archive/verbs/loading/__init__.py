@@ -1,0 +1,197 @@
+"""What PyTorch 2.13 checks of records when it loads an archive: one list, with its own messages.
+
+``CHECKS`` is read by :mod:`archive.verbs.verify`, and before any command says that PyTorch loads what it
+wrote. Each was tried with PyTorch 2.13, and ``fixtures/releases/oracle-2.13.0.json`` says of each archive
+what PyTorch made of it. Two kinds:
+
+- *contradictions* between records, which every release refuses that reads these records;
+- what *another release* wrote, and 2.13 does not read: nothing is wrong with such an archive, and a migration
+  mends what can be mended.
+
+A torch.package is loaded by another importer, of which nothing is listed.
+
+Beyond the list: PyTorch compiles the generated code, of which only characters are checked here, and makes
+objects of the module tree, which takes its operators, its custom classes, and the backends that modules were
+lowered to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError
+from archive.debuginfo.mending import tags_of
+from archive.formats.inert_values import DATA
+from archive.formats.releases import LOADED_BYTECODE
+from archive.reader.recognition import FileKind
+from archive.verbs.loading import code, handles, records
+from archive.verbs.loading.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.reader.archive import Archive
+    from archive.verbs.loading.facts import Fault
+
+__all__ = ["CHECKS", "Check", "Facts", "Loader", "Refusal", "loaded_like", "refusals"]
+
+CONSTANTS = "constants.pkl"
+MISSING = "PytorchStreamReader failed locating file {}: file not found"
+TAG = "Source range tag must exist in deserialized source range map."
+
+
+class Loader(StrEnum):
+    """What loads an archive."""
+
+    TORCHSCRIPT = "PyTorch 2.13's torch.jit.load"
+    LITE = "PyTorch 2.13's lite interpreter"
+    BOTH = "PyTorch 2.13"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that PyTorch checks.
+
+    Attributes:
+        loader: what checks it.
+        message: what it says then, in its own words; values in it left out.
+        find: where an archive fails it.
+        of_release: whether archives fail it that another release wrote, and that are well in themselves.
+        mended: whether a migration to the latest release mends it, in an archive that fails it.
+    """
+
+    loader: Loader
+    message: str
+    find: Callable[[Facts], Iterator[Fault]]
+    of_release: bool = False
+    mended: Callable[[Facts], bool] = lambda _: False
+
+    def told(self, facts: Facts) -> str:
+        """What PyTorch makes of an archive that fails the check, and the way out where there is one."""
+        way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
+        return f'{self.loader} refuses it: "{self.message}"{way_out}'
+
+
+class Refusal(NamedTuple):
+    """A check that an archive fails, and where first.
+
+    Attributes:
+        check: the check.
+        told: what PyTorch makes of it, and the way out.
+        record: the record; "" for the archive as a whole.
+        place: where in it.
+        problem: what is wrong there.
+    """
+
+    check: Check
+    told: str
+    record: str
+    place: str
+    problem: str
+
+
+def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
+    """The checks that an archive fails; none for a torch.package.
+
+    Args:
+        archive: the archive.
+        like: another one with the same bytecode, which then is not read twice.
+
+    Raises:
+        ArchiveError: a record is broken.
+    """
+    if archive.recognised.kind is FileKind.PACKAGE:
+        return []
+    bytecode = (archive if like is None else like).bytecode
+    tags = tags_of(archive.range_table)
+    facts = Facts(archive, archive.records, tags, archive.handle_table, archive.method_table, bytecode)
+    found = []
+    for check in CHECKS:
+        fault = next((one for one in check.find(facts) if len(one.found)), None)
+        if fault is not None:
+            place, problem = fault.describe(int(fault.found[0]))
+            found.append(Refusal(check, check.told(facts), fault.record, place, problem))
+    return found
+
+
+def loaded_like(after: Archive, before: Archive) -> list[Refusal]:
+    """The checks that an archive fails, and none of them because of what was made of its records.
+
+    Args:
+        after: an archive with the same bytecode.
+        before: what it was made from.
+
+    Raises:
+        ArchiveError: a record is broken, or contradicts others and did not before.
+    """
+    found = refusals(after, before)
+    new = [refusal for refusal in found if not refusal.check.of_release]
+    known = {_about(refusal.check) for refusal in refusals(before)} if new else set()
+    for one in new:
+        if _about(one.check) not in known:
+            what = f"{one.problem}: {one.told}; nothing is written"
+            raise ArchiveError(what, record=one.record or None, place=one.place or None)
+    return found
+
+
+def _about(check: Check) -> str:
+    """What a check is about: tags of rows and of calls are one thing, wrong alike where there are none."""
+    return TAG if check.message.startswith(TAG) else check.message
+
+
+CHECKS = (
+    Check(
+        Loader.BOTH,
+        "Attempted to read a PyTorch file with version",
+        records.version,
+        of_release=True,
+    ),
+    Check(Loader.BOTH, "Legacy model format is not supported on mobile.", records.legacy, of_release=True),
+    Check(Loader.BOTH, MISSING.format(DATA), records.missing(DATA)),
+    Check(Loader.TORCHSCRIPT, MISSING.format(CONSTANTS), records.missing(CONSTANTS)),
+    Check(Loader.TORCHSCRIPT, "expected a valid token but found", code.names),
+    Check(Loader.TORCHSCRIPT, "ill formed octal specifier", code.escapes),
+    Check(
+        Loader.TORCHSCRIPT,
+        "object has no attribute or method 'preprocess'",
+        records.stale,
+        of_release=True,
+        mended=lambda _: True,
+    ),
+    Check(
+        Loader.LITE,
+        f"Lite Interpreter version number does not match. The model version must be between "
+        f"{LOADED_BYTECODE[0]} and {LOADED_BYTECODE[-1]}",
+        records.bytecode_version,
+        of_release=True,
+    ),
+    Check(
+        Loader.LITE,
+        "The numbers of bytecode values and debug info values do not match.",
+        records.method_count,
+    ),
+    Check(
+        Loader.LITE,
+        "The function names in the bytecode table and the debug info table do not match.",
+        records.method_names,
+    ),
+    Check(
+        Loader.LITE,
+        "The numbers of instructions and debug handles strings do not match.",
+        records.instructions,
+    ),
+    Check(
+        Loader.LITE,
+        "Pickled map must have four elements: debug_handle, source_range_tag, op name, "
+        "IValue(inlined_call_stack)",
+        handles.elements,
+        of_release=True,
+        mended=lambda _: True,
+    ),
+    Check(Loader.LITE, TAG, handles.row_tags, mended=handles.can_be_mended),
+    Check(Loader.LITE, f"{TAG} Not found source range tag", handles.call_tags, mended=handles.can_be_mended),
+    Check(Loader.LITE, "Debug handles should be unique.", handles.unique),
+)
+"""In the order in which PyTorch comes upon them."""

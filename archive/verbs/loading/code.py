@@ -1,0 +1,70 @@
+"""Checks of generated code: what PyTorch's lexer refuses, though PyTorch writes it.
+
+PyTorch prints names of the model that are not ASCII as they are, or as strings with broken escapes, in
+``getattr(self, "…")``. ``torch.jit.load`` takes neither. The lite interpreter reads no code, so of its
+archives nothing is said.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.record_kinds import is_code
+from archive.verbs.loading.facts import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.verbs.loading.facts import Facts
+
+LEXED = re.compile(
+    rb"#[^\n]*"
+    rb'|(?P<string>"""(?:\\.|[^\\])*?"""'
+    rb"|'''(?:\\.|[^\\])*?'''"
+    rb'|"(?:\\.|[^"\\\n])*"'
+    rb"|'(?:\\.|[^'\\\n])*')"
+    rb"|(?P<other>[^\x00-\x7f]+)",
+    re.DOTALL,
+)
+ESCAPE = re.compile(rb"\\(?:(?P<known>[\\'\"\nabfnvtxuU]|[0-3][0-7]{2})|.)", re.DOTALL)
+"""Any escape; of ``x``, ``u`` and ``U`` PyTorch says something else."""
+
+
+def names(facts: Facts) -> Iterator[Fault]:
+    """Names are ASCII."""
+    for record, code in _codes(facts):
+        if not code.isascii():
+            found = [one.start() for one in LEXED.finditer(code) if one["other"]]
+            yield Fault(
+                record,
+                "names that are not ASCII",
+                found,
+                lambda byte: (f"byte {byte}", "a name that is not ASCII"),
+            )
+
+
+def escapes(facts: Facts) -> Iterator[Fault]:
+    """Numbers after a backslash are three octal digits, up to 377."""
+    for record, code in _codes(facts):
+        if b"\\" in code:
+            strings = (one for one in LEXED.finditer(code) if one["string"])
+            found = [
+                string.start() + escape.start()
+                for string in strings
+                for escape in ESCAPE.finditer(string[0])
+                if not escape["known"]
+            ]
+            yield Fault(
+                record,
+                "broken escapes in strings",
+                found,
+                lambda byte: (f"byte {byte}", "a broken escape in a string"),
+            )
+
+
+def _codes(facts: Facts) -> Iterator[tuple[str, bytes]]:
+    if BYTECODE not in facts.archive.records:
+        for name in filter(is_code, facts.readable):
+            yield name, bytes(facts.archive.records[name].view())

@@ -1,0 +1,99 @@
+"""Checks of the call-stack map: its rows, their handles and their tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import numbered
+from archive.debuginfo.mending import calls_without_range, mended, rows_without_range
+from archive.debuginfo.model import Generation
+from archive.formats import callstack_map
+from archive.verbs.loading.facts import Fault, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.debuginfo.tables import HandleTable
+    from archive.verbs.loading.facts import Facts
+
+MAP = callstack_map.NAME
+
+
+def elements(facts: Facts) -> Iterator[Fault]:
+    """As many elements a row as PyTorch 1.10 and later write."""
+    if facts.handles is not None and callstack_map.generation(facts.handles) is Generation.CALLSTACK_3:
+        yield whole(MAP, "rows of three elements, as PyTorch 1.9 wrote them")
+
+
+def row_tags(facts: Facts) -> Iterator[Fault]:
+    """The tag of each row is that of a source range."""
+    if facts.handles is None or facts.tags is None:
+        return
+    tag = facts.handles.tag
+    if not len(facts.tags) and len(tag):
+        yield whole(MAP, "no source range has a tag, so nothing tells where the handles lead")
+        return
+    rows = rows_without_range(facts.handles, facts.tags)
+    yield Fault(
+        MAP,
+        "tags of no source range",
+        rows,
+        lambda row: (f"row {row}, field tag", f"expected the tag of a source range, found {tag[row]}"),
+    )
+
+
+def call_tags(facts: Facts) -> Iterator[Fault]:
+    """So is each tag inside of call stacks, but for -1."""
+    if facts.handles is None or facts.tags is None or not len(facts.tags):
+        return
+    tag, frames = facts.handles.call_tag, _Frames(facts.handles)
+    yield Fault(
+        MAP,
+        "tags of no source range in call stacks",
+        calls_without_range(facts.handles, facts.tags),
+        lambda frame: (
+            f"{frames.place(frame)}, field tag",
+            f"expected the tag of a source range or -1, found {tag[frame]}",
+        ),
+    )
+
+
+def can_be_mended(facts: Facts) -> bool:
+    """Whether tags of no source range can be replaced."""
+    return mended(facts.handles, facts.archive.range_table)[1] > 0
+
+
+def unique(facts: Facts) -> Iterator[Fault]:
+    """Each handle has one row."""
+    if facts.handles is None:
+        return
+    handle = facts.handles.handle
+    again = np.ones(len(handle), np.bool_)
+    again[numbered(handle)[1]] = False
+    yield Fault(
+        MAP,
+        "handles that are not unique",
+        np.flatnonzero(again),
+        lambda row: (f"row {row}, field handle", f"expected a new handle, found {handle[row]} again"),
+    )
+
+
+class _Frames:
+    """Where frames stand; one that several stacks share, in one of them."""
+
+    def __init__(self, table: HandleTable) -> None:
+        self.row = np.full(len(table.next), -1, np.int64)
+        rows = np.flatnonzero(table.stack >= 0)[::-1]
+        self.row[table.stack[rows]] = rows  # of equal ones the last assignment, the first row, stays
+        self.outer = np.full(len(table.next), -1, np.int64)
+        frames = np.flatnonzero(table.next >= 0)
+        self.outer[table.next[frames]] = frames
+
+    def place(self, frame: int) -> str:
+        """The row, and how many calls lie outside of the frame."""
+        depth = 0
+        while self.row[frame] < 0 and self.outer[frame] >= 0:
+            frame, depth = int(self.outer[frame]), depth + 1
+        return f"row {self.row[frame]}, frame {depth}"

@@ -1,0 +1,111 @@
+"""Checks of records as such, and of methods: that what is recorded of them agrees with the bytecode."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.base.errors import counted, shown
+from archive.formats import method_handles
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.record_kinds import VERSIONS
+from archive.formats.releases import LOADED_BYTECODE
+from archive.verbs.loading.facts import Fault, whole
+from archive.verbs.migrate.rescue import may_be_stale, stale_methods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.verbs.loading.facts import Facts
+
+LEGACY = "model.json"
+LOADED_VERSIONS = range(1, 11)
+"""The versions of the archive's format that 2.13 reads."""
+INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
+
+
+def version(facts: Facts) -> Iterator[Fault]:
+    """The version is the first number in the first of its records."""
+    name = next((name for name in VERSIONS if name in facts.readable), None)
+    number = None if name is None else INTEGER.match(bytes(facts.archive.records[name].view()[:64]))
+    if name is not None and number is not None and int(number[1]) not in LOADED_VERSIONS:
+        known = f"{LOADED_VERSIONS[0]} to {LOADED_VERSIONS[-1]}"
+        yield whole(name, f"expected a version from {known}, found {int(number[1])}")
+
+
+def legacy(facts: Facts) -> Iterator[Fault]:
+    """The module tree as it was before ``data.pkl``."""
+    if LEGACY in facts.archive.records:
+        yield whole(LEGACY, "the module tree as PyTorch 1.0 to 1.2 wrote it")
+
+
+def missing(name: str) -> Callable[[Facts], Iterator[Fault]]:
+    """A record that has to be there."""
+
+    def find(facts: Facts) -> Iterator[Fault]:
+        if name not in facts.archive.records and LEGACY not in facts.archive.records:
+            yield whole("", f"expected a record {name}, found none")
+
+    return find
+
+
+def stale(facts: Facts) -> Iterator[Fault]:
+    """Methods of lowered code that call what backends no longer have."""
+    for name in filter(may_be_stale, facts.readable):
+        if stale_methods(bytes(facts.archive.records[name].view())):
+            yield whole(name, "a lowered module with the method __preprocess of PyTorch 1.6 to 1.8")
+
+
+def bytecode_version(facts: Facts) -> Iterator[Fault]:
+    """The version of the lite interpreter's code."""
+    if facts.bytecode is not None and facts.bytecode.version not in LOADED_BYTECODE:
+        known = f"{LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}"
+        yield whole(BYTECODE, f"expected a version from {known}, found {facts.bytecode.version}")
+
+
+def method_count(facts: Facts) -> Iterator[Fault]:
+    """As many methods with handles as in the bytecode."""
+    if facts.methods is None or facts.bytecode is None:
+        return
+    expected, found = list(facts.bytecode.instructions), list(facts.methods.names)
+    if len(expected) != len(found):
+        missing = ", ".join(shown(name) for name in expected if name not in found)
+        which = f", without {missing}" if missing else ""
+        there = counted(len(expected), "method")
+        problem = f"expected {there}, as in {BYTECODE}, found {len(found):,}{which}"
+        yield whole(method_handles.HANDLES, problem)
+
+
+def method_names(facts: Facts) -> Iterator[Fault]:
+    """The methods with handles are those of the bytecode, in its order."""
+    if facts.methods is None or facts.bytecode is None:
+        return
+    expected, found = list(facts.bytecode.instructions), list(facts.methods.names)
+    other = [row for row, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]]
+    if len(expected) == len(found):
+        yield Fault(
+            method_handles.HANDLES,
+            "methods of other names",
+            other,
+            lambda row: (
+                f"row {row}, field method",
+                f"expected {shown(expected[row])}, as in {BYTECODE}, found {shown(found[row])}",
+            ),
+        )
+
+
+def instructions(facts: Facts) -> Iterator[Fault]:
+    """As many handles as instructions."""
+    if facts.methods is None or facts.bytecode is None:
+        return
+    table, expected = facts.methods, facts.bytecode.instructions
+    counts = (table.first[1:] - table.first[:-1]).tolist()
+    rows = list(zip(table.names, counts, strict=True))
+    other = [row for row, (name, count) in enumerate(rows) if expected.get(name, count) != count]
+
+    def describe(row: int) -> tuple[str, str]:
+        name, count = rows[row]
+        problem = f"expected as many handles as instructions, {expected[name]}, found {count}"
+        return f"row {row}, method {shown(name)}", problem
+
+    yield Fault(method_handles.HANDLES, "methods with another number of instructions", other, describe)

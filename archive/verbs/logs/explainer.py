@@ -1,0 +1,224 @@
+"""Explains the failures in a log."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.debuginfo.symbolicate import Style
+from archive.reader.companion import Companion, Rejoined
+from archive.reader.lacking import why_no_handles, why_no_ranges
+from archive.verbs.logs.families import cannot_print, known_message
+from archive.verbs.logs.handles import HandleSplits
+from archive.verbs.logs.lines import Lines, ending, has_shape
+from archive.verbs.logs.tracebacks import HEADING, MAX_BYTES, MAX_LINES, Code, Places, Traceback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from archive.reader.archive import Archive
+    from archive.verbs.logs.tracebacks import Frame
+
+# With braces in PyTorch 1.11 and later; 1.10 had none around a single handle, 1.9 no "(s)".
+HANDLES = re.compile(
+    rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
+    rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
+)
+MAX_NOTES = 100
+MAX_NOTE = 500  # characters
+MAX_BEFORE = 5  # lines between a message and the handles
+SHOWN = 100  # characters of a message
+LISTED = 3  # readings
+MAX_DIGITS = 20  # of a debug handle
+
+
+def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
+    """A log with its failures explained, in pieces.
+
+    Args:
+        log: the log, in lines or any other pieces.
+        archive: the model that failed.
+        style: whose words the lite interpreter's failures are explained in.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+    """
+    return Explainer(archive, style=style).explain(log)
+
+
+class Explainer:
+    """Explains the failures in logs, and counts them.
+
+    Args:
+        archive: the model that failed.
+        style: whose words the lite interpreter's failures are explained in.
+
+    Attributes:
+        explained: failures explained.
+        unknown: failures that the archive cannot explain.
+    """
+
+    def __init__(self, archive: Archive, *, style: Style = Style.CURRENT) -> None:
+        self.archive = archive
+        self.style = style
+        self.explained = 0
+        self.unknown = 0
+        self._by_handles = 0
+        self._splits = HandleSplits(archive)
+        self._unchecked = isinstance(archive, Companion) and not isinstance(archive, Rejoined)
+        self._code = lru_cache(maxsize=256)(self._code_of)
+        self._notes: dict[str, tuple[int, int]] = {}
+        self._more = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be explained, or not without doubt: each once, with the first line it is about."""
+        notes = [
+            f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
+            for note, (line, count) in self._notes.items()
+        ]
+        return notes + [f"{self._more} more such failures"] * bool(self._more)
+
+    @property
+    def caveat(self) -> str:
+        """What was assumed of the failures that are explained by their handles; "" where there are none."""
+        if not self._by_handles:
+            return ""
+        count = "1 failure is" if self._by_handles == 1 else f"{self._by_handles} failures are"
+        return f"nothing in the log names the model: {count} explained because nothing contradicts it"
+
+    def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
+        """As :func:`explain`.
+
+        Raises:
+            ArchiveError: a record that is needed is broken.
+        """
+        lines = Lines(log)
+        before = deque([b""], MAX_BEFORE)
+        while (line := lines.take()) is not None:
+            if b"Debug info for handle" in line:
+                yield self._lite(line, before, lines.number)
+            elif b"Traceback of TorchScript" in line and HEADING.fullmatch(line):
+                yield from self._traceback(lines, line)
+            else:
+                yield line
+            before.append(line)
+
+    def _code_of(self, file: bytes) -> Code:
+        if isinstance(self.archive, Companion) and self._unchecked:
+            return Places(self.archive, file)
+        return Code(self.archive, file)
+
+    def _note(self, line: int, note: str) -> None:
+        note = note[:MAX_NOTE]
+        first, count = self._notes.get(note, (line, 0))
+        if count or len(self._notes) < MAX_NOTES:
+            self._notes[note] = (first, count + 1)
+        else:
+            self._more += 1
+
+    def _lite(self, line: bytes, before: deque[bytes], number: int) -> bytes:
+        found = HANDLES.match(line)
+        if not found:
+            return line
+        digits = (found["joined"] or found["single"]).decode()
+        message = _message(before, found["prefix"])
+        handles = self._handles(digits, message, number, joined=found["joined"] is not None)
+        if not handles:
+            self.unknown += 1
+            return line
+        self.explained += 1
+        self._by_handles += 1
+        prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
+        text = bytes(self.archive.symbolicate(handles, self.style)).replace(b"\n", ending(line) + prefix)
+        return line[: found.start("text")] + text + line[found.end("text") :]
+
+    def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
+        """The handles in a line; none where they are not the archive's."""
+        shown = f"handles {{{digits:.40}}}"
+        found = self._splits.fitting(digits) if joined else list(self._alone(digits))
+        readings = [handles for handles in found if not self._is_contradicted(handles, message)]
+        if not readings:
+            self._note(number, f"{shown}: {self._why(digits, found, message)}")
+            return ()
+        if len(likeliest := self._splits.likeliest(readings)) > 1:
+            self._note(number, f"{shown}: may be {_listed(likeliest)}, and nothing tells which")
+            return ()
+        if len(readings) > 1:
+            taken, *others = readings
+            self._note(number, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}")
+        return readings[0]
+
+    def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
+        """Whether the operator that failed cannot have printed the message. What a backend executes may."""
+        handle = handles[0]
+        if not message or not self._splits.is_instruction(handle):
+            return False
+        operator = str(self.archive.handles[handle].op or "")
+        return self._splits.runs_nothing(handle) or cannot_print(operator, message)
+
+    def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
+        """The one handle of a line that has no braces; a backend's own may stand there without its caller."""
+        is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_DIGITS])) == digits
+        if is_number and int(digits) in self.archive.handles:
+            yield (int(digits),)
+
+    def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
+        if contradicted:
+            handle = contradicted[0][0]
+            if self._splits.runs_nothing(handle):
+                what = "no operator runs there, and only operators print"
+            else:
+                what = f"{self.archive.handles[handle].op} does not print"
+            return f"{what} {message[:SHOWN]!r}: the failure is another model's"
+        if "-" in digits:
+            return "where this ran, the model had no handles"
+        return "not in this archive" if self.archive.handles else why_no_handles(self.archive)
+
+    def _traceback(self, lines: Lines, heading: bytes) -> Iterator[bytes]:
+        number = lines.number
+        traceback = Traceback(lines, heading, self._code)
+        frames = [frame for frame in traceback.frames if frame.is_serialized]
+        if not frames and not traceback.is_too_long:
+            return iter(traceback.raw)
+        why = self._why_not(traceback, frames)
+        if why:
+            self._note(number + why[0], why[1])
+            self.unknown += 1
+            return iter(traceback.raw)
+        for frame in frames:
+            if frame.problem:
+                self._note(number + frame.first, frame.problem)
+        if self._unchecked:
+            self._note(number, "not checked against the model's code, which a companion doesn't have")
+        self.explained += 1
+        return traceback.explained()
+
+    def _why_not(self, traceback: Traceback, frames: list[Frame]) -> tuple[int, str] | None:
+        """Line, counted from the heading, and reason that a traceback cannot be explained."""
+        if traceback.is_too_long:
+            return 0, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
+        foreign = next((frame for frame in frames if frame.is_foreign), None)
+        if foreign:
+            return foreign.first, foreign.problem
+        if not any(frame.original for frame in frames):
+            return frames[0].first, why_no_ranges(self.archive) or frames[0].problem
+        return None
+
+
+def _listed(readings: Sequence[tuple[int, ...]]) -> str:
+    """The first of some readings, and how many more there are."""
+    first = "; ".join(", ".join(map(str, reading)) for reading in readings[:LISTED])
+    return first + (f"; {len(readings) - LISTED} more" if len(readings) > LISTED else "")
+
+
+def _message(before: deque[bytes], prefix: bytes) -> str:
+    """The message above the handles, without the logger's prefix; "" where the table lacks it."""
+    for line in reversed(before):
+        text = line[len(prefix) :] if has_shape(line, prefix) else line
+        if text.strip():
+            return known_message(decoded(text).strip())
+    return ""

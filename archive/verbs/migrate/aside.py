@@ -1,0 +1,80 @@
+"""What an archive was before it was migrated, kept in a record that PyTorch ignores.
+
+``extra/migrated.ptdbg`` is a companion file (:mod:`archive.companion`) of the original. Beside its
+debug records it keeps, as they were, the records that a migration rewrites or moves: the archive's version,
+``byteorder``, and rescued code. Joined with it, the archive is the original again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.companion import DebugRecords, build_companion, parse_companion
+from archive.container.container import Container
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.archive_id import archive_id
+from archive.formats.record_kinds import MIGRATED, RecordKind, kind_of
+from archive.reader.collect import collect
+from archive.verbs.join import joined_to, with_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import BinaryIO
+
+    from archive.base.limits import Limits
+    from archive.reader.archive import Archive
+
+
+def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bool]:
+    """The record for an archive, and whether it gives the whole file again, not its records alone.
+
+    Args:
+        original: the archive.
+        rewritten: names of records that are no debug records, and are rewritten.
+    """
+    moved = [name for name in original.records if is_format(name) or name in rewritten]
+    facts = with_digest(collect(original, moved), original.container)
+    return build_companion(facts), "file.digest" in facts.columns
+
+
+def is_format(name: str) -> bool:
+    """Whether a record is one of those that tell how the archive is to be read."""
+    return kind_of(name) is RecordKind.FORMAT and name != RECORD_NAME
+
+
+def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
+    """Write the archive that a migrated one was.
+
+    Args:
+        file: where to write.
+        migrated: an archive with the record.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the record is broken, or the archive was changed since.
+    """
+    try:
+        facts = parse_companion(migrated.records[MIGRATED].view(), limits)
+        made = DebugRecords(facts)
+    except ArchiveError as problem:
+        raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
+    kept = {
+        name: record for name, record in migrated.records.items() if not is_format(name) and name not in made
+    }
+    try:
+        _, exact = joined_to(file, migrated.root, kept, facts)
+        with Container.open(file, limits=limits) as original:
+            same = archive_id(original.records) == facts.archive_id
+    except ArchiveError as problem:
+        raise _changed(migrated) from problem
+    if exact is False or not same:
+        raise _changed(migrated)
+
+
+def _changed(migrated: Container) -> ArchiveError:
+    return ArchiveError(
+        f"the archive was changed after it was migrated, and {MIGRATED} in it is of what it was before; pass "
+        "--no-aside (aside=False) to go on without",
+        file=migrated.file,
+    )

@@ -1,0 +1,202 @@
+"""Archives carried across PyTorch releases: debug information as another release writes and reads it.
+
+Source ranges, call stacks, handles, module paths, and the records that tell how an archive is to be read are
+rewritten; lowered code is mended where the target refuses it; nothing else of the model is touched. What the
+archive was is kept aside in a record that PyTorch ignores, so that the way back is exact, and a migration of
+a migrated archive starts from what it was at first: however many targets it has been through, the last one
+alone counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.output import replacing
+from archive.container.container import write_archive
+from archive.debuginfo.model import Layout
+from archive.formats.record_kinds import MIGRATED
+from archive.formats.releases import number_of
+from archive.reader import opening
+from archive.reader.provenance import Provenance, provenance
+from archive.verbs.loading import loaded_like
+from archive.verbs.migrate.aside import write_original
+from archive.verbs.migrate.check import check_migrated
+from archive.verbs.migrate.members import ordered
+from archive.verbs.migrate.plan import ORIGINAL, Plan, Target
+from archive.verbs.migrate.rewriting import Rewriting
+from archive.verbs.split import check_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from archive.base.mapped import Source
+    from archive.base.output import Target as Path
+    from archive.reader.archive import Archive
+
+LAYOUTS = {
+    "pair-rows": Layout.PAIR,
+    "inline-rows": Layout.INLINE,
+    "string-table": Layout.STRING_TABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What became of an archive; sizes in bytes.
+
+    Attributes:
+        plan: what was done, or would be.
+        origin: where the archive came from, by its records.
+        restored: whether it had been migrated before; then origin and plan are of what it was at first.
+        size: of the archive.
+        source_digest: blake2b of the archive, 16 bytes in hex.
+        out_size: of the result; 0 for a plan alone.
+        digest: of the result; "" for a plan alone.
+        aside_size: of what is kept in it of the original; 0 where nothing is.
+        exact: whether the way back gives the original file to the byte; else its records alone.
+        data: the result, if no file was named to write it to; b"" else.
+        refused: contradictions in the archive, left as they are, for which PyTorch refuses the result; with
+            its words.
+    """
+
+    plan: Plan
+    origin: Provenance
+    restored: bool
+    size: int
+    source_digest: str
+    out_size: int = 0
+    digest: str = ""
+    aside_size: int = 0
+    exact: bool = False
+    data: bytes = b""
+    refused: tuple[str, ...] = ()
+
+
+def migrate(
+    source: Source,
+    out: Path | None = None,
+    *,
+    to: str,
+    lossy: bool = False,
+    dry_run: bool = False,
+    aside: bool = True,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Migration:
+    """Rewrite an archive's debug information for another PyTorch release. The result is checked first.
+
+    Args:
+        source: the archive.
+        out: where to write; by default nowhere: the result's ``data`` is what would have been written.
+        to: a release (``1.9``, ``latest``), a layout of source ranges (``pair-rows``, ``inline-rows``,
+            ``string-table``), or ``original``: what it was before it was migrated; an archive that keeps
+            nothing of that is given as it is.
+        lossy: consent to what the target has no place for.
+        dry_run: plan, and write nothing.
+        aside: keep what the archive was, for the way back, in a record that PyTorch ignores.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: there is no such target, the archive cannot be read or is of PyTorch 1.0 to 1.2,
+            something would be lost and ``lossy`` is not given, or the target exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    target = target_named(to)
+    with ExitStack() as stack:
+        file = None
+        if not dry_run:
+            file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
+        opened = stack.enter_context(opening.open(source, limits=limits))
+        check_archive(opened)
+        stack.enter_context(_named(opened.file))
+        if target.is_original and MIGRATED in opened.records and not aside:
+            raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
+        original = stack.enter_context(_original(opened, limits)) if aside else opened
+        origin = provenance(original)
+        rewriting = Rewriting(original, target, origin)
+        data = opened.container.data
+        restored = original is not opened
+        planned = Migration(rewriting.plan, origin, restored, len(data), _digest(data))
+        if file is None:
+            return planned
+        rewriting.refuse_losses(lossy=lossy)
+        return _written(file, original, rewriting, planned, aside=aside)
+
+
+def target_named(name: str) -> Target:
+    """A target by its name.
+
+    Raises:
+        ArchiveError: there is none of that name.
+    """
+    if name == ORIGINAL:
+        return Target(None)
+    if name in LAYOUTS:
+        return Target(None, LAYOUTS[name])
+    try:
+        return Target(number_of(name))
+    except ArchiveError as problem:
+        problem.expected = f"{problem.expected}; or a layout: {', '.join(LAYOUTS)}; or {ORIGINAL}"
+        raise
+
+
+@contextmanager
+def _named(file: str) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise error.within(file=file) from error.__cause__
+
+
+@contextmanager
+def _original(opened: Archive, limits: Limits) -> Iterator[Archive]:
+    """What an archive was before it was migrated: itself if it was not."""
+    if MIGRATED not in opened.records:
+        yield opened
+        return
+    with tempfile.TemporaryFile() as file:
+        write_original(file, opened.container, limits)
+        with opening.open(file, limits=limits, name=f"{opened.file}, as it was") as original:
+            yield original
+
+
+def _written(
+    file: BinaryIO, original: Archive, rewriting: Rewriting, planned: Migration, *, aside: bool
+) -> Migration:
+    """What became of an archive, in a file."""
+    kept, exact = None, not rewriting.plan.is_needed
+    if rewriting.plan.is_needed:
+        if aside:
+            kept, exact = rewriting.aside()
+        members = ordered(original.records, rewriting.records, rewriting.formats, rewriting.release, kept)
+        write_archive(file, original.root, members)
+    else:
+        file.write(original.container.data)
+    with opening.open(file, limits=original.limits, name="the migrated archive") as migrated:
+        data = migrated.container.data
+        if rewriting.plan.is_needed:
+            check_migrated(original, migrated, rewriting.cuts)
+        refused = loaded_like(migrated, original)
+        return replace(
+            planned,
+            out_size=len(data),
+            digest=_digest(data),
+            aside_size=len(kept or b""),
+            exact=exact,
+            data=bytes(data) if isinstance(file, io.BytesIO) else b"",
+            refused=tuple(one.told for one in refused if not one.check.of_release),
+        )
+
+
+def _digest(data: memoryview) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

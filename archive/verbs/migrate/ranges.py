@@ -1,0 +1,145 @@
+"""Source ranges in another layout.
+
+Columns are those of :mod:`archive.companion`; the records follow from them.
+
+- *tags*: pair rows have none. Their ranges are numbered by first appearance, as PyTorch does it, behind all
+  numbers that are taken.
+- *filenames*: a string table has no "none"; its index 0 stands for it, and reads back as "". On the way
+  back, "" becomes "none", but for the null source, whose filename PyTorch writes as "".
+- what PyTorch prints differs then: ``File "", line 5`` stands above a frame whose filename is "", and nothing
+  above one that has none. ``renamed`` counts the rows.
+- *the null source* is empty in every layout: ``("", "", 0)``, ``([], 0, 0)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, numbered
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Layout
+from archive.formats.source_ranges import DELEGATED
+from archive.normalform.ranges import LAYOUTS
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import RangeTable
+    from archive.normalform.pool import Pool
+
+    Columns = dict[str, Ints]
+
+NO_TAG = -1
+HIGHEST = 1 << 62
+"""The highest tag behind which others can be numbered."""
+
+
+def relaid(columns: Columns, layout: Layout) -> Columns:
+    """All records of source ranges in one layout."""
+    rows = columns["record.rows"]
+    empty = LAYOUTS.index(layout if layout is Layout.STRING_TABLE else Layout.EMPTY)
+    filename, null = columns["source.filename"], columns["source.null"] > 0
+    if layout is Layout.STRING_TABLE:
+        filename = np.where(filename < 0, 0, filename)
+    else:
+        filename = np.where((filename == 0) & ~null, -1, filename)
+    tag = columns["range.tag"]
+    if layout is Layout.PAIR:
+        tag = np.full(len(tag), NO_TAG)
+    elif (columns["record.layout"] == LAYOUTS.index(Layout.PAIR)).any():
+        untagged = tag == NO_TAG
+        highest = int(tag.max(initial=NO_TAG))
+        if highest > HIGHEST:
+            raise ArchiveError(place="tags", expected=f"up to {HIGHEST}", found=str(highest))
+        _, at = numbered(columns["row.range"])
+        used = columns["row.range"][at]
+        tag = tag.copy()
+        tag[used[untagged[used]]] = highest + 1 + np.arange(int(untagged[used].sum()))
+    return columns | {
+        "record.layout": np.where(rows == 0, empty, LAYOUTS.index(layout)),
+        "source.filename": filename,
+        "range.tag": tag,
+    }
+
+
+def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
+    """The rows of an archive that print with ``File ""`` in a layout but not as they are; and the other way.
+
+    A range that covers its whole text prints that alone, and one behind its text nothing: they are the same.
+    """
+    sources = table.sources
+    length = sources.lengths[table.source]
+    prints = (table.end - table.start != length) & (table.start <= length)
+    filename = sources.filename
+    is_empty = (filename >= 0) & (sources.strings.length[filename] == 0) & ~sources.is_null
+    gained = prints & (filename < 0)[table.source] & (layout is Layout.STRING_TABLE)
+    lost = prints & is_empty[table.source] & (layout is not Layout.STRING_TABLE)
+    return int(gained.sum()), int(lost.sum())
+
+
+def without_record(columns: Columns, number: int) -> Columns:
+    """The columns without the rows of a record; ranges that it alone refers to stay."""
+    first = firsts(columns["record.rows"])
+    kept = np.ones(len(columns["row.range"]), np.bool_)
+    kept[first[number] : first[number + 1]] = False
+    rows = ("row.offset", "row.range", "row.line", "row.column")
+    records = ("record.name", "record.layout", "record.rows")
+    return (
+        columns
+        | {name: columns[name][kept] for name in rows if name in columns}
+        | {name: np.delete(columns[name], number) for name in records}
+    )
+
+
+def with_delegated(columns: Columns, pool: Pool) -> Columns:
+    """The columns with an empty record of delegated source ranges, which 1.10 and later write."""
+    name = pool.number(DELEGATED.encode())
+    if name in columns["record.name"].tolist():
+        return columns
+    return columns | {
+        "record.name": np.append(columns["record.name"], name),
+        "record.layout": np.append(columns["record.layout"], LAYOUTS.index(Layout.EMPTY)),
+        "record.rows": np.append(columns["record.rows"], 0),
+    }
+
+
+def null_tag(columns: Columns) -> int | None:
+    """The tag of the null range, None where there is none."""
+    of_null = (columns["source.null"] > 0)[columns["range.source"]]
+    tags = columns["range.tag"][of_null]
+    return int(tags[0]) if len(tags) and tags[0] >= 0 else None
+
+
+def cut_out(columns: Columns, number: int, begin: int, end: int) -> Columns:
+    """The rows of a record whose code has lost some bytes.
+
+    Rows that pointed into them go, but for one that still tells of the byte behind them; those behind move.
+
+    Args:
+        columns: the ranges.
+        number: of the record.
+        begin: the first byte of the code that went.
+        end: the byte behind the last one.
+    """
+    first = firsts(columns["record.rows"])
+    own = np.arange(first[number], first[number + 1])
+    offset, span = columns["row.offset"].copy(), columns["row.range"]
+    inside = own[(offset[own] >= begin) & (offset[own] < end)]
+    gone = inside
+    if len(inside) and not (offset[own] == end).any():
+        last, before = inside[-1], inside[0] - 1
+        if before < first[number] or span[before] != span[last]:
+            offset[last] = begin
+            gone = inside[:-1]
+    behind = own[offset[own] >= end]
+    offset[behind] -= end - begin
+    kept = np.ones(len(offset), np.bool_)
+    kept[gone] = False
+    counts = columns["record.rows"].copy()
+    counts[number] -= len(gone)
+    return columns | {
+        "record.rows": counts,
+        "row.offset": offset[kept],
+        "row.range": span[kept],
+    }

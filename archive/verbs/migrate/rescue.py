@@ -1,0 +1,62 @@
+"""What has to be taken out of lowered code of PyTorch 1.6 to 1.8 before later releases load it.
+
+Their generated class keeps the method ``__preprocess``, which calls ``preprocess`` of the backend: a method
+that backends no longer have. PyTorch compiles all of a class when it loads it, and fails there. Nothing calls
+the method after lowering.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.columns import Ints
+
+Cut = tuple[int, int]
+"""Bytes that are taken out: the first one, and the one behind the last."""
+
+CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
+"""Records that may hold classes of lowered modules, up to PyTorch 1.9."""
+CLASS = re.compile(rb"^class \w*LoweredModule\(Module\):$", re.MULTILINE)
+STALE = re.compile(
+    rb"^  def __preprocess\(self: torch\.jit\.[\w.]*LoweredModule,\n"
+    rb"(?:    .*\n|\n)*?    return None\n(?=  def |class |\Z)",
+    re.MULTILINE,
+)
+"""The method: from its first line to the one before the next method or class."""
+
+
+def may_be_stale(name: str) -> bool:
+    """Whether the record of this name may hold the class of a lowered module."""
+    return CODE.fullmatch(name) is not None
+
+
+def stale_methods(code: bytes) -> list[Cut]:
+    """Where the stale methods of all classes in some code are, first one first."""
+    return [found.span() for found in STALE.finditer(code)] if CLASS.search(code) else []
+
+
+def without(code: bytes | memoryview, cuts: Sequence[Cut]) -> bytes:
+    """Code without some of its bytes."""
+    ends = [0, *(end for _, end in cuts)]
+    begins = [*(begin for begin, _ in cuts), len(code)]
+    return b"".join(bytes(code[end:begin]) for end, begin in zip(ends, begins, strict=True))
+
+
+def before_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
+    """Where bytes of the code that is left stood before (n)."""
+    for begin, end in cuts:
+        positions = np.where(positions >= begin, positions + end - begin, positions)
+    return positions
+
+
+def after_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
+    """Where bytes of the code stand when some are gone; of those that are gone: the next one (n)."""
+    for begin, end in reversed(cuts):
+        positions = np.where(positions >= end, positions - end + begin, np.minimum(positions, begin))
+    return positions

@@ -1,0 +1,218 @@
+"""From an archive and a target to the records that change, and to the plan that says so."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.companion import DebugRecords, Facts
+from archive.debuginfo.mending import mended
+from archive.debuginfo.model import Layout
+from archive.formats import bytecode, callstack_map
+from archive.formats.bytecode import parse_operators
+from archive.formats.record_kinds import MIGRATED, code_of, kind_of
+from archive.formats.releases import LOADED_BYTECODE, release
+from archive.normalform.handles import pack_handles, pack_methods, pack_paths
+from archive.normalform.pool import Pool, table_of
+from archive.normalform.ranges import pack_ranges
+from archive.normalform.records import GENERATIONS
+from archive.reader.recognition import FileKind
+from archive.verbs.migrate import ranges
+from archive.verbs.migrate.aside import is_format, kept_aside
+from archive.verbs.migrate.instructions import Code
+from archive.verbs.migrate.instructions import without as without_tables
+from archive.verbs.migrate.members import format_records
+from archive.verbs.migrate.plan import Plan, Step
+from archive.verbs.migrate.rescue import may_be_stale, stale_methods, without
+from archive.verbs.migrate.stacks import MAPS, carried_over
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.columns import Ints
+    from archive.reader.archive import Archive
+    from archive.reader.provenance import Provenance
+    from archive.verbs.migrate.plan import Target
+    from archive.verbs.migrate.rescue import Cut
+
+    Columns = dict[str, Ints]
+
+NAMELESS = 'source ranges of no file {1} a line `File "", line …` in what PyTorch prints, rows: {0:,}'
+STALE_FROM = (1, 9)
+PACKAGED = (1, 9)
+"""The first release that puts TorchScript into a torch.package."""
+"""The first release that refuses lowered code with a stale method."""
+
+
+class Rewriting:
+    """What becomes of an archive.
+
+    Attributes:
+        plan: what is done.
+        release: what the target writes; None where a layout alone is asked for.
+        records: debug records and rescued code, as they shall be, by name; other debug records go.
+        formats: the records that tell how the archive is to be read, as they shall be.
+        cuts: what is taken out of code records.
+
+    Raises:
+        ArchiveError: a debug record is broken, or archive or target are of PyTorch 1.0 to 1.2.
+    """
+
+    def __init__(self, archive: Archive, target: Target, origin: Provenance) -> None:
+        self.archive = archive
+        self.target = target
+        self.plan = Plan(target)
+        self.release = None if target.number is None else release(target.number)
+        self._pool = Pool()
+        self._code: dict[str, bytes] = {}
+        self.cuts: dict[str, list[Cut]] = {}
+        self._columns: Columns = {}
+        self.records: Mapping[str, bytes] = {}
+        self.formats: dict[str, bytes] = {}
+        self._handles, self._mended = mended(archive.handle_table, archive.range_table)
+        keeps_another = MIGRATED in archive.records  # and is not asked for what it was
+        if not target.is_original and (
+            target.number is None or keeps_another or self._mended or not origin.includes(target.number)
+        ):
+            self._refuse(origin)
+            self._rewrite()
+        self._remark()
+
+    def refuse_losses(self, *, lossy: bool) -> None:
+        """Ask for consent.
+
+        Raises:
+            ArchiveError: something would be lost, and ``lossy`` is not given.
+        """
+        if self.plan.losses and not lossy:
+            losses = ", ".join(map(str, self.plan.losses))
+            message = f"{self.target} has no place for {losses}; pass --lossy (lossy=True) to go on without"
+            raise ArchiveError(message, file=self.archive.file)
+
+    def aside(self) -> tuple[bytes, bool]:
+        """What is kept of the original, and whether it gives the whole file again."""
+        return kept_aside(self.archive, self._code)
+
+    def _refuse(self, origin: Provenance) -> None:
+        if release(origin.last).legacy:
+            problem = "it is of PyTorch 1.0 to 1.2: its module tree is model.json, which nothing later reads"
+        elif self.release is not None and self.release.legacy:
+            problem = f"{self.target} reads model.json alone, which later archives don't have"
+        elif self.release is not None and self.release.last < PACKAGED and self._is_package:
+            problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
+        else:
+            return
+        raise ArchiveError(f"cannot be migrated: {problem}", file=self.archive.file)
+
+    @property
+    def _is_package(self) -> bool:
+        return self.archive.recognised.kind is FileKind.PACKAGE
+
+    def _rewrite(self) -> None:
+        archive, pool = self.archive, self._pool
+        self._columns = pack_ranges(archive.range_table, pool)
+        if self._handles is not None:
+            self._columns |= pack_handles(self._handles, pool)
+            generation = callstack_map.generation(self._handles)
+            self._columns["file.callstacks"] = np.array([GENERATIONS.index(generation)])
+        if archive.method_table is not None:
+            self._columns |= pack_methods(archive.method_table, pool)
+        if archive.path_table is not None:
+            self._columns |= pack_paths(archive.path_table, pool)
+        if self.release is not None:
+            self._rescue()
+        self._lay_ranges()
+        if self.release is not None:
+            self._columns = carried_over(self._columns, pool, self._bytecode, self.plan, self.release)
+        if self._mended and "handle.handle" in self._columns:
+            self.plan.rescues.append(Step("tags of no source range in the call-stack map", self._mended))
+        made = DebugRecords(Facts(b"", self._columns, table_of(pool.strings()), b""))
+        self.records = {name: made[name] for name in made} | self._code
+        self.formats = format_records(archive.records, self.release)
+        self._tell_records()
+
+    def _rescue(self) -> None:
+        """Take stale methods out of lowered code."""
+        if self.target.number is None or self.target.number < STALE_FROM:
+            return
+        numbers = self.archive.range_table.numbers
+        for name in filter(may_be_stale, self.archive.records):
+            data = bytes(self.archive.records[name].view())
+            cuts = stale_methods(data)
+            if not cuts:
+                continue
+            self._code[name] = without(data, cuts)
+            self.cuts[name] = cuts
+            debug = next((number for one, number in numbers.items() if code_of(one) == name), None)
+            if debug is not None:
+                for begin, end in reversed(cuts):
+                    self._columns = ranges.cut_out(self._columns, debug, begin, end)
+            size = len(data) - len(self._code[name])
+            self.plan.rescues.append(Step(f"stale method __preprocess out of {name}, bytes", size))
+
+    def _lay_ranges(self) -> None:
+        """Source ranges in the target's layout."""
+        wanted = self.target.layout if self.release is None else self.release.ranges
+        if wanted is None:
+            return
+        table = self.archive.range_table
+        for layout in dict.fromkeys(table.layouts):
+            chosen = [number for number, one in enumerate(table.layouts) if one is layout]
+            rows = int(np.diff(table.first)[chosen].sum())
+            if layout is not wanted and (rows or wanted is Layout.STRING_TABLE):
+                what = f"source ranges, {layout} to {wanted}, rows"
+                self.plan.changes.append(Step(what, rows))
+        handles = self.archive.handle_table
+        if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
+            self.plan.losses.append(Step("source ranges and call stacks of debug handles", len(handles)))
+            self._columns = without_tables(self._columns, *MAPS)
+        gained, lost = ranges.renamed(table, wanted)
+        for rows, change in ((gained, "gain"), (lost, "lose")):
+            if rows:
+                self.plan.remarks.append(NAMELESS.format(rows, change))
+        self._columns = ranges.relaid(self._columns, wanted)
+
+    @cached_property
+    def _bytecode(self) -> Code | None:
+        """What is known of the bytecode; None where there is none."""
+        archive = self.archive
+        if archive.bytecode is None:
+            return None
+        operators = parse_operators(archive.tree([bytecode.NAME]), 0)
+        return Code(operators, archive.bytecode.version, archive.top, archive.classes)
+
+    def _tell_records(self) -> None:
+        """Which records come and go, or stand elsewhere."""
+        records = self.archive.records
+        old = [name for name in records if kind_of(name).is_debug or is_format(name)]
+        new = [*self.records, *self.formats]
+        for what, names in (
+            ("out", [name for name in old if name not in new]),
+            ("in", [name for name in new if name not in records]),
+        ):
+            self.plan.changes += [Step(f"record {name} {what}") for name in names]
+        if self.release is not None and self.formats:
+            first = is_format(next(iter(records)))
+            if first != self.release.version_first:
+                self.plan.changes.append(Step("order of records"))
+
+    def _remark(self) -> None:
+        """What the target refuses all the same."""
+        version = None if self.archive.bytecode is None else self.archive.bytecode.version
+        if self.release is None or version is None:
+            return
+        own = self.release.bytecode
+        if self.target.is_latest:
+            reads = f"reads {LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}" * (version not in LOADED_BYTECODE)
+        elif own is None:
+            reads = "may have none that reads it"
+        else:
+            reads = f"may read up to {own}, which that release writes" * (version > own)
+        if reads:
+            self.plan.remarks.append(
+                f"its bytecode has version {version}, and the lite interpreter of {self.target} {reads}; "
+                "TorchScript is not concerned"
+            )

@@ -1,0 +1,203 @@
+"""Archives made smaller that stay one file.
+
+- *compact*: stock PyTorch loads the archive and prints the same source from it. Each debug record is
+  encoded again in the fewest bytes that it accepts; records that are no tensors are deflated and
+  unpadded.
+- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``. Stock PyTorch loads
+  and runs the archive, without debug information; this library reads it as if nothing had happened, and
+  :func:`restore` gives the archive of before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.output import replacing
+from archive.companion import build_companion
+from archive.container.container import Container, member_from, new_member, write_archive
+from archive.debuginfo.mending import mended
+from archive.formats.archive_id import archive_id
+from archive.formats.record_kinds import EMBEDDED, kind_of
+from archive.reader import opening
+from archive.reader.archive import Archive
+from archive.reader.collect import collect
+from archive.reader.companion import Companion, Rejoined
+from archive.reader.recognition import FileKind
+from archive.verbs.compact import compact_records
+from archive.verbs.compact.check import same_facts
+from archive.verbs.join import check_gives, with_digest
+from archive.verbs.loading import loaded_like
+from archive.verbs.slim import slim_members, smallest_member, with_new_id
+from archive.verbs.split import Join, check_archive, check_handles, rejoin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+    from archive.base.mapped import Source
+    from archive.base.output import Target
+    from archive.container.container import Member, Record
+
+
+class Level(StrEnum):
+    """How small, and who can read the debug information then."""
+
+    COMPACT = "compact"
+    EMBED = "embed"
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinkage:
+    """What became of an archive; sizes in bytes.
+
+    Attributes:
+        level: how it was shrunk.
+        size: of the archive before.
+        out_size: of the archive after.
+        kinds: stored bytes of its records before and after, by kind, and of the zip around them (``zip``).
+        exact: whether :func:`restore` gives the file of before to the byte; False for ``compact``.
+        archive_id: in hex; the same before and after.
+        mended: tags in the call-stack map that PyTorch refuses, and that were replaced; 0 for ``embed``.
+        refused: what of PyTorch 2.13 refuses the result by what is in its records, and with which words.
+        is_package: whether it is a torch.package; what PyTorch checks when it loads one is not known.
+    """
+
+    level: Level
+    size: int
+    out_size: int
+    kinds: Mapping[str, tuple[int, int]]
+    exact: bool
+    archive_id: str
+    mended: int
+    refused: tuple[str, ...]
+    is_package: bool
+
+
+def shrink(
+    source: Source,
+    out: Target,
+    *,
+    level: Level | str = Level.COMPACT,
+    handles: Literal["keep", "drop"] | None = None,
+    strength: int = 9,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Shrinkage:
+    """Make an archive smaller. What is written is checked before the target is replaced.
+
+    Args:
+        source: the archive.
+        out: where to write the smaller one.
+        level: ``compact`` or ``embed``.
+        handles: for ``embed``, whether ``mobile_debug_handles.pkl`` stays for failures on a device to name
+            their handles; it does not by default.
+        strength: of zstd in an embedded companion, 1 to 22.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the archive cannot be read, has nothing to shrink in this way, or the target exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    level = _level(level)
+    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
+        check_archive(opened)
+        if level is Level.EMBED:
+            return _embed(file, opened, handles, strength, limits)
+        if handles is not None:
+            raise ArchiveError("--handles is for split and for --level embed", file=opened.file)
+        return _compact(file, opened, limits)
+
+
+def restore(source: Source, out: Target, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
+    """Undo ``shrink`` at level ``embed``.
+
+    Args:
+        source: the archive with an embedded companion.
+        out: where to write the archive of before.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: there is no embedded companion, it is broken or another model's, or the target exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
+        if not isinstance(opened, Rejoined):
+            if isinstance(opened, Companion):
+                raise opened.recognised.refusal(opened.file)
+            raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
+        return rejoin(opened, file)
+
+
+def _level(level: Level | str) -> Level:
+    if level not in list(Level):
+        raise ArchiveError(expected=f"a level: {' or '.join(Level)}", found=level)
+    return Level(level)
+
+
+def _compact(file: BinaryIO, opened: Archive, limits: Limits) -> Shrinkage:
+    compacted = compact_records(opened)
+    members = with_new_id(_compacted(opened.records, compacted), opened.records)
+    write_archive(file, opened.root, members, slim=True)
+    with opening.open(file, limits=limits, name="the compact archive") as after:
+        same_facts(opened, after)
+        _check_same_rest(opened, after)
+        changed = mended(opened.handle_table, opened.range_table)[1]
+        return _shrinkage(Level.COMPACT, opened, after, exact=False, mended=changed)
+
+
+def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
+    others = [name for name in records if kind_of(name).is_debug and name not in compacted]
+    kept = {member.name: member for member in slim_members(records, others)}
+    for name, record in records.items():
+        if name in compacted:
+            before = replace(member_from(record), aligned=False)
+            yield min(before, smallest_member(name, compacted[name]), key=lambda one: len(one.data))
+        elif name in kept:
+            yield kept[name]
+
+
+def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:
+    kept = check_handles(opened, handles or "drop", asked=handles is not None)
+    facts = with_digest(collect(opened), opened.container)
+    companion = build_companion(facts, level=strength)
+    member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
+    members = with_new_id([member, *slim_members(opened.records, kept)], opened.records)
+    write_archive(file, opened.root, members, slim=True)
+    with Archive(Container.open(file, limits=limits, name="the shrunk archive"), limits) as after:
+        check_gives(facts, after.records[EMBEDDED].view(), after.records, limits)
+        return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in facts.columns, mended=0)
+
+
+def _check_same_rest(before: Archive, after: Archive) -> None:
+    """Refuse a result that is not the same model."""
+    found, expected = archive_id(after.records), archive_id(before.records)
+    if found != expected:
+        raise ArchiveError("would not be the same model; nothing is written", file=before.file)
+
+
+def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, mended: int) -> Shrinkage:
+    refused = loaded_like(after, before)
+    kinds: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for place, container in enumerate((before.container, after.container)):
+        for name, record in container.records.items():
+            kinds[kind_of(name)][place] += record.stored_size
+        stored = sum(record.stored_size for record in container.records.values())
+        kinds["zip"][place] = len(container.data) - stored
+    return Shrinkage(
+        level,
+        len(before.container.data),
+        len(after.container.data),
+        {kind: (old, new) for kind, (old, new) in kinds.items()},
+        exact,
+        archive_id(after.records).hex(),
+        mended,
+        tuple(refusal.told for refusal in refused),
+        before.recognised.kind is FileKind.PACKAGE,
+    )

@@ -1,0 +1,159 @@
+"""What an account says: pieces of the file with their labels, and their sums by view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.formats.record_kinds import DEBUG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class View(StrEnum):
+    """What the bytes of a file are told apart by."""
+
+    KIND = "kind"
+    PART = "part"
+    RECORD = "record"
+    MODULE = "module"
+    SOURCE = "source"
+
+
+class Part(StrEnum):
+    """The zip's own bytes, and the parts of debug records; see :mod:`archive.verbs.sizes`."""
+
+    HEADER = "local headers"
+    PADDING = "padding"
+    DESCRIPTOR = "descriptors"
+    DIRECTORY = "directory"
+    GAP = "gaps"
+    TEXT = "text"
+    ROWS = "rows"
+    OVERHEAD = "pickle overhead"
+    UNREADABLE = "unreadable"
+
+
+STRUCTURE = (Part.HEADER, Part.PADDING, Part.DESCRIPTOR, Part.DIRECTORY, Part.GAP)
+"""The zip's own bytes: no record's, so that the part is the kind, too."""
+
+SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
+"""Views whose labels are paths."""
+
+
+class Piece(NamedTuple):
+    """Bytes of the file that have all labels in common; a label is None where the view has no answer.
+
+    Attributes:
+        kind: a ``RecordKind``, or one of ``STRUCTURE``.
+        part: None for records that are no pickled debug info.
+        record: name without root; also that of the record whose header this is.
+        module: of the record.
+        source: the file of the model's source.
+        stored: bytes in the file.
+        inflated: bytes of the record; 0 for the zip's own.
+    """
+
+    kind: str
+    part: str | None
+    record: str | None
+    module: str | None
+    source: str | None
+    stored: int
+    inflated: int
+
+    def label(self, view: View, depth: int | None = None) -> str:
+        """The piece's label in a view; what lies deeper than ``depth`` folders or modules is one ``*``."""
+        label: str | None = getattr(self, view)
+        if label is None:
+            return f"[{self.kind}]"
+        return str(label) if depth is None or view not in SEPARATORS else _cut(label, SEPARATORS[view], depth)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes stored in the file, and those of records when inflated."""
+
+    stored: int = 0
+    inflated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Stored bytes of a label in the old file and in the new one; None where it has no such label."""
+
+    old: int | None
+    new: int | None
+
+    @property
+    def difference(self) -> int:
+        """By how many bytes it grew."""
+        return (self.new or 0) - (self.old or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where the bytes of a file go.
+
+    Attributes:
+        file: its name.
+        size: its size in bytes, to which the sizes of each view add up.
+        pieces: all of its bytes.
+    """
+
+    file: str
+    size: int
+    pieces: tuple[Piece, ...] = field(repr=False)
+
+    @property
+    def debug_bytes(self) -> int:
+        """Stored bytes of all debug records, without their headers."""
+        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
+
+    def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
+        """The sizes by label, largest first.
+
+        Args:
+            view: what to tell bytes apart by.
+            depth: of folders and modules, below which all is one: ``__torch__.torch.*`` at depth 2.
+
+        Raises:
+            ValueError: there is no such view.
+        """
+        view = View(view)
+        stored: dict[str, int] = {}
+        inflated: dict[str, int] = {}
+        for piece in self.pieces:
+            label = piece.label(view, depth)
+            stored[label] = stored.get(label, 0) + piece.stored
+            inflated[label] = inflated.get(label, 0) + piece.inflated
+        order = sorted(stored, key=lambda label: (-stored[label], label))
+        return {label: Size(stored[label], inflated[label]) for label in order}
+
+    def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, Change]:
+        """What changed from another file to this one, by label, largest difference first.
+
+        Args:
+            base: the other file.
+            view: what to tell bytes apart by.
+            depth: as for :meth:`by`.
+
+        Raises:
+            ValueError: there is no such view.
+        """
+        old, new = _stored(base.by(view, depth)), _stored(self.by(view, depth))
+        changes = {label: Change(old.get(label), new.get(label)) for label in {**old, **new}}
+        order = sorted(changes, key=lambda label: (-abs(changes[label].difference), label))
+        return {label: changes[label] for label in order}
+
+
+def _stored(sizes: Mapping[str, Size]) -> dict[str, int]:
+    return {label: size.stored for label, size in sizes.items()}
+
+
+def _cut(path: str, separator: str, depth: int) -> str:
+    parts = path.split(separator)
+    depth += not parts[0]  # an absolute path
+    return path if len(parts) <= depth else separator.join([*parts[:depth], "*"])

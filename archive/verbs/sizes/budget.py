@@ -1,0 +1,114 @@
+"""Budgets: how large a file, or a label of a view, may be, and by how much it may have grown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line, shown
+from archive.formats.record_kinds import RecordKind
+from archive.verbs.sizes.account import STRUCTURE, Part, View
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from archive.verbs.sizes.account import Account
+
+WORDS = re.compile(
+    r"""
+    (?: (?P<label> .+ ) = )? (?P<growth> \+ )?
+    (?P<number> [0-9]{1,15} (?: \. [0-9]{1,9} )? ) \s* (?P<unit> [KMG]i?B | B )?
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+UNITS = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
+FILE, DEBUG = "", "debug"
+"""Labels of every view: the whole file, and all debug records without their headers."""
+
+ALWAYS = {
+    View.KIND: [*RecordKind, *STRUCTURE],
+    View.PART: [*Part, *(f"[{kind}]" for kind in RecordKind)],
+}
+"""Labels that a budget may name though a file has no such bytes."""
+
+LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A bound on stored bytes.
+
+    Attributes:
+        label: one of the view; or "debug", all debug records; or "", the file.
+        most: bytes.
+        growth: whether it bounds the difference from the base file.
+    """
+
+    label: str
+    most: int
+    growth: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number alone is in bytes.
+
+        Raises:
+            ValueError: it is none.
+        """
+        words = WORDS.fullmatch(text)
+        if not words:
+            raise ValueError(
+                f"expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found {shown(text)}"
+            )
+        most = int(Decimal(words["number"]) * UNITS[(words["unit"] or "B").lower()])
+        return cls(words["label"] or FILE, most, bool(words["growth"]))
+
+
+def exceeded(
+    budgets: Iterable[Budget], account: Account, base: Account | None, view: View, depth: int | None = None
+) -> list[str]:
+    """A line for each budget that is exceeded.
+
+    Raises:
+        ValueError: a budget names a label that there is not, or bounds the growth from no base.
+    """
+    new = _measures(account, view, depth)
+    old = _measures(base, view, depth) if base else {}
+    known = dict.fromkeys([*new, *old, *ALWAYS.get(view, [])])
+    lines = []
+    for budget in budgets:
+        if budget.label not in known:
+            raise ValueError(f"no label {shown(budget.label)} by {view}; there are: {_listed(known)}")
+        if budget.growth and base is None:
+            raise ValueError(f"a budget of +{budget.most:,} bytes is for the difference from a BASE")
+        size = new.get(budget.label, 0)
+        if budget.growth:
+            size -= old.get(budget.label, 0)
+        if size > budget.most:
+            where = f"{one_line(budget.label)}: " if budget.label else ""
+            grown = "grew by " if budget.growth else ""
+            lines.append(
+                f"{where}{grown}{size:,} bytes, {size - budget.most:,} over the budget of {budget.most:,}"
+            )
+    return lines
+
+
+def _measures(account: Account, view: View, depth: int | None) -> dict[str, int]:
+    by_label = {label: size.stored for label, size in account.by(view, depth).items()}
+    return {**by_label, DEBUG: account.debug_bytes, FILE: account.size}
+
+
+def _listed(known: Collection[str]) -> str:
+    names = [one_line(label) for label in known if label != FILE]
+    more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

@@ -1,0 +1,108 @@
+"""The parts of debug records: how many of their inflated bytes are texts, rows and pickle overhead.
+
+Instructions are weighed as columns. A run of them that has one source file is a *stretch*.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.source_ranges import parse_source_ranges
+from archive.pickles.ops import OPS, Kind, lookup
+from archive.pickles.tree import TEXT32, TEXT64
+from archive.verbs.sizes.account import Part
+from archive.verbs.sizes.stretches import Stretches, range_stretches, record_stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from archive.pickles.tree import Tree
+    from archive.reader.archive import Archive
+
+T = TypeVar("T")
+
+
+class Cell(NamedTuple):
+    """Bytes of a record that are of one part and about one source file; None: about none."""
+
+    part: Part | None
+    source: str | None
+    size: int
+
+
+Contents: TypeAlias = dict[str, list[Cell]]
+
+PICKLED = {
+    RecordKind.RANGES,
+    RecordKind.DELEGATED,
+    RecordKind.CALLSTACKS,
+    RecordKind.HANDLES,
+    RecordKind.PATHS,
+}
+FACTS = {Kind.INT, Kind.BOOL, Kind.NONE, Kind.FLOAT, Kind.TUPLE, Kind.LIST, Kind.DICT}
+IS_FACT = np.zeros(256, np.bool_)
+IS_FACT[[op.code for op in OPS if op.kind in FACTS]] = True
+
+
+def debug_contents(archive: Archive) -> Contents:
+    """The cells of each debug record, by name.
+
+    Where a record is no pickle, that is one cell; where it is one, but its source ranges are not as their
+    layout declares, nothing is said of source files.
+    """
+
+    def range_cells(names: Sequence[str]) -> Contents:
+        tree = archive.tree(names)
+        return _cells(tree, range_stretches(tree, parse_source_ranges(tree, archive.limits)))
+
+    def plain_cells(names: Sequence[str]) -> Contents:
+        tree = archive.tree(names)
+        return _cells(tree, record_stretches(tree))
+
+    debug = [name for name in archive.records if kind_of(name) in PICKLED]
+    found: Contents = {}
+    for some in _readable(archive.range_records, range_cells):
+        found |= some
+    for some in _readable([name for name in debug if name not in found], plain_cells):
+        found |= some
+    broken = (name for name in debug if name not in found)
+    return found | {name: [Cell(Part.UNREADABLE, None, archive.records[name].size)] for name in broken}
+
+
+def _readable(names: Sequence[str], read: Callable[[Sequence[str]], T]) -> Iterator[T]:
+    """Read all records together that can be read, halving around those that cannot."""
+    if not names:
+        return
+    try:
+        yield read(names)
+    except ArchiveError:
+        middle = len(names) // 2
+        for half in (names[:middle], names[middle:]) if middle else ():
+            yield from _readable(half, read)
+
+
+def _cells(tree: Tree, stretches: Stretches) -> Contents:
+    """What the stretches of each record weigh, those of one source file together."""
+    tokens = tree.tokens
+    size = np.diff(tokens.at, append=tokens.base[-1])
+    text = np.zeros_like(size)
+    text[np.flatnonzero((tokens.op == TEXT32) | (tokens.op == TEXT64))] = tree.strings.length
+    rows = size * lookup(IS_FACT, tokens.op)
+    columns = {Part.TEXT: text, Part.ROWS: rows, Part.OVERHEAD: size - text - rows}
+
+    pickle = np.searchsorted(tokens.first, stretches.start, "right") - 1
+    key = pickle * len(stretches.sources) + stretches.source
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    groups = [divmod(group, len(stretches.sources)) for group in key[order][first].tolist()]
+    cells: Contents = {one.name: [] for one in tokens.pickles}
+    for part, column in columns.items():
+        sums = np.add.reduceat(np.add.reduceat(column, stretches.start)[order], first)
+        for (number, source), count in zip(groups, sums.tolist(), strict=True):
+            if count:
+                cells[tokens.pickles[number].name].append(Cell(part, stretches.sources[source], count))
+    return cells

@@ -1,0 +1,57 @@
+"""The pieces of an archive: its structure, its records, and inside of debug records their cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.container.names import encoded
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code
+from archive.reader.recognition import kind_in, recognise_zip
+from archive.verbs.sizes.account import Part, Piece
+from archive.verbs.sizes.apportioning import apportioned
+from archive.verbs.sizes.contents import Cell, debug_contents
+from archive.verbs.sizes.structure import structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.reader.archive import Archive
+
+
+def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
+    """All bytes of an archive's file; debug records in one piece each unless ``inside``."""
+    for name, part, size in structure(archive.container, archive.limits):
+        yield Piece(part, part, *_labels(name), None, size, 0)
+    contents = debug_contents(archive) if inside else {}
+    file = recognise_zip(archive.container, archive.limits, look=False).kind
+    for name, record in archive.records.items():
+        cells = contents.get(name, [Cell(None, None, record.size)])
+        kind, labels = kind_in(file, name), _labels(name)
+        for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
+            yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
+
+
+def _labels(name: str | None) -> tuple[str | None, str | None]:
+    """Record and module."""
+    if name is None:
+        return None, None
+    label = decoded(encoded(name))
+    code = code_of(label) if holds_ranges(label) else label
+    if not is_code(code):
+        return label, None
+    inner = code.removeprefix(PACKAGE_CODE).removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    return label, inner.replace("/", ".")
+
+
+def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
+    """The stored bytes of each cell: apportioned to parts, and those of a part to its source files."""
+    if len(cells) == 1:
+        return [total]
+    shares = [0] * len(cells)
+    parts = {part: [i for i, cell in enumerate(cells) if cell.part is part] for part in Part}
+    weights = [sum(cells[i].size for i in own) for own in parts.values()]
+    for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
+        for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
+            shares[i] = stored
+    return shares

@@ -1,0 +1,124 @@
+"""Which instructions of source-range records are about which source file.
+
+A row's instructions begin behind those of the row before. With a string table, a text's are those from it
+to the next one, and it is about the first source that it is part of.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from archive.base.strings import decoded
+from archive.debuginfo.model import Layout
+from archive.pickles.ops import CODE, IS_PUT
+
+if TYPE_CHECKING:
+    from archive.debuginfo.tables import Ints, RangeTable, SourceTable
+    from archive.pickles.tree import Tree
+
+TUPLE = CODE["TUPLE"]
+NO_FILE = "(none)"
+FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
+FIRST_PIECES, FIRST_BYTES = 8, 4096
+"""Pieces of a text, and bytes of each, that are searched for its first stack frame."""
+
+
+class Stretches(NamedTuple):
+    """Runs of instructions that are about one source file: g stretches, none empty or across records.
+
+    Attributes:
+        start: the first token of each, increasing (g).
+        source: index of its file in ``sources`` (g).
+        sources: the files; the first one, None, stands for what is about none.
+    """
+
+    start: Ints
+    source: Ints
+    sources: list[str | None]
+
+
+def record_stretches(tree: Tree) -> Stretches:
+    """Each record as one stretch, about no source file."""
+    start = tree.tokens.first[:-1]
+    return Stretches(start, np.zeros_like(start), [None])
+
+
+def range_stretches(tree: Tree, table: RangeTable) -> Stretches:
+    """The stretches of all records of a tree, whose rows are in the table."""
+    files, sources = _files(table.sources)
+    owners = _owners(table.sources, files)
+    parts = [_stretches(tree, pickle, table, files, owners) for pickle in range(len(tree.roots))]
+    start, source = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    there = np.diff(start, append=len(tree.tokens.op)) > 0
+    return Stretches(start[there], source[there], sources)
+
+
+def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: Ints) -> tuple[Ints, Ints]:
+    """First token and source file of each stretch of a record; some may be empty."""
+    tokens = tree.tokens
+    number = table.numbers[tokens.pickles[pickle].name]
+    before, stop = tokens.first[pickle : pickle + 2].tolist()
+    starts, sources = [np.array([before])], [np.zeros(1, np.int64)]
+    outer = int(tree.roots[pickle])
+    if table.layouts[number] is Layout.STRING_TABLE:
+        _, before, outer = tree.items(outer)
+        own = slice(int(table.table_first[number]), int(table.table_first[number + 1]))
+        starts += [_children(tree, before), np.array([before])]
+        sources += [owners[table.table[own]], np.zeros(1, np.int64)]
+    rows = table.rows(number)
+    if rows:
+        begin = _behind(tree, np.array([before])) + (tokens.op[outer] == TUPLE)  # its MARK
+        starts += [begin, _behind(tree, _children(tree, outer))]
+        sources += [files[table.source[rows.start : rows.stop]], np.zeros(1, np.int64)]
+    start = np.clip(np.concatenate(starts), int(tokens.first[pickle]), stop)
+    return np.maximum.accumulate(start), np.concatenate(sources)  # memo reads may lead back
+
+
+def _children(tree: Tree, node: int) -> Ints:
+    first = int(tree.first[node])
+    return tree.children[first : first + int(tree.count[node])]
+
+
+def _behind(tree: Tree, nodes: Ints) -> Ints:
+    """The tokens behind values and their memo writes."""
+    behind: Ints = nodes + 1
+    behind += IS_PUT[tree.tokens.op[behind]]
+    return behind
+
+
+def _files(sources: SourceTable) -> tuple[Ints, list[str | None]]:
+    """For each source (s) the number of its file; the files, the first one None."""
+    numbers: dict[str | None, int] = {None: 0}
+
+    def number(file: str) -> int:
+        return numbers.setdefault(file, len(numbers))
+
+    strings, name = sources.strings, sources.filename
+    files = np.zeros(len(sources), np.int64)
+    named = np.flatnonzero((name >= 0) & (strings.length[name] > 0))
+    distinct, back = np.unique(name[named], return_inverse=True)
+    known = [number(decoded(strings.data(string))) for string in distinct.tolist()]
+    files[named] = np.array(known, np.int64)[back]
+    for source in np.flatnonzero(files == 0).tolist():
+        files[source] = number(_first_frame(sources, source))
+    return files, list(numbers)
+
+
+def _first_frame(sources: SourceTable, source: int) -> str:
+    """The file of the first stack frame of a source's text: ``path(line): function``."""
+    first, stop = sources.first[source : source + 2].tolist()
+    pieces = sources.piece[first : min(stop, first + FIRST_PIECES)].tolist()
+    frame = FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
+    return decoded(frame[1]) if frame else NO_FILE
+
+
+def _owners(sources: SourceTable, files: Ints) -> Ints:
+    """For each string the file of the first source it is a piece of, or the name of; 0 for none."""
+    owners = np.zeros(len(sources.strings), np.int64)
+    named = np.flatnonzero(sources.filename >= 0)[::-1]
+    owners[sources.filename[named]] = files[named]
+    owners[sources.piece[::-1]] = np.repeat(files, np.diff(sources.first))[::-1]
+    return owners

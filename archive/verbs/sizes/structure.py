@@ -1,0 +1,72 @@
+"""The zip's own bytes: headers, padding, descriptors, directory, and what belongs to nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.container.directory import central_headers, read_end
+from archive.container.headers import CENTRAL, LOCAL, widened
+from archive.verbs.sizes.account import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.limits import Limits
+    from archive.container.container import Container
+    from archive.container.directory import Entry
+    from archive.container.headers import CentralHeader
+
+PADDING_FIELD = b"FB"
+
+
+def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None, Part, int]]:
+    """Record, part and number of all bytes that are not stored bytes of records.
+
+    The record is None for what none has: end records, entries of folders, gaps.
+    """
+    data = container.data
+    end = read_end(data)
+    records = iter(container.records.values())
+    used = 0
+    for _, header, path, extra in central_headers(data, end, limits):
+        if path.endswith(b"/"):
+            name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
+        else:
+            entry = next(records).entry
+            name, parts = entry.name, _around(data, entry)
+            used += entry.stored_size
+        parts[Part.DIRECTORY] = CENTRAL.size + len(path) + len(extra) + header.comment_length
+        yield from ((name, part, size) for part, size in parts.items() if size)
+        used += sum(parts.values())
+    ends = len(data) - end.comment_length - end.directory_position - end.directory_size
+    yield None, Part.DIRECTORY, ends
+    if gaps := len(data) - ends - used:
+        yield None, Part.GAP, gaps
+
+
+def _around(data: memoryview, entry: Entry) -> dict[Part, int]:
+    """The bytes around those of a record."""
+    local = LOCAL.read(data, entry.start)
+    padding = _padding(data[entry.data - local.extra_length : entry.data])
+    return {
+        Part.HEADER: entry.data - entry.start - padding,
+        Part.PADDING: padding,
+        Part.DESCRIPTOR: entry.end - entry.data - entry.stored_size,
+    }
+
+
+def _local_length(data: memoryview, header: CentralHeader, extra: memoryview) -> int:
+    *_, start = widened((header.size, header.stored_size, header.position), extra)
+    local = LOCAL.read(data, start)
+    return LOCAL.size + local.name_length + local.extra_length
+
+
+def _padding(extra: memoryview) -> int:
+    """Bytes of the padding field among extra fields."""
+    at = 0
+    while at + 4 <= len(extra):
+        length = 4 + int.from_bytes(extra[at + 2 : at + 4], "little")
+        if extra[at : at + 2] == PADDING_FIELD:
+            return min(length, len(extra) - at)
+        at += length
+    return 0

@@ -1,0 +1,69 @@
+"""The records of an archive, each as small as PyTorch takes it.
+
+Tensors stay as they are, aligned to 64 bytes, for PyTorch maps them. Everything else is deflated where
+that helps. A deflate stream that is there already is kept if no better one is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archive.container.container import member_from, new_member
+from archive.container.deflate import deflate
+from archive.container.serialization_id import RECORD_NAME, renewed_id
+from archive.formats.archive_id import counts
+from archive.formats.record_kinds import RecordKind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from archive.container.container import Member, Record
+
+
+def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:
+    """The records, without debug information and serialization id, for a slim archive.
+
+    Args:
+        records: by name.
+        debug: debug records that stay nevertheless.
+    """
+    for name, record in records.items():
+        kind = kind_of(name)
+        if kind is RecordKind.TENSOR:
+            yield member_from(record)
+        elif counts(name) or name in debug:
+            yield slim_member(record)
+
+
+def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:
+    """The members, and behind them their serialization id by its writer's rules, if the archive had one.
+
+    Args:
+        members: of the archive to be written.
+        records: of the archive as it was.
+    """
+    listed = list(members)
+    if RECORD_NAME in records:
+        found = records[RECORD_NAME].view()
+        member = new_member(RECORD_NAME, renewed_id(listed, records.values(), found), compress=False)
+        listed.append(replace(member, aligned=False))
+    return listed
+
+
+def slim_member(record: Record) -> Member:
+    """A record that is no tensor, in the fewest bytes."""
+    return min(
+        replace(member_from(record), aligned=False),
+        replace(smallest_member(record.name, record.view()), crc32=record.crc32),
+        key=lambda member: len(member.data),
+    )
+
+
+def smallest_member(name: str, data: bytes | memoryview) -> Member:
+    """A record in the fewest bytes: deflated where that helps."""
+    stored = replace(new_member(name, data, compress=False), aligned=False)
+    stream = deflate(data)
+    if len(stream) >= len(data):
+        return stored
+    return replace(stored, data=memoryview(stream), deflated=True)

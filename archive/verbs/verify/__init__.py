@@ -1,0 +1,86 @@
+"""Every inconsistency of an archive, with its place: in its records, and between them.
+
+All records are read, each on its own, so that a broken one does not hide what is wrong elsewhere. Rows are
+checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``handles``, ``methods`` and
+``loads``; what PyTorch 1.0 to 2.13 wrote keeps them.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.reader.archive import Archive
+from archive.reader.companion import Companion, Rejoined
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import DAMAGED, FileKind, recognise
+from archive.verbs.verify.finding import Finding, Report, finding_of
+from archive.verbs.verify.handles import check_handles
+from archive.verbs.verify.loads import check_loads
+from archive.verbs.verify.methods import check_lowered, check_methods
+from archive.verbs.verify.ranges import check_ranges
+from archive.verbs.verify.records import check_records
+
+if TYPE_CHECKING:
+    from archive.base.mapped import Source
+
+__all__ = ["Finding", "verify"]
+
+
+def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
+    """All problems of an archive, in the order of its records; none if it is as it should be.
+
+    Args:
+        source: an open archive, which stays open, or what :func:`archive.open` takes.
+        limits: what hostile input may cost; an open archive has its own.
+
+    Returns:
+        The findings. A file that is broken gives a single one, the reader's error; one that is no archive is
+        ``not checked``, which says what it is. Of one kind in one record at most 100 are listed, and the
+        others counted.
+
+    Raises:
+        OSError: the source cannot be read.
+    """
+    if isinstance(source, Archive):
+        return _findings(source)
+    try:
+        with closing(Mapped(source)) as mapped:
+            return _named(mapped, limits)
+    except ArchiveError as error:
+        return [finding_of(error)]
+
+
+def _named(mapped: Mapped, limits: Limits) -> list[Finding]:
+    """The findings of a file; of one that is no archive, what it is."""
+    found = recognise(mapped.data, limits=limits)
+    if found.kind is not FileKind.COMPANION and not found.is_archive:
+        return [Finding("error" if found.kind in DAMAGED else "not checked", "", "", str(found))]
+    with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+        return _findings(archive)
+
+
+def _findings(archive: Archive, *, restored: bool = False) -> list[Finding]:
+    report = Report()
+    if isinstance(archive, Rejoined):
+        return _findings(archive.remade(), restored=True)
+    if isinstance(archive, Companion):
+        _check_companion(archive, report)
+        return report.ordered({})
+    readable = report.attempt("", lambda: check_records(archive, report)) or set()
+    tags = report.attempt("", lambda: check_ranges(archive, readable, report))
+    handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
+    report.attempt("", lambda: check_methods(archive, readable, handles, report))
+    report.attempt("", lambda: check_lowered(archive, readable, handles, report))
+    check_loads(archive, readable, tags, report, restored=restored)
+    return report.ordered(archive.records)
+
+
+def _check_companion(companion: Companion, report: Report) -> None:
+    """Check that a companion alone can be read, all of it, and gives its records."""
+    for name in report.attempt("", lambda: list(companion.made)) or ():
+        report.attempt(name, partial(companion.made.__getitem__, name))

@@ -1,0 +1,141 @@
+"""Who uses debug handles: the methods' instructions, and the modules that were lowered to a backend.
+
+- ``mobile_debug_handles.pkl`` and ``mobile_debug.pkl`` can be read, and have the bytes that PyTorch would
+  write for their rows. Texts are UTF-8. The methods are those of ``bytecode.pkl``, in the same order.
+- There are at most as many module paths as instructions: only operators have one. That there are as many
+  handles PyTorch demands when it loads them: see ``loads``.
+- Each handle, and each in the blob of a lowered module, stands in the call-stack debug map. An archive whose
+  map was taken out keeps its handles: that is one note.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import shown
+from archive.debuginfo.model import Generation
+from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.inert_values import DATA
+from archive.verbs.verify.records import check_bytes
+from archive.verbs.verify.texts import check_texts
+
+if TYPE_CHECKING:
+    from archive.debuginfo.tables import MethodTable
+    from archive.formats.bytecode import Bytecode
+    from archive.reader.archive import Archive
+    from archive.verbs.verify.finding import Ints, Report
+
+MAP = callstack_map.NAME
+
+
+def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Report) -> None:
+    """Check what is recorded of the methods' instructions.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        handles: those that the call-stack debug map knows, sorted; None where they are not known.
+        report: where findings go.
+    """
+    bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
+    if method_handles.HANDLES in readable:
+        table = report.attempt(method_handles.HANDLES, lambda: archive.method_table)
+        if table is not None:
+            _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
+        if table is not None and handles is not None:
+            _check_known(table, handles, report)
+        if MAP not in archive.records:
+            report.add("note", method_handles.HANDLES, "", f"no {MAP} that tells what the handles stand for")
+    if method_handles.PATHS in readable:
+        table = report.attempt(method_handles.PATHS, lambda: archive.path_table)
+        if table is not None:
+            _check_table(archive, table, Generation.MODULE_PATHS, bytecode, report)
+
+
+def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Report) -> None:
+    """Look up the handles that backends keep; the arguments are those of ``check_methods``."""
+    if handles is None or DATA not in readable:
+        return
+    for path, state in (report.attempt(DATA, lambda: archive.lowered) or {}).items():
+        own = np.array(state.handles, np.int64)
+        place = f"lowered module {shown(path)}"
+        unknown = own[~np.isin(own, handles)]
+        report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_unknown, place))
+
+
+def _check_table(
+    archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Report
+) -> None:
+    name = method_handles.HANDLES if layout is Generation.METHOD_HANDLES else method_handles.PATHS
+    check_texts(table.strings, [name], report)
+    if bytecode is not None:
+        if layout is Generation.MODULE_PATHS:
+            _check_names(table, name, bytecode, report)
+            _check_counts(table, name, bytecode, report)
+        if table.version != bytecode.version:
+            message = f"expected version {bytecode.version}, as in {BYTECODE}, found {table.version}"
+            report.add("warning", name, "", message)
+    elif BYTECODE not in archive.records:
+        report.add("warning", name, "", f"no {BYTECODE} with the methods that this is about")
+    check_bytes(archive, name, lambda: method_handles.build_methods(table, layout), report)
+
+
+def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Report) -> None:
+    found, expected = list(table.names), list(bytecode.instructions)
+    known = set(found)
+    missing = [name for name in expected if name not in known]
+    unknown = [row for row, name in enumerate(found) if name not in bytecode.instructions]
+    report.add_each(
+        "error",
+        record,
+        "missing methods",
+        list(range(len(missing))),
+        lambda i: ("", f"expected the method {shown(missing[i])} of {BYTECODE}, found none"),
+    )
+    report.add_each(
+        "error",
+        record,
+        "unknown methods",
+        unknown,
+        lambda row: (
+            f"row {row}, field method",
+            f"expected a method of {BYTECODE}, found {shown(found[row])}",
+        ),
+    )
+    if not missing and not unknown and found != expected:
+        message = f"expected the methods as in {BYTECODE}, found another order, or one more than once"
+        report.add("error", record, "", message)
+
+
+def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: Report) -> None:
+    names, found, expected = table.names, np.diff(table.first), bytecode.instructions
+    wrong = [row for row, name in enumerate(names) if name in expected and found[row] > expected[name]]
+    words = "at most as many paths as instructions"
+    report.add_each(
+        "error",
+        record,
+        "methods with another number of instructions",
+        wrong,
+        lambda row: (_method(table, row), f"expected {words}, {expected[names[row]]}, found {found[row]}"),
+    )
+
+
+def _check_known(table: MethodTable, handles: Ints, report: Report) -> None:
+    def describe(at: int) -> tuple[str, str]:
+        row = int(np.searchsorted(table.first, at, "right")) - 1
+        return _unknown(f"{_method(table, row)}, handle {at - table.first[row]}", int(table.value[at]))
+
+    unknown = np.flatnonzero(~np.isin(table.value, handles))
+    report.add_each("error", method_handles.HANDLES, "unknown handles", unknown, describe)
+
+
+def _method(table: MethodTable, row: int) -> str:
+    return f"row {row}, method {shown(table.names[row])}"
+
+
+def _unknown(place: str, handle: int) -> tuple[str, str]:
+    return place, f"expected a handle of {MAP}, found {handle}"

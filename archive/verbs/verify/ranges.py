@@ -1,0 +1,152 @@
+"""The source ranges of each record.
+
+- Every record of them can be read, and has the bytes that PyTorch would write for its rows; but for those of
+  PyTorch 1.2, which had another pickler. Texts are UTF-8.
+- Offsets increase strictly and lie inside of the code record. In ``delegated_backends.debug_pkl`` all are -1.
+- ``0 <= start <= end <=`` bytes of the text. Where it knows no place, PyTorch writes 0 to 1 of an empty
+  source; in inline rows, as ``shrink`` may write them, that is the null source.
+- Sources have a text; those of traced models may be without.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import shown
+from archive.debuginfo.mending import tags_of
+from archive.formats.record_kinds import code_of, is_legacy
+from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
+from archive.verbs.verify.finding import Report
+from archive.verbs.verify.records import check_bytes
+from archive.verbs.verify.rows import Rows
+from archive.verbs.verify.tags import check_tags
+from archive.verbs.verify.texts import check_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
+    from archive.verbs.verify.finding import Ints
+
+UNKNOWN = 1 << 62
+
+
+def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
+    """The source ranges of some records alone.
+
+    Raises:
+        ArchiveError: one of them cannot be read.
+    """
+    return parse_source_ranges(archive.tree(names), archive.limits)
+
+
+def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints | None:
+    """Check the source ranges.
+
+    Returns:
+        The tags that call stacks can lead to, sorted; None where a record of them cannot be read.
+    """
+    names = [name for name in archive.range_records if name in readable]
+    table, read = _read(archive, names, report) if names else (None, [])
+    if table is not None:
+        check_texts(table.sources.strings, read, report)
+        rows = Rows(table, report)
+        _check_offsets(archive, readable, rows)
+        _check_spans(rows)
+        _check_empty(rows)
+        check_tags(rows, archive.limits)
+        for number, name in enumerate(table.names):
+            if not is_legacy(name):
+                check_bytes(archive, name, partial(build_source_ranges, table, number), report)
+    if len(read) < len(archive.range_records):
+        return None
+    return np.zeros(0, np.int64) if table is None else tags_of(table)
+
+
+def _read(archive: Archive, names: list[str], report: Report) -> tuple[RangeTable | None, list[str]]:
+    """The ranges of all records that can be read, as one table; and those records, in their order."""
+    if len(names) == len(archive.range_records):
+        table = Report().attempt("", lambda: archive.range_table)
+        if table is not None:
+            return table, names
+    read = [name for name in names if report.attempt(name, partial(ranges_of, archive, [name])) is not None]
+    if not read:
+        return None, []
+    together = Report()
+    table = together.attempt("", partial(ranges_of, archive, read))
+    for finding in together.findings:
+        report.add("error", "", "", f"the source ranges of all records together: {finding.message}")
+    return table, [] if table is None else read
+
+
+def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
+    offset, names = rows.table.offset, rows.table.names
+    delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
+    code = [code_of(name) for name in names]
+    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN for one in code])
+
+    def allowed(row: int) -> str:
+        if not size[row]:
+            return "no offset, as the code is empty"
+        last = "on" if size[row] == UNKNOWN else f"to {size[row] - 1}, inside of the code"
+        return f"an offset from 0 {last}"
+
+    rows.add(
+        "error",
+        ~delegated & ((offset < 0) | (offset >= size)),
+        "offsets outside of the code",
+        "offset",
+        lambda row: f"expected {allowed(row)}, found {offset[row]}",
+    )
+    before = np.roll(offset, 1)
+    rows.add(
+        "error",
+        ~delegated & (np.diff(rows.record, prepend=-1) == 0) & (offset <= before),
+        "offsets that do not increase",
+        "offset",
+        lambda row: f"expected more than {before[row]}, the offset before it, found {offset[row]}",
+    )
+    rows.add(
+        "warning",
+        delegated & (offset != -1),
+        "offsets of delegated ranges",
+        "offset",
+        lambda row: f"expected -1, as the code is the backend's, found {offset[row]}",
+    )
+
+
+def _check_spans(rows: Rows) -> None:
+    table = rows.table
+    start, end, length = table.start, table.end, table.sources.lengths[table.source]
+    nothing = (length == 0) & (start == 0) & (end == 1)
+
+    def allowed(row: int) -> str:
+        if not length[row]:
+            return "0 to 0 or 0 to 1, as the text is empty"
+        return f"start <= end <= {length[row]}, the text's end"
+
+    rows.add(
+        "error",
+        (start < 0) | (start > end) | ((end > length) & ~nothing),
+        "ranges outside of their text",
+        "range",
+        lambda row: f"expected {allowed(row)}, found {start[row]} to {end[row]}",
+    )
+
+
+def _check_empty(rows: Rows) -> None:
+    table = rows.table
+    sources = table.sources
+    first = np.zeros(len(table), np.bool_)
+    first[np.unique(table.source, return_index=True)[1]] = True
+
+    def describe(row: int) -> str:
+        filename = sources[int(table.source[row])].filename
+        return f"a source without text, of {f'the file {shown(str(filename))}' if filename else 'no file'}"
+
+    empty = (sources.lengths == 0) & ~sources.is_null
+    rows.add("note", first & empty[table.source], "sources without text", "source", describe)

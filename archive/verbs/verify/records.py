@@ -1,0 +1,119 @@
+"""The records as such: what they inflate to, which must be there, which of the pickles can be read.
+
+- Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
+  be told not to compute it.
+- ``.data/version`` or ``version`` is there and holds a number.
+- ``.data/serialization_id``, where there is one, is that of the records by the rules of some platform.
+- ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read. For debug records see the
+  other modules.
+- Each code record has its debug record, and the other way round. PyTorch 1.0 and 1.1 wrote none, and an
+  archive whose debug information was taken out has none: that is one note.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import counted, shown
+from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
+from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import PACKAGE_CODE, VERSIONS, code_of, is_code
+from archive.formats.source_ranges import DELEGATED
+from archive.reader.recognition import FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.reader.archive import Archive
+    from archive.verbs.verify.finding import Report
+
+NUMBER = re.compile(rb"[0-9]{1,19}\n?")
+READ_ELSEWHERE = {callstack_map.NAME, method_handles.HANDLES, method_handles.PATHS, BYTECODE}
+
+
+def check_records(archive: Archive, report: Report) -> set[str]:
+    """Check records as such; returns the names of those that can be read, as far as was tried."""
+    records = archive.records
+    readable = {name for name in records if report.attempt(name, records[name].view) is not None}
+    _check_crcs(archive, readable, report)
+    _check_version(archive, readable, report)
+    _check_id(archive, readable, report)
+    _check_pairs(archive, report)
+    pickles = {name for name in readable if "/" not in name and name.endswith(".pkl")} - READ_ELSEWHERE
+    return readable - {
+        name for name in pickles if not report.attempt(name, partial(_is_value, archive, name))
+    }
+
+
+def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Report) -> None:
+    """Note where a record differs from what PyTorch would have written."""
+    written = report.attempt(name, build)
+    if written is None:
+        return
+    found = np.frombuffer(archive.records[name].view(), np.uint8)
+    expected = np.frombuffer(written, np.uint8)
+    both = min(len(found), len(expected))
+    other = np.flatnonzero(found[:both] != expected[:both])
+    if len(other) or len(found) != len(expected):
+        at = int(other[0]) if len(other) else both
+        message = (
+            f"from here on not as PyTorch writes it ({len(found):,} bytes, which would be {len(expected):,})"
+        )
+        report.add_each("note", name, "records in other bytes", [at], lambda at: (f"byte {at}", message))
+
+
+def _is_value(archive: Archive, name: str) -> bool:
+    _ = archive.data if name == DATA else archive.value(name)
+    return True
+
+
+def _check_crcs(archive: Archive, readable: set[str], report: Report) -> None:
+    records = [record for name, record in archive.records.items() if name in readable and record.crc32 == 0]
+    without = [shown(record.name) for record in records if zlib.crc32(record.view())]
+    if without:
+        some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
+        among = counted(len(archive.records), "record")
+        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
+
+
+def _check_version(archive: Archive, readable: set[str], report: Report) -> None:
+    if not any(name in archive.records for name in VERSIONS):
+        report.add("error", "", "", f"expected a record {' or '.join(VERSIONS)}, found none")
+    for name in VERSIONS:
+        content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
+        if not NUMBER.fullmatch(content):
+            report.add("error", name, "", f"expected a number, found {shown(content)}")
+
+
+def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
+    if RECORD_NAME in readable:
+        found = bytes(archive.records[RECORD_NAME].view()[:64])
+        if not writers(archive.records.values(), found):
+            *others, last = (platform.name for platform in PLATFORMS)
+            known = f"{', '.join(others)} or {last}"
+            message = f"expected the id that PyTorch on {known} gives these records, found {shown(found)}"
+            report.add("warning", RECORD_NAME, "", message)
+
+
+def _check_pairs(archive: Archive, report: Report) -> None:
+    package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
+    code = [name for name in archive.records if is_code(name) and name.startswith(PACKAGE_CODE) >= package]
+    mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
+    if len(code) > 1 and not mapped:
+        report.add("note", "", "", f"no source ranges for any of {len(code):,} code records")
+        return
+    for name in code:
+        if name not in mapped:
+            report.add_each(
+                "note", name, "code records without them", [0], lambda _: ("", "code without source ranges")
+            )
+    for name, debug in mapped.items():
+        if name not in archive.records:
+            report.add("warning", debug, "", f"source ranges without their code record {shown(name)}")

@@ -1,0 +1,58 @@
+"""The rows of source ranges, for columnwise checks: which rows are wrong, by record and place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.debuginfo.tables import RangeTable
+    from archive.verbs.verify.finding import Report, Severity
+
+
+class Rows:
+    """The rows of a table.
+
+    Attributes:
+        table: the table (n rows).
+        report: where findings go.
+        record: the number of each row's record (n).
+    """
+
+    __slots__ = ("record", "report", "table")
+
+    def __init__(self, table: RangeTable, report: Report) -> None:
+        self.table = table
+        self.report = report
+        self.record = np.repeat(np.arange(len(table.names)), np.diff(table.first))
+
+    def of_records(self, values: Sequence[int] | Sequence[bool]) -> np.ndarray:
+        """What is known of each record, for each of its rows."""
+        return np.asarray(values)[self.record]
+
+    def place(self, row: int) -> str:
+        """A row by its number in its record."""
+        return f"row {row - int(self.table.first[self.record[row]])}"
+
+    def add(
+        self, severity: Severity, wrong: np.ndarray, what: str, field: str, describe: Callable[[int], str]
+    ) -> None:
+        """Report the rows for which ``wrong`` is true.
+
+        Args:
+            severity: of each.
+            wrong: one truth value a row (n).
+            what: what they are, in the plural.
+            field: the field that is wrong.
+            describe: what is wrong with one of them.
+        """
+        found = np.flatnonzero(wrong)
+        cuts = np.flatnonzero(np.diff(self.record[found])) + 1
+        for part in np.split(found, cuts) if len(found) else []:
+            name = self.table.names[int(self.record[part[0]])]
+            self.report.add_each(
+                severity, name, what, part, lambda row: (f"{self.place(row)}, field {field}", describe(row))
+            )
