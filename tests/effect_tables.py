@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.effects import NAME
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -30,7 +31,7 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
-from archive.formats.effects.record import NAME, build_effects, parse_effects
+from archive.formats.effects.record import build_effects, parse_effects
 from archive.formats.effects.rules import ANY, CODE, KEYED, LOOKS, MAYBE, NONE, NUMBER, RULES
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import archive
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import Profile, build_companion, parse_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
 from archive.verbs.split import join, split
 from tests.corpus import ARCHIVES
 
 if TYPE_CHECKING:
-    from archive.companion import Facts
+    from archive.normalform.form import Facts
     from archive.verbs.split import Split
 
 PROFILES = list(Profile)

@@ -14,9 +14,9 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.companion import Facts, Profile, packed
+from archive.companion import packed
 from archive.companion.codecs import Codec
-from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Section, read_directory, written
+from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, read_directory, written
 from archive.companion.mapped import _pages, build_mapped
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
     from archive.debuginfo.model import SourceRange
+    from archive.normalform.form import Facts
 
     Sections = list[tuple[Section, bytes]]
 

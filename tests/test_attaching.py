@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
-from archive.companion import DebugRecords, Facts
 from archive.debuginfo.model import Generation
 from archive.debuginfo.sites import Span, Step
+from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles
 from archive.normalform.pool import Pool, table_of
 from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS
+from archive.normalform.records import GENERATIONS, DebugRecords
 from archive.normalform.relocate import Attachment
 from tests.corpus import CALLSTACKS, DELEGATED
 from tests.tampering import STACK, tampered

@@ -242,3 +242,16 @@ def test_a_position_behind_the_end_of_a_record_is_told_as_such() -> None:
     done = run("symbolicate", ORACLES / "plain_unicode.pt", "--at", "code/__torch__/plain.py:99999999")
     assert done.returncode == 1
     assert b"code/__torch__/plain.py ends at byte " in done.stderr
+
+
+def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
+    program = (
+        f"import sys; sys.argv = ['a', 'symbolicate', {str(ORACLES / 'plain_stack.ptl')!r}, '1445']\n"
+        "from archive.cli import main\n"
+        "try:\n    main()\nfinally:\n    sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    imported = set(done.stderr.split())
+    assert "archive.debuginfo.symbolicate" in imported
+    idle = {"rich", "construct", "zstandard", "archive.companion.layout", "archive.formats.effects.record"}
+    assert not idle & imported

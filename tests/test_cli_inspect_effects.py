@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.formats.effects import NAME
 from archive.formats.effects.model import Constant, Effect, EffectTable, MethodEffects, Op, Output
-from archive.formats.effects.record import NAME
 from tests.commands import called, told, well
 from tests.effect_tables import COUNTING, SELF, attribute, with_effects
 from tests.tampering import STACK, tampered

@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.companion import MAGIC, DebugRecords, Profile, build_companion, is_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.magic import MAGIC, is_companion
 from archive.container.container import new_member
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, COLUMNS
+from archive.normalform.records import DebugRecords
 from archive.reader.collect import collect
 from tests.corpus import ORACLES, RELEASES
 from tests.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts

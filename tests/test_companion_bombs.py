@@ -15,9 +15,9 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import Profile
 from archive.companion.codecs import Codec, compressed
 from archive.companion.encodings import Transform
+from archive.companion.layout import Profile
 from archive.companion.packed import COLUMN
 from archive.companion.templates import Templates
 from archive.normalform.columns import BY_NAME
@@ -39,7 +39,7 @@ from tests.strategies import column
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.companion import Facts
+    from archive.normalform.form import Facts
 
 MEMORY = 512 << 20
 """Bytes that no companion of a few hundred bytes may take to be refused, nor to be read."""

@@ -26,7 +26,7 @@ from tests.tampering import LOWERED, NESTED_1_2, STACK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.companion import Facts
+    from archive.normalform.form import Facts
 
     Coding = tuple[Transform, bool, int]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.base.columns import Ints
-    from archive.companion import Profile
+    from archive.companion.layout import Profile
 
     Columns = dict[str, Ints]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companion import Profile
+from archive.companion.layout import Profile
 from archive.formats.record_kinds import kind_of
 from archive.reader.companion import Companion
 from archive.verbs.verify import verify

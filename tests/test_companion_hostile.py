@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import MAGIC, VERSION, Profile, is_companion
-from archive.companion.layout import Section, read_directory, written
+from archive.companion.layout import VERSION, Profile, Section, read_directory, written
+from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
 from tests.halves import PROFILES, companion_of, facts_of, parsed

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.companion import Profile, blocks, build_companion, packed
+from archive.companion import blocks, packed
 from archive.companion.blocks import BlockColumn, build_blocks
+from archive.companion.build import build_companion
 from archive.companion.encodings import Transform, encodings
+from archive.companion.layout import Profile
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges

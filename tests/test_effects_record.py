@@ -14,6 +14,7 @@ from hypothesis import given
 import archive
 from archive.base.errors import ArchiveError
 from archive.formats.archive_id import archive_id
+from archive.formats.effects import NAME
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -28,7 +29,7 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
-from archive.formats.effects.record import NAME, build_effects
+from archive.formats.effects.record import build_effects
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.verbs.migrate.migrate import migrate
 from archive.verbs.shrink import shrink

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.effects import NAME
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
-from archive.formats.effects.record import NAME, build_effects
+from archive.formats.effects.record import build_effects
 from tests.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
 from tests.strategies import patient
 

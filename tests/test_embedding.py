@@ -14,7 +14,8 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import Profile, parse_companion
+from archive.companion.layout import Profile
+from archive.companion.parse import parse_companion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
 from archive.reader.companion import Rejoined

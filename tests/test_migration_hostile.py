@@ -13,7 +13,9 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import Profile, build_companion, parse_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import EMBEDDED, MIGRATED
 from archive.normalform.pool import table_of
 from archive.reader.collect import collect
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from archive.companion import Facts
+    from archive.normalform.form import Facts
 
 # --- cut and changed
 

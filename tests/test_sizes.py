@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
-from archive.companion import is_companion
+from archive.companion.magic import is_companion
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.verbs.inspect import inspect
 from archive.verbs.sizes import Change, Size, View

@@ -19,7 +19,7 @@ from tests.tampering import STACK, UNICODE, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.companion import Profile
+    from archive.companion.layout import Profile
 
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
 

@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.companion import Profile
+from archive.companion.layout import Profile
 from archive.container.container import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED

@@ -14,7 +14,8 @@ import pytest
 
 import archive
 from archive import ArchiveError, Style
-from archive.companion import Profile, build_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Layout

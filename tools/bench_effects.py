@@ -20,8 +20,8 @@ import archive
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import State, capture
 from archive.effects.replay.replay import prepared
+from archive.formats.effects import NAME
 from archive.formats.effects.model import EffectTable
-from archive.formats.effects.record import NAME
 from tools.bench_backend import fastest, ms, row
 from tools.models import traced
 

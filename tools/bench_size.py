@@ -25,9 +25,12 @@ import zstandard
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.mapped import Mapped
-from archive.companion import Facts, Profile, build_companion, parse_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.parse import parse_companion
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats.record_kinds import kind_of
+from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles, pack_methods
 from archive.normalform.pool import Pool, table_of
 from archive.normalform.ranges import pack_ranges

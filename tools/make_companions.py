@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.companion import VERSION, Profile
+from archive.companion.layout import VERSION, Profile
 from archive.verbs.split import split
 from tools import manifest
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from archive.report.as_json import as_json as to_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FINDINGS = 1
 WIDE = 1 << 16
@@ -19,6 +22,8 @@ file_argument = click.argument("file", type=click.Path(dir_okay=False))
 
 def console() -> Console:
     """Standard output; wide enough for whole lines where it isn't a terminal."""
+    from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
+
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 

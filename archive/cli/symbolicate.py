@@ -13,7 +13,7 @@ from archive.base.errors import shown
 from archive.cli import common
 from archive.debuginfo.symbolicate import Frame, Style
 from archive.report.as_json import symbolication_facts
-from archive.report.as_text import runs
+from archive.report.runs import runs
 
 if TYPE_CHECKING:
     from archive import Archive, Symbolication

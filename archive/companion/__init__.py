@@ -85,24 +85,3 @@ has that tag:
 
 **Versions.** 1: the first.
 """
-
-from archive.companion.build import DEFAULT_LEVEL, build_companion
-from archive.companion.contents import contents
-from archive.companion.layout import MAGIC, VERSION, Profile, is_companion
-from archive.companion.parse import Opened, parse_companion
-from archive.normalform.form import Facts
-from archive.normalform.records import DebugRecords
-
-__all__ = [
-    "DEFAULT_LEVEL",
-    "MAGIC",
-    "VERSION",
-    "DebugRecords",
-    "Facts",
-    "Opened",
-    "Profile",
-    "build_companion",
-    "contents",
-    "is_companion",
-    "parse_companion",
-]

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import construct
 
 from archive.base.errors import ArchiveError, LimitError
+from archive.companion.magic import MAGIC, is_companion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.limits import Limits
 
-MAGIC = b"\x89PTDBG\r\n\x1a\n"
 VERSION = 1
 ID_BYTES = 16
 
@@ -141,11 +141,6 @@ def written(profile: Profile, archive_id: bytes, sections: Iterable[tuple[Sectio
         out += bytes(-len(out) % ALIGNMENT[profile])
         out += data
     return bytes(out)
-
-
-def is_companion(data: memoryview) -> bool:
-    """Whether these are the first bytes of a companion, of whatever version."""
-    return bytes(data[: len(MAGIC)]) == MAGIC
 
 
 def read_directory(data: memoryview, limits: Limits) -> Directory:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from archive.formats import bytecode, callstack_map, inert_values, method_handles, source_ranges
-from archive.formats.effects import record as effects
+from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
 
 VERSIONS = (".data/version", "version")
 """Where the archive format's version may stand, in the order in which PyTorch looks for it."""

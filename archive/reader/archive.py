@@ -14,8 +14,7 @@ from archive.debuginfo.views import Lookup, RangeRows
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.bytecode import Bytecode, parse_bytecode
-from archive.formats.effects.record import NAME as EFFECTS
-from archive.formats.effects.record import parse_effects
+from archive.formats.effects import NAME as EFFECTS
 from archive.formats.inert_values import DATA, class_names, inert_value
 from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import holds_ranges, range_records_of
@@ -219,6 +218,8 @@ class Archive:
         """What its methods change besides giving results; None where the archive keeps no such table."""
         if EFFECTS not in self.records:
             return None
+        from archive.formats.effects.record import parse_effects  # noqa: PLC0415 (few archives have some)
+
         return self._located(lambda: parse_effects(self.tree([EFFECTS]), 0, self.limits))
 
     @cached_property

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.companion import DebugRecords, Facts
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
+from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
 from archive.normalform.pool import Pool, table_of
 from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS
+from archive.normalform.records import GENERATIONS, DebugRecords
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -14,11 +14,12 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.companion import DebugRecords, Opened
+from archive.companion.parse import Opened
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED
 from archive.formats.source_ranges import SUFFIX
+from archive.normalform.records import DebugRecords
 from archive.reader.archive import Archive
 from archive.reader.recognition import COMPANION
 
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Mapped
     from archive.base.output import Target
-    from archive.companion import Facts
     from archive.container.container import Container, Record
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.normalform.form import Facts
     from archive.reader.recognition import Recognised
 
 

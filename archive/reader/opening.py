@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.companion import is_companion
+from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
 from archive.reader.recognition import COMPANION, check_companion, opened_archive

@@ -11,14 +11,13 @@ from archive.base.errors import one_line
 from archive.container.serialization_id import PLATFORMS
 from archive.report.as_json import escaped
 from archive.report.listing import Listing
+from archive.report.runs import SHOWN_RUNS, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from archive.reader.provenance import Provenance
     from archive.verbs.inspect import Inspection
-
-SHOWN_RUNS = 8
 
 
 def inspection_text(facts: Inspection) -> Group:
@@ -101,17 +100,3 @@ def _records(facts: Inspection) -> Listing:
         kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
         listing.add(_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
     return listing
-
-
-def runs(numbers: Sequence[int]) -> str:
-    """Numbers in order, neighbours as runs: ``0-4, 7``."""
-    ordered = sorted(set(numbers))
-    found: list[list[int]] = []
-    for number in ordered:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    words = [f"{low}" if low == high else f"{low}-{high}" for low, high in found]
-    rest = len(words) - SHOWN_RUNS
-    return ", ".join(words[:SHOWN_RUNS]) + (f" [{rest} more runs]" if rest > 0 else "")

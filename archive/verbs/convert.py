@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.base.output import replacing
-from archive.companion import Profile, build_companion
+from archive.companion.build import build_companion
 from archive.reader.companion import Companion
 from archive.reader.recognition import check_companion
 from archive.verbs.split import profile_named
@@ -16,6 +16,7 @@ from archive.verbs.split import profile_named
 if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Target
+    from archive.companion.layout import Profile
 
 
 @dataclass(frozen=True, slots=True)

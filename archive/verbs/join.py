@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.companion import DebugRecords, parse_companion
+from archive.companion.parse import parse_companion
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id, counts
+from archive.normalform.records import DebugRecords
 from archive.reader.collect import (
     CALLSTACKS,
     COMPUTED,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
     from archive.base.strings import StringTable
-    from archive.companion import Facts
     from archive.container.container import Container, Member, Record
+    from archive.normalform.form import Facts
 
 DIGEST_BYTES = 8
 

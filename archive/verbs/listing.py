@@ -12,7 +12,6 @@ from archive.reader.recognition import (
     SAVED,
     SHOWN,
     FileKind,
-    SavedTensor,
     kind_in,
     opened_zip,
     recognise_zip,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.formats.record_kinds import RecordKind
+    from archive.reader.recognition.saved import SavedTensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import replacing
-from archive.companion import build_companion
+from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.formats.archive_id import archive_id

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import check_target, replacing, replacing_all
-from archive.companion import Profile, build_companion
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
 from archive.container.container import Container, write_archive
 from archive.formats import method_handles
 from archive.formats.record_kinds import EMBEDDED, kind_of

@@ -31,19 +31,19 @@ from archive.backend.profile.places import PYTORCHS
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.base.strings import decoded
-from archive.companion import DebugRecords, Facts
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.debuginfo.model import NO_TAG, Generation
 from archive.debuginfo.sites import Site, Span
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
-from archive.formats.effects.record import NAME as EFFECTS
+from archive.formats.effects import NAME as EFFECTS
 from archive.formats.record_kinds import VERSIONS
+from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles, pack_methods
 from archive.normalform.pool import Pool, table_of
 from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS
+from archive.normalform.records import GENERATIONS, DebugRecords
 from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 

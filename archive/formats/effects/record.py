@@ -69,6 +69,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.effects import NAME
 from archive.formats.effects.laying import Laying
 from archive.formats.effects.reading import Reading
 from archive.formats.effects.rows import NOTHING, Numbering
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-NAME = "extra/effects.pkl"
 VERSIONS = (1, 2)  # 1: the first; 2: conditions
 
 NUMBER, REFERENCE = Int(low=0), Int(low=NOTHING)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.companion import is_companion
+from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end
-from archive.reader.recognition.heads import recognise_head
 from archive.reader.recognition.kinds import (
     ARCHIVES,
     DAMAGED,
@@ -26,7 +25,6 @@ from archive.reader.recognition.kinds import (
     Recognised,
     kind_in,
 )
-from archive.reader.recognition.saved import SavedTensor
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ __all__ = [
     "SHOWN",
     "FileKind",
     "Recognised",
-    "SavedTensor",
     "check_companion",
     "is_slim",
     "kind_in",
@@ -141,4 +138,6 @@ def _no_zip(data: memoryview, limits: Limits, *, look: bool = True) -> Recognise
             whole = f"this tool wants it without them: `head -c {len(data) - behind}`"
             return Recognised(FileKind.ZIP, what, whole)
         return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes behind it")
+    from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)
+
     return recognise_head(data, limits, look=look)

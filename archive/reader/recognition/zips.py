@@ -19,7 +19,6 @@ from archive.base.errors import ArchiveError, LimitError, printable
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats import bytecode, callstack_map, method_handles
 from archive.formats.inert_values import DATA
-from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import (
     EMBEDDED,
     MIGRATED,
@@ -31,7 +30,6 @@ from archive.formats.record_kinds import (
 )
 from archive.formats.source_ranges import SUFFIX
 from archive.reader.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
-from archive.reader.recognition.saved import recognised, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,10 +110,14 @@ def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor
     Raises:
         ArchiveError: its pickle cannot be read.
     """
+    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
+
     return tensors_in(_unpickled(container, limits))
 
 
 def _unpickled(container: Container, limits: Limits) -> object:
+    from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
+
     record = container.records[DATA]
     try:
         if record.size > limits.plain_bytes:  # before it is inflated
@@ -158,6 +160,8 @@ def _is_strange(name: str) -> bool:
 
 
 def _saved(container: Container, limits: Limits) -> Recognised:
+    from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
+
     with suppress(ArchiveError):
         return recognised(_unpickled(container, limits))
     return Recognised(FileKind.SAVED, f"{SAVED}, whose {DATA} cannot be read")

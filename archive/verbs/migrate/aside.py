@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.companion import DebugRecords, build_companion, parse_companion
+from archive.companion.build import build_companion
+from archive.companion.parse import parse_companion
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import MIGRATED, RecordKind, kind_of
+from archive.normalform.records import DebugRecords
 from archive.reader.collect import collect
 from archive.verbs.join import joined_to, with_digest
 

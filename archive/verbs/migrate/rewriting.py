@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.companion import DebugRecords, Facts
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
 from archive.formats import bytecode, callstack_map
 from archive.formats.bytecode import parse_operators
 from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from archive.formats.releases import LOADED_BYTECODE, release
+from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
 from archive.normalform.pool import Pool, table_of
 from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS
+from archive.normalform.records import GENERATIONS, DebugRecords
 from archive.reader.recognition import FileKind
 from archive.verbs.migrate import ranges
 from archive.verbs.migrate.aside import is_format, kept_aside

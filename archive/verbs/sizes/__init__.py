@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.companion import is_companion
+from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion, Rejoined
 from archive.reader.recognition import opened_zip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.companion import contents
+from archive.companion.contents import contents
 from archive.verbs.sizes.account import Piece
 from archive.verbs.sizes.apportioning import apportioned
 
