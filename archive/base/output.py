@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Target = str | os.PathLike[str]
 
 PIECE = 1 << 20
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def check_target(path: Target, *, force: bool) -> None:
@@ -64,9 +65,9 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
         with ExitStack() as files:
             outs: list[BinaryIO] = []
             for target in map(Path, paths):
-                handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-                drafts.append(Path(name))
-                outs.append(files.enter_context(os.fdopen(handle, "w+b")))
+                draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+                drafts.append(draft)  # before it is there: a signal may come at any time
+                outs.append(files.enter_context(os.fdopen(os.open(draft, NEW, 0o600), "w+b")))
             yield outs
             for out in outs:
                 out.flush()
