@@ -200,6 +200,20 @@ def test_two_records_of_one_name_are_refused(name: str, profile: Profile) -> Non
 # --- anything
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: Profile) -> None:
+    """String 1 is a line of source text, with its end."""
+
+    def change(columns: Columns) -> None:
+        for row in (0, 1):
+            set_to(columns, "record.name", row, 1)
+
+    answers = asked(hostile(WHERE["record.name"], profile, change))
+    assert {str(error) for error in answers.errors.values()} == {
+        r"m.ptdbg:         return d * d + torch.sum(x)\n: expected each record once, found one twice"
+    }
+
+
 @settings(patient, max_examples=60)
 @given(
     st.sampled_from(sorted(WHERE)),

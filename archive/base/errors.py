@@ -52,7 +52,7 @@ class ArchiveError(Exception):
             what += f"{': ' if what else ''}expected {self.expected}"
             if self.found is not None:
                 what += f", found {self.found}"
-        where = ", ".join(part for part in (self.record, self.place) if part)
+        where = ", ".join(one_line(part) for part in (self.record, self.place) if part)
         return ": ".join(part for part in (self.file, where, what) if part)
 
 
