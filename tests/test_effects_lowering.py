@@ -25,7 +25,7 @@ from archive.backend import (
     save_lowered,
 )
 from archive.effects import State
-from archive.effects.replay.replay import ReplayError
+from archive.effects.replay.replay import GuardError, ReplayError
 from archive.verbs.verify import verify
 
 if TYPE_CHECKING:
@@ -199,6 +199,23 @@ class Hooked(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x.register_hook(doubled)
         return self.inner(x)
+
+
+class HookedInVain(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.register_hook(doubled).remove()
+        return x * 1
+
+
+def test_a_hook_that_is_taken_off_again_needs_a_gradient_all_the_same() -> None:
+    model = HookedInVain()
+    module = lower(model, "aten", effects=True, example_inputs=(torch.ones(2, 3, requires_grad=True),))
+    effectful = Effectful.of(module, allow={f"{__name__}:doubled": doubled})
+    assert effectful(torch.ones(2, 3, requires_grad=True)).requires_grad
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        model(torch.ones(2, 3))
+    with pytest.raises(GuardError, match="requires_grad"):
+        effectful(torch.ones(2, 3))
 
 
 def test_what_is_saved_is_well_formed_and_the_same_bytes() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Self
 
+from archive.effects.capture.guards import WITHOUT_MODES
+
 if TYPE_CHECKING:
     from archive.effects.capture.recorder import Recorder
 
@@ -14,17 +16,22 @@ class HookHandle:
 
     Args:
         recorder: of the call.
+        tensor: that has the hook.
         number: of the hook.
     """
 
-    def __init__(self, recorder: Recorder, number: int) -> None:
+    def __init__(self, recorder: Recorder, tensor: Any, number: int) -> None:  # noqa: ANN401
         self._recorder = recorder
+        self._tensor = tensor
         self._number = number
 
     def remove(self) -> None:
         """Take the hook off; a second time does nothing, as in PyTorch."""
         if self._number in self._recorder.side_effects.tensor_hooks:
             self._recorder.side_effects.remove_hook(self._number)
+            # No effect is left that fails, as PyTorch does, for a tensor without gradient: a guard does.
+            with WITHOUT_MODES():
+                self._recorder.sizes.gradient(self._tensor)
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +64,8 @@ class Hooks:
         name = importable(function)
         if name is None:
             recorder.refuse("a hook that is no function of a Python module: it cannot be found by a name")
-        return HookHandle(recorder, recorder.side_effects.register_hook(tensor, name, recorder.here()))
+        number = recorder.side_effects.register_hook(tensor, name, recorder.here())
+        return HookHandle(recorder, tensor, number)
 
 
 def importable(value: Any) -> str | None:  # noqa: ANN401
