@@ -32,7 +32,7 @@ LOSSES = {
 }
 LEGACY = "1.0 to 1.2"
 NAMELESS = ', `File ""`'
-"""Source ranges of no file print otherwise: ``tests/test_migration_nameless.py`` shows between which."""
+"""Source ranges of no file print otherwise: see ``tests/verbs/test_migration_nameless.py``."""
 SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
 
 

@@ -15,8 +15,8 @@ decimal numbers have no leading zeros. Where several readings are left, likelier
    is readable, and none is in another that is no call.
 
 Every rule is needed by failures of real models, and where the rules told one reading from all others, it was
-always the true one: see ``tests/ambiguous_models.py``. Of readings that they do not tell apart none is the
-answer.
+always the true one: see ``tests/support/ambiguous_models.py``. Where they do not tell readings apart, none is
+the answer.
 """
 
 from __future__ import annotations

@@ -1,0 +1,297 @@
+"""The rules for backends: one from outside keeps them, and each way to break one is found under its name."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+import archive.backend.conformance
+from archive.backend import Link, register_backend, unregister_backend
+from archive.backend.conformance import RULES, Report, check, examine
+from tests.support import broken_backends as broken
+from tests.support.backend_models import cases
+from tests.support.oracle_models import oracle_models
+from tests.support.other_backend import PREPROCESS, Model, Tape, Unsupported, preprocess_ahead
+from tests.support.torch_oracles import argument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from archive.backend.registry import Preprocess, Runtime
+
+pytestmark = pytest.mark.torch
+pytest_plugins = ["archive.backend.conformance.plugin"]
+
+L = oracle_models()
+X, Y = torch.linspace(-1, 2, 6).reshape(2, 3), torch.ones(2, 3)
+BAD = {"x @ self.weight": (torch.ones(2, 4), Y), "* 0.5 + y": (X, torch.ones(5, 5))}
+SHAPES = argument("float32[2, 3]"), argument("float32[14, 2]")
+REFUSED = {"torch.sigmoid(y)": Unsupported()}
+
+
+@contextmanager
+def registered(
+    runtime: type[Runtime] = Tape,
+    preprocess: Preprocess = preprocess_ahead,
+    link: Link = Link.AHEAD_OF_TIME,
+) -> Iterator[str]:
+    register_backend("other", preprocess=preprocess, runtime=runtime, link=link)
+    try:
+        yield "other"
+    finally:
+        unregister_backend("other")
+
+
+def said(
+    runtime: type[Runtime] = Tape,
+    preprocess: Preprocess = preprocess_ahead,
+    *,
+    bad: Mapping[str, tuple[torch.Tensor, ...]] = BAD,
+    unavailable: Callable[[], AbstractContextManager[None]] | None = None,
+    elsewhere: bool = False,
+) -> dict[str, str]:
+    """The first finding of each rule that a backend does not keep."""
+    with registered(runtime, preprocess) as name:
+        found = check(
+            name,
+            Model(),
+            good=(X, Y),
+            bad=bad,
+            unsupported=REFUSED,
+            unavailable=unavailable,
+            elsewhere=elsewhere,
+        )
+    return {one.rule: f"expected {one.expected}, found {one.found}" for one in reversed(found)}
+
+
+@pytest.mark.parametrize("link", Link)
+def test_a_backend_from_outside_keeps_all_rules(link: Link, conformance: Callable[..., Report]) -> None:
+    with registered(preprocess=PREPROCESS[link], link=link) as name:
+        report = conformance(
+            name, Model(), good=(X, Y), bad=BAD, unsupported=REFUSED, elsewhere=link is Link.INLINE
+        )
+    assert {one.rule for one in report.notes} == {"availability", "refusal"}
+    assert str(report).startswith("backend other: conforms\n")
+
+
+@pytest.mark.parametrize("model", [L.A, L.MultiLine])
+def test_the_demo_keeps_all_rules(model: type[torch.nn.Module], conformance: Callable[..., Report]) -> None:
+    conformance(
+        "backend_with_compiler_demo",
+        model(),
+        good=(Y, X),
+        bad={"x": SHAPES},
+        unsupported={"return x * h": L.MulDeep()},
+        elsewhere=False,
+    )
+
+
+def test_aten_keeps_all_rules(conformance: Callable[..., Report]) -> None:
+    model, good, bad = cases()["mlp"]
+    conformance("aten", model, good=(good,), bad={"return F.linear": (bad,)}, elsewhere=False)
+
+
+def test_a_backend_that_is_not_pytorch_s_is_examined_as_far_as_that_goes() -> None:
+    with registered(broken.Foreign) as name:
+        report = examine(name, Model(), good=(X, Y), bad=BAD, elsewhere=False, gradients=False)
+    assert report.findings == ()
+    notes = {*map(str, report.notes)}
+    assert "events: the runtime has no `profiling`, and records no events" in notes
+    failures = sorted(note for note in notes if note.startswith("failures: "))
+    assert failures
+    assert all(note.endswith("made to fail: no operation of the model, as it seems") for note in failures)
+
+
+def test_other_results_are_found() -> None:
+    found = said(broken.Wrong)
+    assert found["results"].startswith(
+        "expected the result of the runtime's first run to be equal, found Tensor-likes are not close!"
+    )
+    assert found["state"].startswith("expected the result of the runtime, loaded, to be equal")
+    assert found["errors"].startswith("expected lowered, the result after bad inputs")
+    assert found["gradients"].startswith("expected the runtime: the gradient of input 0 to be equal, found")
+    assert found.keys() == {"results", "state", "errors", "gradients"}
+
+
+def test_a_handle_that_nobody_gave_out_is_found() -> None:
+    found = said(preprocess=broken.unrecorded)
+    assert found["handles"] == "expected .pt: handles in the state that were given out, found 99"
+    assert found["events"] == "expected the event aten::add with a handle that was given out, found 99"
+    assert found["errors"].endswith("a handle that was given out, found 99")
+    assert found["reproducible"] == "expected .pt: no handle in the states of two modules, found 99"
+    assert found.keys() == {"handles", "events", "errors", "failures", "reproducible"}
+
+
+def test_an_operation_that_comes_from_nowhere_is_found() -> None:
+    found = said(preprocess=broken.made_up)
+    assert found == {"handles": "expected .pt: handle 1000 (mine::fused) in the archive, found none"}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "errors", "failures"),
+    [
+        (
+            broken.Forgetting,
+            "expected lowered, bad inputs at 'x @ self.weight': a handle that was given out, found -1",
+            "(aten::matmul), as its event has, found -1",
+        ),
+        (broken.Swallowing, "a BackendError of an operation, found no error", "found no error"),
+    ],
+)
+def test_failures_that_do_not_come_back_are_found(runtime: type[Tape], errors: str, failures: str) -> None:
+    found = said(runtime)
+    assert found["errors"].endswith(errors)
+    assert found["failures"].endswith(failures)
+    assert found.keys() == {"errors", "failures"}
+
+
+def test_a_failure_of_the_operation_before_in_the_same_line_is_found() -> None:
+    found = said(broken.Late)
+    assert found.keys() == {"failures"}
+    assert "(aten::relu), as its event has, found " in found["failures"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "expected"),
+    [
+        (broken.Misnaming, " to be aten::matmul, found aten::mul"),
+        (broken.Backwards, " ns before"),
+        (broken.Silent, "expected 2 times aten::mm within events, found 0"),
+    ],
+)
+def test_events_that_tell_something_else_are_found(runtime: type[Tape], expected: str) -> None:
+    found = said(runtime)
+    assert found.keys() == {"events"}
+    assert found["events"].endswith(expected)
+
+
+def test_a_runtime_may_inherit_its_methods() -> None:
+    assert said(broken.Inheriting) == {}
+
+
+def test_an_answer_that_is_no_bool_is_found() -> None:
+    found = said(broken.Vague)  # type: ignore[arg-type]
+    assert found == {"availability": "expected is_available to give a bool, found 1"}
+
+
+def test_a_backend_that_is_never_available_is_found() -> None:
+    assert said(broken.Never) == {
+        "availability": "expected the backend to be available here, as the test tells by available=True, "
+        "found is_available False"
+    }
+    with registered() as name:
+        (finding,) = check(name, Model(), good=(X, Y), elsewhere=False, available=False)
+    assert str(finding) == (
+        "availability: expected the backend not to be available here, as the test tells by available=False, "
+        "found is_available True"
+    )
+
+
+def test_gradients_that_get_lost_are_found() -> None:
+    assert said(broken.Detaching) == {
+        "gradients": "expected the runtime: a gradient of input 0, found none",
+    }
+    assert said(preprocess=broken.detached) == {
+        "gradients": "expected the runtime: a gradient of first.weight, found none",
+    }
+
+
+def test_a_backend_can_be_made_unavailable() -> None:
+    assert said(broken.Device, unavailable=broken.away) == {}
+    assert said(broken.Swallowing, bad={}, unavailable=broken.away)["availability"] == (
+        "expected made unavailable: is_available to give False, found True"
+    )
+    assert said(broken.DeviceOnce, unavailable=broken.away) == {
+        "availability": "expected made unavailable: a run in TorchScript to raise "
+        "'Backend is not available.', found no error"
+    }
+
+
+def test_where_it_is_not_available_only_what_need_not_run_is_examined() -> None:
+    with broken.away(), registered(broken.Device) as name:
+        report = examine(name, Model(), good=(X, Y), available=False)
+    assert report.findings == ()
+    unseen = {one.rule for one in report.notes if one.text == "the backend is not available here"}
+    assert unseen == RULES.keys() - {"handles", "availability", "reproducible", "unsupported"}
+
+
+def test_a_state_that_only_this_process_knows_is_found() -> None:
+    assert said(broken.InThisProcess, broken.in_this_process, elsewhere=True) == {
+        "state": "expected the runtime to run in a new process, found ArchiveError: backend other does not "
+        "compile the state: expected a key"
+    }
+
+
+def test_a_state_that_changes_is_found() -> None:
+    found = said(broken.Changing)
+    assert found["state"].startswith("expected the state, loaded,[1][0] to be equal, found Tensor-likes")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        (broken.Credulous, "no error"),
+        (broken.Crashing, "TypeError: 'NoneType' object is not subscriptable"),
+    ],
+)
+def test_what_takes_anything_for_a_state_is_found(runtime: type[Tape], told: str) -> None:
+    assert said(runtime) == {"refusal": f"expected None to be refused with an ArchiveError, found {told}"}
+
+
+def test_texts_that_are_taken_for_a_state_are_named() -> None:
+    assert said(broken.Careless) == {
+        "refusal": "expected a state of garbage texts to be refused with an ArchiveError, "
+        "found no error, taken: '\\x00 no state' at state[0]"
+    }
+
+
+def test_a_state_that_is_another_each_time_is_found() -> None:
+    assert said(preprocess=broken.numbered) == {
+        "reproducible": "expected .pt: the same bytes when lowered again, found another data.pkl"
+    }
+
+
+def test_what_cannot_be_compiled_without_its_place_is_found() -> None:
+    assert said(preprocess=broken.placeless) == {
+        "unsupported": "expected a LoweringError at 'torch.sigmoid(y)', found KeyError"
+    }
+
+
+def test_a_runtime_without_its_methods_is_found() -> None:
+    found = said(broken.Empty)  # type: ignore[arg-type]
+    assert found["interface"] == "expected a runtime with the method compile, found none"
+
+
+def test_a_backend_that_compiles_nothing_is_one_finding() -> None:
+    assert said(preprocess=broken.failing) == {
+        "interface": "expected the model to run and to be lowered, found ZeroDivisionError: no zero"
+    }
+
+
+def test_the_fixture_fails_with_all_findings(conformance: Callable[..., Report]) -> None:
+    with registered(broken.Forgetting) as name, pytest.raises(pytest.fail.Exception) as caught:
+        conformance(name, Model(), good=(X, Y), bad=BAD, elsewhere=False)
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith("backend other: ")
+    assert first.endswith(" findings")
+    assert any(line.startswith("  errors: expected ") for line in lines)
+    assert any(line.startswith("  not seen by unsupported: ") for line in lines)
+
+
+def test_pytest_is_imported_for_the_fixture_alone() -> None:
+    root = Path(archive.__file__).parent
+    importing = [path.name for path in root.rglob("*.py") if "import pytest" in path.read_text("utf-8")]
+    assert importing == ["plugin.py"]
+    fixture = archive.backend.conformance.conformance
+    assert fixture.__module__ == "archive.backend.conformance.plugin"
+    assert not hasattr(archive.backend.conformance, "other")

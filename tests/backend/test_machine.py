@@ -1,0 +1,274 @@
+"""The register machine: failures and recordings lead to their operations; real models run as in PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+from torch import nn
+
+from archive.backend.aten.blob import decoded, encoded
+from archive.backend.aten.machine import Machine
+from archive.backend.aten.program import EACH, JUMP, JUMP_UNLESS, MOVE, Program, program_of
+from archive.backend.errors import OperationError
+from archive.backend.graph.folding import folded
+from archive.backend.graph.inlining import inlined
+from archive.backend.graph.places import Places
+from tests.support.backend_models import Branching, cases
+
+if TYPE_CHECKING:
+    from archive.backend.graph.graphs import Graph
+
+pytestmark = pytest.mark.torch
+
+
+class Made(NamedTuple):
+    """A method, ready to run; handles are places among the graph's operations."""
+
+    graph: Graph
+    program: Program
+    tensors: list[torch.Tensor]
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.program, self.tensors)
+
+
+def made(module: nn.Module, *, fold: bool = True) -> Made:
+    """The program of a module's forward, after it was text."""
+    scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    graph = inlined(scripted._c, "forward", Places.of(scripted._c))
+    graph = folded(graph) if fold else graph
+    tensors: list[torch.Tensor] = []
+    program, unsupported = program_of(graph, {op: n for n, op in enumerate(graph.operations())}, tensors)
+    assert not unsupported, [one.kind for one in unsupported]
+    read = decoded(encoded({"forward": program}), len(tensors))
+    assert read == {"forward": program}
+    return Made(graph, read["forward"], tensors)
+
+
+@dataclass
+class Recording:
+    operations: list[tuple[int, int, int, str]] = field(default_factory=list)
+    memory: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+
+
+def same(ours: Any, theirs: Any) -> bool:  # noqa: ANN401
+    """Whether two values are of the same structure, types and numbers."""
+    if isinstance(theirs, torch.Tensor):
+        return ours.dtype == theirs.dtype and bool(torch.allclose(ours, theirs, atol=1e-6))
+    if isinstance(theirs, dict):
+        return list(ours) == list(theirs) and same(list(ours.values()), list(theirs.values()))
+    if isinstance(theirs, list | tuple):
+        kinds = type(ours) is type(theirs) and len(ours) == len(theirs)
+        return kinds and all(map(same, ours, theirs))
+    return type(ours) is type(theirs) and repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("how", ["scripted", "traced"])
+@pytest.mark.parametrize("name", cases())
+def test_real_models_equal_eager(name: str, how: str) -> None:
+    model, good, _ = cases()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        module = (
+            torch.jit.script(model) if how == "scripted" else torch.jit.trace(model, good, check_trace=False)
+        )
+    one = made(module)
+    inputs = [good, None, None, False][: one.program.parameters]
+    with torch.no_grad():
+        assert same(one.machine.run(inputs), model(good))
+        assert same(one.machine.run_observed(inputs, Recording()), model(good))
+
+
+def test_branches_are_taken_as_the_arguments_say() -> None:
+    model = Branching()
+    for one in (made(model), made(model, fold=False)):
+        for x in (torch.ones(2, 4), torch.full((2, 4), 1e4), torch.full((2, 4), -1e4)):
+            for double in (False, True):
+                assert same(one.machine.run([x, double]), model(x, double))
+
+
+class Listed(nn.Module):
+    """Keeps constant lists that it gives away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes = [1, 2]
+        self.others = [1, 2]
+
+    def forward(self) -> tuple[list[int], list[int]]:
+        return self.sizes, self.others
+
+
+def test_constants_are_not_changed_by_whoever_gets_them() -> None:
+    for fold in (True, False):
+        machine = made(Listed(), fold=fold).machine
+        machine.run([])[0].append(3)
+        sizes, others = machine.run([])
+        sizes.append(4)
+        assert (sizes, others) == ([1, 2, 4], [1, 2])
+
+
+def test_gradients_are_recorded_as_the_caller_says() -> None:
+    model, good, _ = cases()["mlp"]
+    machine = made(model).machine
+    assert machine.run([good]).requires_grad
+    with torch.no_grad():
+        assert not machine.run([good]).requires_grad
+
+
+def test_another_number_of_inputs_is_refused() -> None:
+    machine = made(Branching()).machine
+    with pytest.raises(TypeError, match=r"^forward takes 2 inputs, 1 were given$"):
+        machine.run([torch.ones(2, 4)])
+
+
+class Failing(nn.Module):
+    def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(n):
+            if i > 2:
+                raise ValueError(f"too much: {i} of {n}")
+        if n < 0:
+            d: dict[str, torch.Tensor] = {}
+            x = d["nothing"]
+        if bool(x):  # fails if there are several
+            x = x + 1
+        return x.reshape([3, n])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "line", "message"),
+    [
+        ([torch.ones(1), 9], "raise ValueError", "too much: 3 of 9"),
+        ([torch.ones(1), -1], 'd["nothing"]', "KeyError: 'nothing'"),
+        ([torch.ones(2), 1], "bool(x)", "Boolean value of Tensor with more than one value is ambiguous"),
+        ([torch.ones(1), 1], "x.reshape", "shape '[3, 1]' is invalid for input of size 1"),
+    ],
+    ids=["raised", "key", "condition", "shape"],
+)
+@pytest.mark.parametrize("observed", [False, True])
+def test_failures_lead_to_their_operation(
+    inputs: list[Any], line: str, message: str, *, observed: bool
+) -> None:
+    one = made(Failing())
+    machine = one.machine
+    run = partial(machine.run_observed, recording=Recording()) if observed else machine.run
+    with pytest.raises(OperationError) as caught:
+        run(inputs)
+    assert caught.value.message == message
+    assert isinstance(caught.value.__cause__, Exception)
+    span = list(one.graph.operations())[caught.value.handle].range
+    assert span is not None
+    assert span.start is not None
+    assert line in str(span.source.text)[span.start : span.end + 20]
+
+
+class Interrupting(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_interrupts_pass_through() -> None:
+    machine = made(Branching()).machine
+    with pytest.raises(KeyboardInterrupt):
+        machine.run([torch.ones(2, 4).as_subclass(Interrupting), True])
+
+
+class Containers(nn.Module):
+    def forward(self, x: torch.Tensor, n: int) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], str]:
+        named: dict[str, torch.Tensor] = {"x": x, "y": x + 1}
+        counts: dict[int, list[int]] = {}
+        rows: list[torch.Tensor] = []
+        for i, row in enumerate(x):
+            if i == n:
+                break
+            rows.append(row * i)
+            if i not in counts:
+                counts[i] = [i]
+            counts[i].append(int(row.sum()))
+            named[f"row{i}"] = row
+        for key, value in named.items():
+            if key in ("x", "row0"):
+                rows.insert(0, value.flatten()[:2])
+        more = [one + 1 for one in rows]
+        more += rows[1:]
+        more.extend([x[0]])
+        more.reverse()
+        last = more.pop()
+        more[0] = last
+        del named["y"]
+        named["sum"] = torch.tensor([float(len(counts)), 0.5]) + torch.tensor([2], dtype=torch.float64)
+        text = (
+            ",".join([f"{k}={v}" for k, v in counts.items()]) + str(sorted([3, 1, 2])) + "a-b".split("-")[1]  # noqa: SIM905
+        )
+        return named, more, text
+
+
+def test_each_operation_is_recorded_once_for_each_time_it_runs() -> None:
+    one = made(Containers())
+    recording = Recording()
+    one.machine.run_observed([torch.ones(3, 2), 2], recording)
+    operations = list(one.graph.operations())
+    kinds = [kind for _, _, _, kind in recording.operations]
+    assert kinds == [operations[handle].kind for _, _, handle, _ in recording.operations]
+    assert not {MOVE, JUMP, JUMP_UNLESS, EACH} & set(kinds)
+    assert kinds.count("aten::_set_item") == 6
+    assert kinds.count("prim::TupleUnpack") == 4 + 2
+    times = [time for start, end, _, _ in recording.operations for time in (start, end)]
+    assert times == sorted(times)
+
+
+def test_straight_programs_record_all_their_operators() -> None:
+    model, good, _ = cases()["mlp"]
+    one, recording = made(model), Recording()
+    one.machine.run_observed([good], recording)
+    assert [handle for _, _, handle, _ in recording.operations] == [
+        step.handle for step in one.program.instructions
+    ]
+
+
+class Remembering(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = nn.Parameter(torch.ones(100))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = x + 1  # 400 bytes
+        b = a[50:]  # a view, which keeps all of it
+        c = self.kept[:50]  # no new storage
+        d = [b * 2.0, c.mul(2)]  # twice 200 bytes; a is free
+        return d[0].relu_() + d[1] + torch.cat(d)[:50]
+
+
+def test_memory_is_recorded_when_it_is_taken_and_freed() -> None:
+    one, recording = made(Remembering()), Recording()
+    with torch.no_grad():
+        one.machine.run_observed([torch.ones(100)], recording)
+    operations = list(one.graph.operations())
+    assert [(operations[handle].kind, size, total) for _, handle, size, total, _ in recording.memory] == [
+        ("aten::add", 400, 400),
+        ("aten::mul", 200, 600),
+        ("aten::mul", -400, 200),
+        ("aten::mul", 200, 400),
+        ("aten::add", 200, 600),
+        ("aten::cat", 400, 1000),
+        ("aten::cat", -200, 800),
+        ("aten::cat", -200, 600),
+        ("aten::add", 200, 800),
+        ("aten::add", -200, 600),
+        ("aten::add", -400, 200),
+    ]
+    held: dict[int, int] = {}
+    for _, _, size, _, address in recording.memory:
+        held[address] = held.get(address, 0) + size
+        assert held[address] >= 0
+    assert sum(held.values()) == 200

@@ -1,0 +1,257 @@
+"""What cannot be lowered, saved or run is refused in words, with its place; and what only looks so is not."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import zipfile
+from io import BytesIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+from torch import nn
+
+from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.base.errors import ArchiveError
+from tests.support.backend_models import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+DEMO = "backend_with_compiler_demo"
+X = torch.ones(2, 4)
+
+
+class Counting(nn.Module):
+    """Sets an attribute."""
+
+    def __init__(self, *, counts: bool) -> None:
+        super().__init__()
+        self.counts = counts
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.counts:
+            self.count += 1
+        return x + self.count
+
+
+class WithoutGradients(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = x * 2
+        return torch.fft.fft(y).real
+
+
+class Large(nn.Module):
+    """Has a branch that is never taken, and could not be: a number that is none, a list that is too long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = float("inf")
+        self.length = 1 << 20
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dim() > 9:
+            return x * int(self.factor) + len([0] * self.length)
+        return x * self.factor
+
+
+class One(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+class Other(nn.Module):
+    """The same operations as those of ``One``, called from another line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+class Both(nn.Module):
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+
+class PairOfMain(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Paired(nn.Module):
+    def forward(self, pair: PairOfMain) -> torch.Tensor:
+        return pair.first + pair.second
+
+
+class Named(nn.Module):
+    def forward(self, x: torch.Tensor, *, other: torch.Tensor) -> torch.Tensor:
+        return x + other
+
+
+class Plus(nn.Module):
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.number
+
+
+class PlusGiven(nn.Module):
+    def forward(self, x: torch.Tensor, number: int) -> torch.Tensor:
+        return x + number
+
+
+@pytest.mark.parametrize("given", [None, len, torch.jit.trace(torch.relu, (X,))])
+def test_what_is_no_module_is_refused(given: object) -> None:
+    with pytest.raises(LoweringError, match="expected a module, found "):
+        lower(given, "aten")
+
+
+def test_without_scripting_nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.jit, "script", lambda module: module)  # as PYTORCH_JIT=0 has it
+    with pytest.raises(LoweringError, match="PYTORCH_JIT=0"):
+        lower(nn.ReLU(), "aten")
+
+
+@pytest.mark.parametrize("backend", ["aten", DEMO])
+def test_what_is_lowered_is_not_lowered_again(backend: str) -> None:
+    lowered = lower(nn.ReLU(), "aten")
+    with pytest.raises(LoweringError, match=r"^the module is lowered already"):
+        lower(lowered, backend)
+    with pytest.raises(LoweringError, match=r"^its part inner is lowered already"):
+        lower(Host(lowered), backend)
+
+
+def test_an_attribute_that_is_set_is_refused_at_its_line() -> None:
+    with pytest.raises(LoweringError, match=r"prim::SetAttr is not supported") as caught:
+        lower(Counting(counts=True), "aten")
+    marked = str(caught.value).partition("prim::SetAttr")[2].partition(" <--- HERE")[0].splitlines()
+    assert marked[-2].strip() == "self.count += 1"
+
+
+def test_attributes_that_are_never_set_are_no_obstacle() -> None:
+    assert torch.equal(lower(Counting(counts=False), "aten")(X), X)
+
+
+def test_objects_are_refused_together_with_all_else() -> None:
+    with pytest.raises(LoweringError, match=r"prim::CreateObject is not supported") as caught:
+        lower(WithoutGradients(), "aten")
+    text = str(caught.value)
+    for kind in ("CallMethod", "Enter", "Exit"):
+        place = text.partition(f"The node of prim::{kind} is not")[2].partition(" <--- HERE")[0]
+        assert place.splitlines()[-2].strip() == "with torch.no_grad():", kind
+
+
+def test_what_is_too_large_to_be_folded_is_left_to_run() -> None:
+    lowered = lower(Large(), "aten")
+    assert torch.equal(lowered(X), X * float("inf"))
+    text, _ = lowered._c.getattr("__loweredModule__").getattr("__processed_module")
+    assert len(text) < 10_000
+
+
+def test_a_compile_spec_may_be_any_mapping() -> None:
+    lowered = lower(nn.ReLU(), "aten", MappingProxyType({"forward": MappingProxyType({"level": 1})}))
+    spec = lowered._c.getattr("__loweredModule__").getattr("__method_compile_spec")
+    assert spec == {"forward": {"level": 1}}
+
+
+def test_named_tuples_of_a_script_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PairOfMain, "__module__", "__main__")
+    monkeypatch.setattr(sys.modules["__main__"], "PairOfMain", PairOfMain, raising=False)
+    assert torch.equal(lower(Paired(), "aten")(PairOfMain(X, X)), X + X)
+
+
+def test_the_same_operations_called_from_two_lines_have_two_handles(tmp_path: Path) -> None:
+    both = torch.jit.script(Both(lower(One(), "aten"), lower(Other(), "aten")))
+    save_lowered(both, tmp_path / "both.pt")
+    for part in ("first", "second"):
+        delegate = Delegate.load(tmp_path / "both.pt", part=part)
+        with pytest.raises(RuntimeError, match=rf"top\({'One' if part == 'first' else 'Other'}\)") as caught:
+            delegate(torch.ones(2, 5))
+        assert "return self.inner(x)" in str(caught.value)
+
+
+def test_a_module_that_is_not_scripted_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(LoweringError, match=r"expected a scripted module .* found a Host"):
+        save_lowered(Host(lower(nn.ReLU(), "aten")), tmp_path / "host.pt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_pytorch_cannot_save_is_a_lowering_error() -> None:
+    lowered = lower(Named(), "aten")
+    assert lowered_archive(lowered)
+    with pytest.raises(LoweringError, match="PyTorch does not save it: Keyword-only arguments"):
+        lowered_archive(lowered, lite=True)
+
+
+@pytest.mark.parametrize("how", ["read", "copied"])
+def test_a_part_without_its_source_is_neither_saved_nor_run(how: str) -> None:
+    lowered = lower(One(), "aten")
+    archive = BytesIO(lowered_archive(lowered))
+    lost = torch.jit.load(archive) if how == "read" else copy.deepcopy(lowered)
+    with pytest.raises(LoweringError, match="a lowered part was read from a file, or copied"):
+        lowered_archive(torch.jit.script(Both(lower(nn.ReLU(), "aten"), lost)))
+    with pytest.raises(LoweringError, match=r"Delegate\.load knows its source"):
+        Delegate.of(lost)
+
+
+def test_a_delegate_is_recorded_once_at_a_time() -> None:
+    delegate = Delegate.of(lower(nn.ReLU(), "aten"))
+    with delegate.recording() as recording:
+        with pytest.raises(LoweringError, match="recorded already"), delegate.recording():
+            pass
+        delegate(X)
+    assert len(recording.operations) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "old", "new", "said"),
+    [
+        ("activation.py", b"return", b"return )", "PyTorch does not load it: expected "),
+        ("activation.py", b"return", b"retur\xff", "PyTorch does not load it: 'utf-8' codec"),
+        ("data.pkl", b'"version"', b'"versi\xff\xff"', "does not compile the state: 'utf-8' codec"),
+    ],
+)
+def test_a_broken_archive_is_refused_with_what_is_wrong(
+    record: str, old: bytes, new: bytes, said: str
+) -> None:
+    saved, made = BytesIO(lowered_archive(lower(nn.ReLU(), "aten"))), BytesIO()
+    with zipfile.ZipFile(saved) as whole, zipfile.ZipFile(made, "w") as broken:
+        for name in whole.namelist():
+            data = whole.read(name)
+            broken.writestr(name, data.replace(old, new) if name.endswith(f"/{record}") else data)
+    with pytest.raises(ArchiveError) as caught:
+        Delegate.load(made.getvalue())
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 1e-320])
+def test_the_demo_refuses_numbers_that_torchscript_cannot_read(number: float) -> None:
+    with pytest.raises(LoweringError, match=r"prim::GetAttr is not supported .*\n.*\n.*x \+ self\.number"):
+        lower(Plus(number), DEMO)
+
+
+def test_the_demo_refuses_arguments_that_are_no_tensors() -> None:
+    with pytest.raises(LoweringError, match=r"aten::add is not supported .*\n.*\n.*x \+ number"):
+        lower(PlusGiven(), DEMO)

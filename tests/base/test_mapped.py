@@ -1,0 +1,78 @@
+"""What an archive can be read from: paths, memory, files; mapped where that is possible."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import mmap
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.base.errors import ArchiveError
+from archive.container.container import Container
+from tests.support.corpus import RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+
+SOURCES: dict[str, Callable[[Path], object]] = {
+    "str": str,
+    "bytes": Path.read_bytes,
+    "bytearray": lambda path: bytearray(path.read_bytes()),
+    "two dimensions": lambda path: memoryview(path.read_bytes()).cast("B", (path.stat().st_size, 1)),
+    "file in memory": lambda path: io.BytesIO(path.read_bytes()),
+}
+
+
+@pytest.mark.parametrize("make", SOURCES.values(), ids=list(SOURCES))
+def test_sources(make: Callable[[Path], object]) -> None:
+    source = make(NESTED)
+    with Container.open(source, name="given") as container:  # type: ignore[arg-type]
+        assert container.file == "given"
+        assert container.root == "nested"
+        assert container.data == NESTED.read_bytes()
+        assert container.data.readonly
+
+
+def test_an_open_file_is_mapped_whole_wherever_it_stands() -> None:
+    with NESTED.open("rb") as file:
+        file.seek(100)
+        with Container.open(file) as container:
+            assert container._mapped._map is not None
+            assert container.file == str(NESTED)
+            assert container.data == NESTED.read_bytes()
+
+
+def test_a_temporary_file_is_mapped_with_what_was_just_written() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(NESTED.read_bytes())
+        with Container.open(file) as container:
+            assert container._mapped._map is not None
+            assert container.root == "nested"
+
+
+def test_a_compressed_file_is_read_not_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "nested.ptl.gz"
+    path.write_bytes(gzip.compress(NESTED.read_bytes()))
+    with gzip.open(path) as file, Container.open(file) as container:  # its fileno() is that of the .gz
+        assert container._mapped._map is None
+        assert container.root == "nested"
+
+
+def test_a_map_is_taken_as_it_is() -> None:
+    with NESTED.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        with Container.open(mapped) as container:
+            assert container.root == "nested"
+        del container
+
+
+def test_a_folder_is_refused_and_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="expected a file, found drwx"):
+        Container.open(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Container.open(tmp_path / "missing.pt")

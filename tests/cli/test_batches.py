@@ -1,0 +1,212 @@
+"""``split``, ``join``, ``shrink``, ``restore`` and ``convert`` of many files, and what none of them does."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive import ArchiveError
+from archive.cli.jobs import plan
+from archive.cli.pool import outcomes
+from tests.cli.test_cli import run
+from tests.support.commands import called, files, row, size, well
+from tests.support.corpus import ORACLES, RELEASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STACK = ORACLES / "plain_stack.ptl"
+SCRIPT = ORACLES / "plain_stack.pt"
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+GARBAGE = b"PK\x03\x04 garbage"
+WITHOUT_END = (
+    "a zip without its end, cut short or with many other bytes behind it: "
+    "copy or download the whole file again"
+)
+LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """A folder with three archives, one of them below, something broken, and something else."""
+    folder = tmp_path / "models"
+    (folder / "deep").mkdir(parents=True)
+    shutil.copy(STACK, folder)
+    shutil.copy(NESTED, folder / "deep")
+    shutil.copy(SCRIPT, folder / "deep" / "odd name.PTH")
+    (folder / "broken.pt").write_bytes(GARBAGE)
+    (folder / "notes.txt").write_text("no archive")
+    return folder
+
+
+def test_a_folder_is_split_and_joined_and_one_broken_file_stops_nothing(models: Path, tmp_path: Path) -> None:
+    small, companions, back = tmp_path / "small", tmp_path / "companions", tmp_path / "back"
+    done = run("split", models, "-o", small, "-c", companions, "--jobs", 2)
+    assert done.returncode == 2
+    assert done.stderr.decode() == f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}\n{LEFT_OUT}"
+    assert files(small) == ["deep/nested.ptl", "deep/odd name.PTH", "plain_stack.ptl"]
+    assert files(companions) == [f"{name}.ptdbg" for name in files(small)]
+    *lines, total = done.stdout.decode().splitlines()
+    assert len(lines) == 3
+    line = row(done.stdout.decode(), f"{models / 'plain_stack.ptl'}:")
+    assert line[:4] == [size(STACK), "->", size(small / "plain_stack.ptl"), "bytes"]
+    assert total.startswith("3 of 4 files: ")
+
+    shutil.copy(STACK, small / "alone.ptl")
+    joined = called("join", small, "-c", companions, "-o", back, "-j", 1)
+    assert joined.exit_code == 0
+    assert joined.stderr == "debug-archive: without a companion, and left out: 1\n"
+    assert joined.stdout.count(" bytes, the original file, byte for byte\n") == 3
+    assert files(back) == files(small)[1:]
+    for name in files(back):
+        assert (back / name).read_bytes() == (models / name).read_bytes()
+
+
+def test_several_files_as_json_are_a_list_in_their_order(models: Path, tmp_path: Path) -> None:
+    inputs = [models / "deep" / "nested.ptl", models / "broken.pt", models / "plain_stack.ptl"]
+    done = called("split", *inputs, "-o", tmp_path / "small", "--json", "-j", 1)
+    assert done.exit_code == 2
+    first, broken, last = json.loads(done.stdout)
+    assert [one["file"] for one in (first, broken, last)] == [str(path) for path in inputs]
+    assert first["out_size"] == (tmp_path / "small" / "nested.ptl").stat().st_size
+    assert list(broken) == ["file", "error"]
+    assert last["exact"] is True
+
+
+def test_folders_are_shrunk_restored_and_converted(models: Path, tmp_path: Path) -> None:
+    (models / "broken.pt").unlink()
+    (models / "notes.txt").unlink()
+    well("shrink", models, "-o", tmp_path / "small", "--level", "embed", "-j", 1)
+    well("restore", tmp_path / "small", "-o", tmp_path / "back", "-j", 1)
+    for name in files(tmp_path / "back"):
+        assert (tmp_path / "back" / name).read_bytes() == (models / name).read_bytes()
+    well("split", models, "-o", tmp_path / "left", "-j", 1)
+    well("convert", tmp_path / "left", "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
+    assert files(tmp_path / "mapped") == [
+        name for name in files(tmp_path / "left") if name.endswith(".ptdbg")
+    ]
+
+
+def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> None:
+    (models / "broken.pt").unlink()
+    (models / "notes.txt").unlink()
+    for _ in range(2):
+        said = well("split", models, "-o", models / "small", "--force", "-j", 1)
+        assert said.splitlines()[-1].startswith("3 files: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("split {0} -o {0} --force", "is an input, too"),
+        ("split {0} -o {models} --force", "is an input, too"),
+        ("split {models} -o {models} --force", "is an input, too"),
+        ("split {0} -o new/x.pt -c new/x.pt", "would be written twice"),
+        ("join {0} -c {1} -o {1} --force", "is an input, too"),
+        ("shrink {0} {models}/deep/../plain_stack.ptl -o new", "would be written twice"),
+        ("shrink {0} {1} -o {models}/notes.txt", "is a file; several inputs need a folder"),
+        ("shrink {models}/empty -o new", "empty: no archive in it"),
+        ("join {models} -o new", "with a companion"),
+        ("shrink '' -o new", "expected a path"),
+        ("convert {0} -o new --profile mapped", "expected a companion, found a lite archive"),
+        ("convert {models}/notes.txt -o new --profile mapped", "expected a companion, found no known kind"),
+        ("restore {0} -o new", "no embedded companion"),
+        ("shrink {models}/none.pt -o new", "No such file"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    arguments: str, problem: str, models: Path, tmp_path: Path
+) -> None:
+    (models / "empty").mkdir()
+    before = files(tmp_path)
+    paths = [models / "plain_stack.ptl", models / "deep" / "nested.ptl"]
+    command = arguments.replace("new", f"{tmp_path}/new").format(*paths, models=models)
+    done = called(*("" if word == "''" else word for word in command.split()))
+    assert isinstance(done.exception, ArchiveError | OSError)
+    assert problem in str(done.exception)
+    assert done.stdout == ""
+    assert files(tmp_path) == before
+
+
+def killed(file: Path, out: Path) -> None:
+    """A verb whose process is killed by one of the files."""
+    if file.name == "killer.pt":
+        os.kill(os.getpid(), signal.SIGKILL)
+    shutil.copy(file, out)
+
+
+def test_a_file_that_kills_its_process_is_the_only_one_that_is_lost(tmp_path: Path) -> None:
+    for name in ("a", "killer", "z"):
+        shutil.copy(SCRIPT, tmp_path / f"{name}.pt")
+    found = {
+        one.job.file.stem: one
+        for one in outcomes(killed, plan([str(tmp_path)], str(tmp_path / "out")).jobs, 2)
+    }
+    assert found["killer"].error.startswith("the process that worked on it was killed")
+    size = SCRIPT.stat().st_size
+    assert [found[name].sizes for name in ("a", "z")] == [(size, size)] * 2
+
+
+SLOW = """
+import sys, time
+from archive.cli import batch
+from archive import ArchiveError
+from archive.cli.jobs import plan
+from archive.base.output import replacing
+
+def slow(file, out, *, force):
+    with replacing(out, force=force):
+        for _ in range(6000):
+            time.sleep(0.01)
+
+if __name__ == "__main__":
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    words = batch.Words("waiting", None, None)
+    manner = batch.Manner(jobs=2, force=False, as_json=False)
+    manner.run(plan(sys.argv[1:-1], sys.argv[-1]), slow, words)
+"""
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    script, out = tmp_path / "slow.py", tmp_path / "out"
+    script.write_text(SLOW)
+    command = [sys.executable, str(script), *(f"{n}.pt" for n in range(4)), str(out)]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as started:
+        waited = 0.0
+        while len(files(out)) < 2 and waited < 20:
+            time.sleep(0.05)
+            waited += 0.05
+        if to_all:
+            os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+        else:
+            started.terminate()
+        assert started.communicate()[1] == b"debug-archive: interrupted\n"
+    assert started.returncode == 130
+    assert waited < 20
+    assert files(out) == []
+
+
+def test_progress_is_for_a_terminal_alone(models: Path, tmp_path: Path) -> None:
+    terminal, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from archive.cli import main; main()", "split", str(models), "-j", "1"]
+    done = subprocess.run(
+        [*command, "-o", tmp_path / "out"], stdout=subprocess.PIPE, stderr=theirs, check=False
+    )
+    os.close(theirs)
+    shown = os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert b"splitting" in shown
+    assert b"broken.pt: " in shown
+    assert b"\x1b" not in done.stdout
+    assert done.stdout.count(b"\n") == 4

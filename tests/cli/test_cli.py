@@ -1,0 +1,257 @@
+"""The command as a user meets it: output, exit status, errors of one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import archive
+from archive.report.as_text import inspection_text
+from archive.verbs.inspect import inspect
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ORACLES = FIXTURES / "oracles"
+HELP = """
+import sys
+from archive.cli.main import group
+group(["--help"], standalone_mode=False)
+sys.exit(bool({"torch", "numpy", "rich"} & set(sys.modules)))
+"""
+NESTED = FIXTURES / "releases" / "torch-2.13.0" / "nested.ptl"
+
+
+def run(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+
+
+def oracle(name: str) -> bytes:
+    return (ORACLES / name).read_bytes()
+
+
+def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            HELP,
+        ],
+        capture_output=True,
+        check=True,
+    )
+    for command in (b"inspect", b"symbolicate", b"verify"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "symbolicate", "verify"])
+def test_each_command_has_examples_in_its_help(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0
+    examples = done.stdout.partition(b"Examples:\n")[2].splitlines()
+    assert examples[0].startswith(f"    debug-archive {command} ".encode())
+    assert b"\\b" not in done.stdout
+
+
+def test_symbolicate_prints_the_text_of_pytorch() -> None:
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445)
+    text = oracle("plain_stack.txt")
+    assert done.stdout + b"\n  " == text[text.index(b"Module hierarchy") :]
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_symbolicate_takes_the_handles_of_one_failure_together() -> None:
+    done = run("symbolicate", ORACLES / "lowered_shape.ptl", "1,26")
+    text = oracle("lowered_shape.txt")
+    assert done.stdout + b"\n  " == text[text.index(b"Module hierarchy") :]
+
+
+def test_several_handles_are_titled() -> None:
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445, 1446)
+    assert done.stdout.startswith(b"debug handle 1445:\nModule hierarchy:")
+    assert b"\n\ndebug handle 1446:\nModule hierarchy:" in done.stdout
+
+
+def test_an_unknown_handle_is_a_finding_that_says_which_there_are() -> None:
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", 9)
+    assert done.stdout == b"Debug info for handle(s): debug_handles:{9}, was not found.\n"
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"plain_stack.ptl has no debug handle 9; it has 1416-1476\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("torch-1.8.0/nested.ptl", b"module paths"), ("torch-2.13.0/nested-nodebug.ptl", b"without debug info")],
+)
+def test_an_archive_without_handles_says_why(path: str, words: bytes) -> None:
+    done = run("symbolicate", FIXTURES / "releases" / path, 9)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_symbolicate_explains_a_log() -> None:
+    done = run("symbolicate", ORACLES / "traced_stack.ptl", stdin=oracle("traced_stack.stripped.txt"))
+    assert done.stdout == oracle("traced_stack.txt")
+    assert done.returncode == 0
+
+
+def test_a_log_with_unknown_handles_passes_through_and_is_a_finding() -> None:
+    log = b"12:00 RuntimeError: no\n  Debug info for handle(s): debug_handles:{-1}, was not found.\n"
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", stdin=log)
+    assert done.stdout == log
+    assert done.returncode == 1
+    assert b"-1" in done.stderr
+
+
+def test_symbolicate_at_a_position() -> None:
+    done = run("symbolicate", ORACLES / "plain_unicode.pt", "--at", "code/__torch__/plain.py:250")
+    assert done.stdout.startswith(b'  File "models/plain.py", line 57\n')
+    assert b"torch.cat([x, y], 0)\n               ~~~~~~~~~ <--- HERE\n" in done.stdout
+
+
+def test_a_position_without_source_is_a_finding() -> None:
+    done = run("symbolicate", ORACLES / "plain_unicode.pt", "--at", "code/__torch__/plain.py:0")
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_symbolicate_as_json() -> None:
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445, 9, "--json")
+    found, missing = json.loads(done.stdout)["symbolications"]
+    assert found["module_hierarchy"].endswith("fc(Linear)::forward.aten::linear")
+    assert found["ops"] == ["aten::linear"]
+    assert (found["frames"][0]["file"], found["frames"][0]["line"]) == ("models/plain.py", 39)
+    assert found["frames"][0]["source"] == "self.blocks"
+    assert missing["found"] is False
+
+
+def test_the_style_of_1_9() -> None:
+    path = FIXTURES / "releases" / "torch-1.9.0" / "nested.ptl"
+    done = run("symbolicate", path, 5, "--style", "1.9")
+    assert done.stdout.startswith(b"Module hierarchy:top(Stack)")
+    assert b", in FunctionName_UNKNOWN\n" in done.stdout
+    assert b"::" not in done.stdout.splitlines()[0]
+
+
+def test_inspect_as_json() -> None:
+    facts = json.loads(run("inspect", NESTED, "--json").stdout)
+    assert facts["root"] == "nested"
+    assert facts["records"]["callstack_debug_map.pkl"]["compression"] == "deflated"
+    assert facts["generations"]["callstack_debug_map.pkl"] == "call-stack map, 4 elements"
+    assert facts["generations"]["code/__torch__/models.py.debug_pkl"] == "string table"
+    assert sorted(facts["handles"]) == list(range(len(facts["handles"])))
+    assert sum(facts["methods"].values()) == len(facts["handles"])
+
+
+def test_inspect_every_release() -> None:
+    for path in sorted((FIXTURES / "releases").glob("torch-*/lowered*.pt*")):
+        console = Console(width=400)
+        with archive.open(path) as opened, console.capture() as shown:
+            console.print(inspection_text(inspect(opened)))
+        assert "backend backend_with_compiler_demo" in shown.get() or "backend test_backend" in shown.get()
+
+
+def test_verify_says_well_and_lists_what_is_not(tmp_path: Path) -> None:
+    data = bytearray(NESTED.read_bytes())
+    place = data.index(b"STOREN")
+    data[place] ^= 1
+    broken = tmp_path / "broken.ptl"
+    broken.write_bytes(data)
+    done = run("verify", NESTED, broken)
+    assert done.returncode == 1
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == f"{NESTED}: well"
+    assert lines[1].startswith(f"{broken}: error: bytecode.pkl")
+    assert "crc32" in lines[1]
+
+
+def test_verify_goes_on_behind_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    done = run("verify", tmp_path / "none.ptl", NESTED)
+    assert done.returncode == 2
+    assert done.stdout.decode().splitlines() == [
+        f"{tmp_path / 'none.ptl'}: error: No such file or directory",
+        f"{NESTED}: well",
+    ]
+    assert done.stderr == b""
+
+
+def test_a_number_beyond_all_bounds_is_a_usage_error() -> None:
+    for arguments in (["9" * 5_000], ["--at", "code/x.py:" + "9" * 5_000]):
+        done = run("symbolicate", NESTED, *arguments)
+        assert done.returncode == 2
+        assert b"expected" in done.stderr
+        assert len(done.stderr) < 500
+
+
+def test_names_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "escapes.pt"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("root/version", "3\n")
+        made.writestr("root/extra/\x1b[2Jred", "")
+    done = run("inspect", path)
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout
+    assert b"\\x1b[2Jred" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "symbolicate"])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 garbage", b"\x00" * 1000])
+def test_garbage_is_one_line_and_status_2(command: str, content: bytes, tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage.ptl"
+    garbage.write_bytes(content)
+    done = run(command, garbage, *(["1"] if command == "symbolicate" else []))
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(f"debug-archive: {garbage}: ".encode())
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_missing_file_is_one_line_and_status_2(tmp_path: Path) -> None:
+    done = run("inspect", tmp_path / "none.ptl")
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"No such file" in done.stderr
+
+
+@pytest.mark.parametrize("handle", ["x", "1,", "1;2", "-1"])
+def test_a_handle_that_is_none_is_a_usage_error(handle: str) -> None:
+    done = run("symbolicate", NESTED, "--", handle)
+    assert done.returncode == 2
+    assert b"expected a handle like 42" in done.stderr
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -c 'from archive.cli import main; main()' inspect {NESTED} --json | head -c 10",
+        shell=True,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b'{\n  "file"'
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_position_behind_the_end_of_a_record_is_told_as_such() -> None:
+    done = run("symbolicate", ORACLES / "plain_unicode.pt", "--at", "code/__torch__/plain.py:99999999")
+    assert done.returncode == 1
+    assert b"code/__torch__/plain.py ends at byte " in done.stderr
+
+
+def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
+    program = (
+        f"import sys; sys.argv = ['a', 'symbolicate', {str(ORACLES / 'plain_stack.ptl')!r}, '1445']\n"
+        "from archive.cli import main\n"
+        "try:\n    main()\nfinally:\n    sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    imported = set(done.stderr.split())
+    assert "archive.debuginfo.symbolicate" in imported
+    idle = {"rich", "construct", "zstandard", "archive.companion.layout", "archive.formats.effects.record"}
+    assert not idle & imported

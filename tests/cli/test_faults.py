@@ -1,0 +1,183 @@
+"""Nothing is lost and nothing is half-written: whatever stops the writing, and whenever."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archive import ArchiveError
+from archive.verbs.split import join, split
+from tests.support.corpus import RELEASES
+from tests.support.faults import CALLS, VERBS, contents, failing, full_disk
+from tests.support.halves import halves
+from tests.verbs.test_embedding import embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+OLD = b"what stood here before"
+WAYS = [(verb, force) for verb in VERBS for force in (False, True) if force or "in place" not in verb]
+"""Verbs, and whether they replace files."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what verbs read."""
+    fill(tmp_path)
+    return tmp_path
+
+
+def fill(folder: Path) -> None:
+    out, companion, _ = halves(NESTED)
+    (folder / "whole.ptl").write_bytes(NESTED.read_bytes())
+    (folder / "left.ptl").write_bytes(out)
+    (folder / "left.ptdbg").write_bytes(companion)
+    (folder / "embedded.ptl").write_bytes(embedded(NESTED)[0])
+
+
+def occupy(folder: Path, verb: str) -> dict[str, str]:
+    """Let all targets of a verb exist; the folder's contents then."""
+    for name in VERBS[verb].targets:
+        if not (folder / name).exists():
+            (folder / name).write_bytes(OLD)
+    return contents(folder)
+
+
+# --- targets
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [(verb, name) for verb, (_, targets) in VERBS.items() if "place" not in verb for name in targets],
+)
+def test_an_existing_file_is_not_replaced_unasked(verb: str, name: str, folder: Path) -> None:
+    (folder / name).write_bytes(OLD)
+    before = contents(folder)
+    with pytest.raises(ArchiveError, match=r"the file exists; pass --force \(force=True\) to replace it"):
+        VERBS[verb].run(folder, False)  # noqa: FBT003
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_existing_files_are_replaced_when_asked(verb: str, folder: Path) -> None:
+    VERBS[verb].run(folder, False)  # noqa: FBT003
+    expected = contents(folder)
+    (folder / "whole.ptl").write_bytes(NESTED.read_bytes())
+    for name in set(VERBS[verb].targets) - {"whole.ptl"}:
+        (folder / name).write_bytes(OLD)
+    VERBS[verb].run(folder, True)  # noqa: FBT003
+    assert contents(folder) == expected
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_replaced_files_keep_their_permissions(verb: str, folder: Path) -> None:
+    occupy(folder, verb)
+    for name in VERBS[verb].targets:
+        (folder / name).chmod(0o640)
+    VERBS[verb].run(folder, True)  # noqa: FBT003
+    assert {(folder / name).stat().st_mode & 0o777 for name in VERBS[verb].targets} == {0o640}
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_system(folder: Path) -> None:
+    before = contents(folder)
+    nowhere = folder / "nowhere" / "m"
+    for run in (
+        lambda: split(folder / "whole.ptl", nowhere, folder / "m.ptdbg"),
+        lambda: split(folder / "whole.ptl", folder / "out.ptl", nowhere),
+        lambda: join(folder / "left.ptl", folder / "left.ptdbg", nowhere),
+    ):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            run()
+        assert contents(folder) == before
+
+
+# --- a disk that is full
+
+
+@pytest.mark.parametrize(("verb", "force"), WAYS)
+def test_a_full_disk_leaves_everything_as_it_was(verb: str, folder: Path, *, force: bool) -> None:
+    before = occupy(folder, verb) if force else contents(folder)
+    size = written(verb, folder, before)
+    for space in {0, size // 2, size - BUFFERED, size - 1}:
+        with full_disk(space), pytest.raises(OSError, match="No space left on device"):
+            VERBS[verb].run(folder, force)
+        assert contents(folder) == before, f"{space} of {size} bytes"
+    with full_disk(size):
+        VERBS[verb].run(folder, force)
+    assert contents(folder).keys() == before.keys() | set(VERBS[verb].targets)
+
+
+BUFFERED = 500
+
+
+def written(verb: str, folder: Path, before: dict[str, str]) -> int:
+    """How many bytes a verb writes in all; the folder is as before then."""
+    kept = {name: (folder / name).read_bytes() for name in before}
+    VERBS[verb].run(folder, True)  # noqa: FBT003
+    size = sum((folder / name).stat().st_size for name in VERBS[verb].targets)
+    for name in VERBS[verb].targets:
+        (folder / name).unlink()
+    for name, data in kept.items():
+        (folder / name).write_bytes(data)
+    return size
+
+
+@pytest.mark.parametrize("call", [*CALLS, "chmod"])
+@pytest.mark.parametrize(("verb", "force"), [*WAYS[:3], ("join", True), ("embed", False)])
+def test_a_call_that_fails_leaves_everything_as_it_was(
+    verb: str, call: str, folder: Path, *, force: bool
+) -> None:
+    before = occupy(folder, verb) if force else contents(folder)
+    for number in range(len(VERBS[verb].targets)):
+        if (call, number) == ("replace", 1):
+            continue  # the first file has its name already: see below
+        with failing(call, number), pytest.raises(OSError, match="Input/output error"):
+            VERBS[verb].run(folder, force)
+        assert contents(folder) == before, f"call {number}"
+
+
+@pytest.mark.parametrize("verb", ["split", "split in place"])
+def test_when_only_the_second_file_gets_no_name_nothing_is_lost(verb: str, folder: Path) -> None:
+    before = contents(folder)
+    with failing("replace", 1), pytest.raises(OSError, match="Input/output error"):
+        VERBS[verb].run(folder, False)  # noqa: FBT003
+    after = contents(folder)
+    assert after["whole.ptl"] == before["whole.ptl"]
+    assert len(after) <= len(before) + 1
+
+
+# --- a process that is killed
+
+
+KILLED = [("split", False), ("split in place", True), ("join", True), ("embed", False)]
+
+
+def test_a_killed_process_leaves_whole_files_alone(tmp_path: Path) -> None:
+    before, command = [], [sys.executable, "-m", "tests.support.faults"]
+    for number, (verb, force) in enumerate(KILLED):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        fill(folder)
+        before.append(occupy(folder, verb) if force else contents(folder))
+        command += [verb, str(folder), "force" if force else "no"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    for (verb, _), was, (*killed, ended) in zip(KILLED, before, json.loads(done.stdout), strict=True):
+        assert len(killed) > 4
+        assert set(ended) == was.keys() | set(VERBS[verb].targets)  # no temporary file is left
+        for left in killed:
+            assert_whole(verb, left, was, ended)
+
+
+def assert_whole(verb: str, left: dict[str, str], before: dict[str, str], ended: dict[str, str]) -> None:
+    """Each file is the one of before or the one of the end, and what is neither has a name of its own."""
+    targets = set(VERBS[verb].targets)
+    assert before.keys() <= left.keys()
+    for name in before.keys() | (left.keys() & targets):
+        assert left[name] == before.get(name) or (name in targets and left[name] == ended[name]), verb
+    assert all(name.startswith(".") for name in left.keys() - before.keys() - targets)
+    lost = "split" in verb and left["whole.ptl"] != before["whole.ptl"]
+    assert not lost or left.get("m.ptdbg") == ended["m.ptdbg"], "neither debug information nor companion"

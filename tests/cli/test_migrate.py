@@ -1,0 +1,306 @@
+"""``migrate`` of one file, and of a folder that is told of in a manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+import archive
+from archive import ArchiveError
+from archive.reader.provenance import Evidence
+from archive.report.migration_text import migration_facts, plan_text
+from tests.cli.test_cli import run
+from tests.support.commands import called, files, row, size, told, well
+from tests.support.corpus import RELEASES
+from tests.support.migrations import migrated, records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLD = RELEASES / "torch-1.9.0" / "nested.ptl"
+OLDER = RELEASES / "torch-1.8.0" / "nested.pt"
+NEW = RELEASES / "torch-2.13.0" / "nested.ptl"
+RESULTS = ["deep/deeper/older.PTH", "deep/new.ptl", "old.ptl"]
+MANIFEST = "manifest.jsonl"
+
+
+LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)"
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """A folder with three archives, two of them below, something broken, and something else."""
+    folder = tmp_path / "models"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    shutil.copy(OLD, folder / "old.ptl")
+    shutil.copy(OLDER, folder / "deep" / "deeper" / "older.PTH")
+    shutil.copy(NEW, folder / "deep" / "new.ptl")
+    (folder / "broken.pt").write_bytes(b"PK\x03\x04 garbage")
+    (folder / "notes.txt").write_text("no archive")
+    return folder
+
+
+@pytest.fixture
+def good(models: Path) -> Path:
+    """The same without what is broken."""
+    (models / "broken.pt").unlink()
+    (models / "notes.txt").unlink()
+    return models
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def lines(out: Path) -> dict[str, dict[str, Any]]:
+    """The lines of a manifest by path, each of which is there once."""
+    read = [json.loads(line) for line in (out / MANIFEST).read_text("utf-8").splitlines()]
+    assert len({line["path"] for line in read}) == len(read)
+    return {line["path"]: line for line in read}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in files(folder) if name != MANIFEST}
+
+
+# --- one file
+
+
+def test_one_file_is_migrated_and_told_of(tmp_path: Path) -> None:
+    target = tmp_path / "new.ptl"
+    said = well("migrate", OLD, "-o", target, "--to", "latest")
+    kept = len(records(target.read_bytes())["extra/migrated.ptdbg"])
+    assert said.splitlines() == [
+        f"{OLD}, of PyTorch 1.9, for PyTorch 2.13",
+        "",
+        "mended",
+        "  call-stack map completed, 3 to 4 elements, rows: 202",
+        "",
+        "rewritten",
+        "  source ranges, inline rows to string table, rows: 96",
+        "  record delegated_backends.debug_pkl in",
+        "  record byteorder in",
+        "",
+        f"{target}: {size(OLD)} -> {size(target)} bytes",
+        f"{kept:,} of them keep what it was: migrated back, it is the original file, byte for byte",
+    ]
+    assert target.read_bytes() == migrated(OLD, "2.13").data
+
+    back = tmp_path / "back.ptl"
+    assert well("migrate", target, "-o", back, "--to", "1.9").splitlines()[-1].startswith(f"{back}: ")
+    assert back.read_bytes() == OLD.read_bytes()
+
+
+def test_one_file_as_json_has_all_facts_but_the_bytes(tmp_path: Path) -> None:
+    target = tmp_path / "new.ptl"
+    facts = told("migrate", OLD, "-o", target, "--to", "2.13")
+    paths = {"file": str(OLD), "out": str(target)}
+    assert {name: facts.pop(name) for name in paths} == paths
+    assert facts.keys() == migration_facts(migrated(OLD, "2.13")).keys()
+    sizes = {"size": OLD.stat().st_size, "out_size": target.stat().st_size}
+    digests = {"source_digest": digest(OLD), "digest": digest(target)}
+    assert {name: facts[name] for name in (*sizes, *digests)} == sizes | digests
+    assert facts["exact"] is True
+    plan = facts["plan"]
+    assert isinstance(plan, dict)
+    assert plan["rescues"] == [{"what": "call-stack map completed, 3 to 4 elements, rows", "count": 202}]
+    assert "data" not in facts
+
+
+def test_a_dry_run_tells_and_writes_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "new.ptl"
+    said = well("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
+    assert well("migrate", OLD, "-o", target, "--to", "2.13").startswith(said.rstrip("\n"))
+    target.unlink()
+    facts = told("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
+    assert (facts["file"], facts["out_size"], facts["digest"]) == (str(OLD), 0, "")
+    assert facts["plan"] == told("migrate", OLD, "-o", target, "--to", "2.13")["plan"]
+    lossy = well("migrate", NEW, "-o", tmp_path / "x", "--to", "1.8", "--dry-run")
+    assert lossy.splitlines()[-1] == "pass --lossy to go on without what is lost"
+    assert files(tmp_path) == ["new.ptl"]
+
+
+def test_what_is_lost_is_counted_and_needs_consent(tmp_path: Path) -> None:
+    target = tmp_path / "old.ptl"
+    done = run("migrate", NEW, "-o", target, "--to", "1.8")
+    with archive.open(NEW) as opened:
+        count = len(opened.handles)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode() == (
+        f"debug-archive: {NEW}: PyTorch 1.8 has no place for source ranges and call stacks of debug handles: "
+        f"{count}; pass --lossy (lossy=True) to go on without\n"
+    )
+    assert files(tmp_path) == []
+    said = well("migrate", NEW, "-o", target, "--to", "1.8", "--lossy")
+    assert f"\nlost\n  source ranges and call stacks of debug handles: {count}\n" in said
+    assert "pass --lossy" not in said
+
+
+def test_nothing_is_kept_aside_if_it_is_not_wanted(tmp_path: Path) -> None:
+    said = well("migrate", OLD, "-o", tmp_path / "x", "--to", "2.13", "--no-aside")
+    assert "keep what it was" not in said
+    assert "extra/migrated.ptdbg" not in records((tmp_path / "x").read_bytes())
+
+
+def test_an_archive_of_that_release_is_copied_byte_for_byte(tmp_path: Path) -> None:
+    said = well("migrate", NEW, "-o", tmp_path / "same.ptl", "--to", "v2.13.0")
+    assert "\n\nnothing to rewrite: it is as that release may have written it\n" in said
+    assert (tmp_path / "same.ptl").read_bytes() == NEW.read_bytes()
+
+
+def test_another_file_is_not_replaced_unasked(tmp_path: Path) -> None:
+    target = tmp_path / "mine.ptl"
+    target.write_bytes(b"mine")
+    done = run("migrate", OLD, "-o", target, "--to", "2.13")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == f"debug-archive: {target}: the file exists; pass --force (force=True) ".encode() + (
+        b"to replace it\n"
+    )
+    assert target.read_bytes() == b"mine"
+    well("migrate", OLD, "-o", target, "--to", "2.13", "--force")
+    assert target.read_bytes() == migrated(OLD, "2.13").data
+
+
+@pytest.mark.parametrize("options", [[], ["--force"], ["--force", "--dry-run"]])
+def test_nothing_is_written_over_what_is_read(options: list[str], models: Path) -> None:
+    before = contents(models)
+    for arguments in ([models / "old.ptl", "-o", models / "old.ptl"], [models, "-o", models]):
+        done = called("migrate", *arguments, "--to", "2.13", *options)
+        assert isinstance(done.exception, ArchiveError)
+        assert "is an input, too" in str(done.exception)
+    assert contents(models) == before
+
+
+@pytest.mark.parametrize("to", ["2.14", "", "newest", "1.9.x", "pair"])
+def test_an_unknown_target_is_answered_with_those_that_are_known(to: str, models: Path, out: Path) -> None:
+    for source in (OLD, models):
+        done = called("migrate", source, "-o", out, "--to", to)
+        assert isinstance(done.exception, ArchiveError)
+        assert str(done.exception) == (
+            "expected a release from 1.0 to 2.13, or latest; or a layout: "
+            f"pair-rows, inline-rows, string-table; or original, found {to}"
+        )
+    assert not out.exists()
+
+
+def test_foreign_names_do_not_reach_the_terminal_as_they_are() -> None:
+    facts = archive.migrate(OLD, to="2.13", dry_run=True)
+    against = Evidence("data.pkl, a\x1b[31m\nb\udcff", "old", (1, 9), (1, 9))
+    odd = replace(facts, origin=replace(facts.origin, against=(against,)))
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(plan_text(odd, "m\x1b]0;\udcfe.pt"))
+    head, but, *_ = captured.get().splitlines()
+    assert head == "m\\x1b]0;\\xfe.pt, of PyTorch 1.9, for PyTorch 2.13"
+    assert but == "  but data.pkl, a\\x1b[31m\\nb\\xff: old (1.9)"
+
+
+# --- a folder
+
+
+def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, out: Path) -> None:
+    done = run("migrate", models, "-o", out, "--to", "2.13", "--jobs", 2)
+    problem = f"{models / 'broken.pt'}: "
+    assert done.returncode == 2
+    broken, left_out = done.stderr.decode().splitlines()
+    assert broken.startswith(f"debug-archive: {problem}")
+    assert left_out == LEFT_OUT
+    assert files(out) == sorted([*RESULTS, MANIFEST])
+    *each, total = done.stdout.decode().splitlines()
+    assert len(each) == 3
+    line = row(done.stdout.decode(), f"{models / 'old.ptl'}:")
+    assert " ".join(line) == (
+        f"PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten; {size(OLD)} -> {size(out / 'old.ptl')} bytes"
+    )
+    assert total.startswith("3 of 4 files: ")
+
+    told_of = lines(out)
+    assert sorted(told_of) == ["broken.pt", *RESULTS]
+    assert told_of["broken.pt"]["outcome"].startswith(problem)
+    assert "digest" not in told_of["broken.pt"]
+    origins = ["PyTorch 1.6 to 1.8", "PyTorch 2.1 or later", "PyTorch 1.9"]
+    for name, origin in zip(RESULTS, origins, strict=True):
+        assert told_of[name] == {
+            "path": name,
+            "to": "PyTorch 2.13",
+            "aside": True,
+            "source": digest(models / name),
+            "from": origin,
+            "bytes": (out / name).stat().st_size,
+            "digest": digest(out / name),
+            "outcome": "unchanged" if name == "deep/new.ptl" else "migrated",
+        }
+    for name, source in zip(RESULTS, (OLDER, NEW, OLD), strict=True):
+        assert (out / name).read_bytes() == migrated(source, "2.13").data
+
+
+def test_a_folder_as_json_is_a_list_in_the_order_of_its_files(models: Path, out: Path) -> None:
+    done = called("migrate", models, "-o", out, "--to", "2.13", "--json", "-j", 1)
+    assert done.exit_code == 2
+    facts = json.loads(done.stdout)
+    assert [one["file"] for one in facts] == [
+        str(models / name) for name in ("broken.pt", "old.ptl", "deep/new.ptl", "deep/deeper/older.PTH")
+    ]
+    assert list(facts[0]) == ["file", "error"]
+    for one in facts[1:]:
+        assert one["digest"] == digest(Path(one["out"]))
+        assert "data" not in one
+
+
+def test_what_is_lost_is_told_file_by_file(good: Path, out: Path) -> None:
+    done = called("migrate", good, "-o", out, "--to", "1.8", "-j", 1)
+    assert done.exit_code == 2
+    assert done.stderr.count("has no place for source ranges and call stacks of debug handles: ") == 2
+    assert files(out) == ["deep/deeper/older.PTH", MANIFEST]
+    well("migrate", good, "-o", out, "--to", "1.8", "-j", 1, "--force", "--lossy")
+    assert files(out) == sorted([*RESULTS, MANIFEST])
+
+
+def test_a_dry_run_of_a_folder_is_a_line_a_file(models: Path, out: Path) -> None:
+    (models / "gone.pt").symlink_to(models / "nowhere.pt")
+    done = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run")
+    assert done.exit_code == 2
+    left_out, broken, gone = done.stderr.splitlines()
+    assert left_out == LEFT_OUT
+    assert broken.startswith(f"debug-archive: {models / 'broken.pt'}: ")
+    assert gone == f"debug-archive: {models / 'gone.pt'}: No such file or directory"
+    assert done.stdout.splitlines() == [
+        f"{models}/old.ptl: PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten",
+        f"{models}/deep/new.ptl: PyTorch 2.1 or later -> PyTorch 2.13: nothing to do",
+        f"{models}/deep/deeper/older.PTH: PyTorch 1.6 to 1.8 -> PyTorch 2.13: 2 rewritten",
+    ]
+    as_json = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run", "--json")
+    assert as_json.exit_code == 2
+    facts: list[Mapping[str, Any]] = json.loads(as_json.stdout)
+    assert [list(one) == ["file", "error"] for one in facts] == [True, True, False, False, False]
+    assert facts[2]["plan"]["rescues"][0]["count"] == 202
+    assert not out.exists()
+
+
+def test_a_dry_run_of_a_good_folder_ends_well(good: Path, out: Path) -> None:
+    assert well("migrate", good, "-o", out, "--to", "2.13", "--dry-run").count("\n") == 3
+    assert not out.exists()
+
+
+def test_the_original_is_given_back(tmp_path: Path) -> None:
+    source = RELEASES / "torch-1.8.0" / "nested.pt"
+    there, back = tmp_path / "there.pt", tmp_path / "back.pt"
+    well("migrate", source, "-o", there, "--to", "latest")
+    said = well("migrate", there, "-o", back, "--to", "original")
+    assert f"{there}, which was of PyTorch 1.6 to 1.8 before its migration\n\ngiven back as it was\n" in said
+    assert back.read_bytes() == source.read_bytes()
+    again = well("migrate", source, "-o", back, "--to", "original", "--force")
+    assert "given as it is: without extra/migrated.ptdbg, nothing in it tells of a migration\n" in again
+    assert back.read_bytes() == source.read_bytes()

@@ -1,0 +1,214 @@
+"""What each command does with files of all kinds: it works on what it knows, and names what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from archive.reader.recognition import recognise
+from archive.verbs.verify import verify
+from tests.support.commands import called, files, told, well
+from tests.support.corpus import RELEASES
+from tests.support.halves import halves
+from tests.support.kinds import KINDS, NAMED, OTHERS, SHOWN, ZIPS
+from tests.support.tampering import STACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
+
+
+def unnamed(name: str, folder: Path) -> Path:
+    """A file under a name that tells nothing."""
+    path = folder / "file"
+    shutil.copy(KINDS / name, path)
+    return path
+
+
+def commands(file: Path, out: Path) -> dict[str, list[object]]:
+    """All commands that want an archive, or a companion."""
+    return {
+        "symbolicate": ["symbolicate", file, 42],
+        "split": ["split", file, "-o", out],
+        "join": ["join", file, "-c", halve(STACK, out), "-o", out],
+        "shrink": ["shrink", file, "-o", out],
+        "restore": ["restore", file, "-o", out],
+        "migrate": ["migrate", file, "-o", out, "--to", "1.9"],
+        "effects": ["inspect", file, "--effects"],
+    }
+
+
+def halve(source: Path, out: Path) -> Path:
+    """A companion in a file."""
+    path = out.with_name("half")
+    path.write_bytes(halves(source).companion)
+    return path
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: str, tmp_path: Path) -> None:
+    file, out = unnamed(name, tmp_path), tmp_path / "out"
+    for arguments in commands(file, out).values():
+        done = called(*arguments)
+        assert isinstance(done.exception, ArchiveError)
+        assert str(done.exception) == f"{file}: {NAMED[name][1]}"
+    assert not out.exists()
+    with pytest.raises(ArchiveError) as caught:
+        archive.open(file)
+    assert str(caught.value) == f"{file}: {NAMED[name][1]}"
+
+
+@pytest.mark.parametrize("name", ["split", "join", "shrink", "restore", "migrate", "symbolicate"])
+def test_a_companion_that_is_taken_for_an_archive_is_named_too(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    half = halve(STACK, out)
+    arguments = {**commands(half, out), "symbolicate": ["symbolicate", half, 42, "-c", half]}[name]
+    problem = "a companion, the debug info of an archive: `inspect` and `symbolicate` read it, `join` puts it"
+    assert str(called(*arguments).exception) == f"{half}: {problem} back into its archive"
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_companion_is_named_too(name: str, tmp_path: Path) -> None:
+    file, out = unnamed(name, tmp_path), tmp_path / "out"
+    what = recognise(file).what
+    for arguments in (
+        ["convert", file, "-o", out, "--profile", "mapped"],
+        ["join", STACK, "-c", file, "-o", out],
+        ["symbolicate", STACK, "42", "-c", file],
+    ):
+        assert str(called(*arguments).exception) == f"{file}: expected a companion, found {what}"
+    assert not out.exists()
+
+
+def test_a_broken_zip_is_no_companion(tmp_path: Path) -> None:
+    data = bytearray(STACK.read_bytes())
+    data[0] ^= 1
+    path = tmp_path / "broken"
+    path.write_bytes(data)
+    done = called("symbolicate", STACK, "42", "-c", path)
+    assert str(done.exception) == f"{path}: expected a companion, found a broken zip"
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if name not in ZIPS])
+def test_inspect_and_sizes_refuse_what_is_no_zip(name: str) -> None:
+    for command in ("inspect", "sizes"):
+        done = called(command, KINDS / name)
+        assert str(done.exception) == f"{KINDS / name}: {NAMED[name][1]}"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) -> None:
+    (finding,) = verify(KINDS / name)
+    damaged = name in ("cut.pt", "empty.pt")
+    assert finding.severity == ("error" if damaged else "not checked")
+    assert finding.message == NAMED[name][1]
+    for options in ([], ["--quiet"]):
+        done = called("verify", KINDS / name, STACK, *options)
+        assert done.exit_code == (1 if damaged else 2)
+        assert done.stdout == f"{KINDS / name}: {finding.severity}: {finding}\n{STACK}: well\n"
+    facts = json.loads(called("verify", KINDS / name, "--json").stdout)
+    assert facts == {
+        str(KINDS / name): [
+            {"severity": finding.severity, "record": "", "place": "", "message": finding.message}
+        ]
+    }
+
+
+def test_what_is_no_file_hides_no_other() -> None:
+    done = called("verify", "/dev/null", STACK)
+    assert done.stdout.startswith("/dev/null: error: expected a file, found c")
+    assert done.stdout.endswith(f"{STACK}: well\n")
+
+
+# --- inspect and sizes of any zip
+
+
+def test_inspect_shows_the_tensors_of_a_state_dict() -> None:
+    facts = told("inspect", KINDS / "state_dict.pt")
+    assert facts["kind"] == "state dict"
+    assert facts["tensors"] == {
+        "scale": {"dtype": "float64", "shape": [2], "bytes": 16, "storage": "0"},
+        "fc.weight": {"dtype": "float32", "shape": [3, 2], "bytes": 24, "storage": "1"},
+        "fc.bias": {"dtype": "float32", "shape": [2], "bytes": 8, "storage": "2"},
+    }
+    shown = well("inspect", KINDS / "state_dict.pt").splitlines()
+    what, _, advice = NAMED["state_dict.pt"][1].partition(": ")
+    assert shown[0] == f"{KINDS / 'state_dict.pt'}: 2,236 bytes, {what}"
+    assert shown[1] == advice.removesuffix(SHOWN)
+    assert "fc.weight   float32   3 x 2      24   1" in [line.strip() for line in shown]
+
+
+def test_tensors_are_named_by_the_way_to_them() -> None:
+    names = {name: list(_tensors(name)) for name in ("checkpoint.pt", "module.pt", "tensor.pt", "object.pt")}
+    assert names == {
+        "checkpoint.pt": [
+            *("model.scale", "model.fc.weight", "model.fc.bias"),
+            *("optimizer.state.0.momentum_buffer", "optimizer.state.1.momentum_buffer"),
+        ],
+        "module.pt": ["scale", "fc.weight", "fc.bias"],
+        "tensor.pt": [""],
+        "object.pt": [],
+    }
+    assert _tensors("tensor.pt")[""] == {"dtype": "uint16", "shape": [4], "bytes": 8, "storage": "0"}
+
+
+def _tensors(name: str) -> dict[str, object]:
+    tensors = told("inspect", KINDS / name)["tensors"]
+    assert isinstance(tensors, dict)
+    return tensors
+
+
+@pytest.mark.parametrize("name", ZIPS)
+def test_inspect_and_sizes_show_what_is_in_any_zip(name: str) -> None:
+    facts = told("inspect", KINDS / name)
+    with zipfile.ZipFile(KINDS / name) as expected:
+        root = f"{facts['root']}/" if facts["root"] else ""
+        sizes = {info.filename.removeprefix(root): info.file_size for info in expected.infolist()}
+    records = facts["records"]
+    assert isinstance(records, dict)
+    assert {record: one["size"] for record, one in records.items()} == sizes
+    account = archive.sizes(KINDS / name)
+    assert sum(size.stored for size in account.by("record").values()) == (KINDS / name).stat().st_size
+    assert set(sizes) <= set(account.by("record"))
+    assert well("sizes", KINDS / name).splitlines()[-1].startswith("total")
+
+
+# --- a folder
+
+
+def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -> None:
+    folder, out = tmp_path / "models", tmp_path / "out"
+    shutil.copytree(KINDS, folder)
+    for number, ending in enumerate(("jit", "jpt", "pth", "torchscript", "model", "")):
+        shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
+    (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
+    (folder / "cut.pt").unlink()
+    done = called("split", folder, "-o", out, "-j", 1)
+    taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "package.pt"]
+    assert (files(out), done.exit_code) == (sorted([*taken, *(f"{name}.ptdbg" for name in taken)]), 0)
+    assert done.stderr == LEFT_OUT
+
+
+LEFT_OUT = (
+    "debug-archive: neither archives nor companions, and left out: 27 "
+    "(AOTInductor package: 1, ETRecord: 1, ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
+    "ONNX model: 1, bzip2: 1, empty file: 1, exported program: 1, flatbuffer lite model: 1, gzip: 1, "
+    "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
+    "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
+)
+
+
+def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:
+    shutil.copy(KINDS / "page.pt", tmp_path)
+    done = called("shrink", tmp_path, "-o", tmp_path / "out")
+    problem = f"{tmp_path}: no archive in it, but other files: 1 (HTML page: 1)"
+    assert str(done.exception) == problem

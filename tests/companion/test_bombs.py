@@ -1,0 +1,229 @@
+"""Small companions that ask for much: refused before it costs anything."""
+
+from __future__ import annotations
+
+import resource
+import time
+import tracemalloc
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import archive
+from archive import ArchiveError, LimitError, Limits
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.codecs import Codec, compressed
+from archive.companion.encodings import Transform
+from archive.companion.layout import Profile
+from archive.companion.packed import COLUMN
+from archive.companion.templates import Templates
+from archive.normalform.columns import BY_NAME
+from archive.normalform.pool import table_of
+from tests.support.halves import PROFILES, facts_of, parsed
+from tests.support.hostile_companions import (
+    SMALL,
+    asked,
+    kept,
+    mapped_of,
+    packed_of,
+    replaced,
+    rewritten,
+    sections,
+    solid,
+)
+from tests.support.strategies import column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.normalform.form import Facts
+
+MEMORY = 512 << 20
+"""Bytes that no companion of a few hundred bytes may take to be refused, nor to be read."""
+SECONDS = 20  # on a busy machine
+TIGHT = Limits(record_bytes=1 << 20, companion_from=1 << 18, companion_inflation=50)
+
+
+@contextmanager
+def affordable() -> Iterator[None]:
+    """Fail where something takes more memory or time than that."""
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (no file)
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    start = time.process_time()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert time.process_time() - start < SECONDS
+
+
+def line(
+    name: str, rows: int, start: int = 0, transform: Transform = Transform.SAME, width: int = 0
+) -> bytes:
+    coding = {"transform": transform, "zigzag": False, "width": width}
+    made: bytes = COLUMN.build(
+        {"number": BY_NAME[name].number, "coding": coding, "count": rows + 1, "start": start}
+    )
+    return made
+
+
+def body(*lines: bytes, rest: bytes = b"") -> bytes:
+    return bytes([len(lines)]) + b"".join(lines) + rest
+
+
+# --- rows
+
+
+@pytest.mark.parametrize("rows", [1 << 40, 1 << 62, 1 << 64, 1 << 200])
+def test_more_rows_than_allowed_are_refused(rows: int) -> None:
+    for name in ("row.offset", "string.template", "template.length", "number.value"):
+        with affordable(), pytest.raises(ArchiveError) as caught:
+            parsed(solid(body(line(name, rows))))
+        assert caught.value.place
+        assert isinstance(caught.value, LimitError) == (rows < 1 << 100)  # no number has so many digits
+
+
+@pytest.mark.parametrize("rows", [1 << 26, 1 << 28, (1 << 30) - 1])
+def test_a_few_bytes_do_not_stand_for_gigabytes_of_rows(rows: int) -> None:
+    names = ("string.template", "template.length", "number.value")
+    data = solid(body(line("row.offset", rows), *(line(name, 0) for name in names)))
+    assert len(data) < 120
+    assert_refused(data, "facts", "ranges", "records")
+
+
+def assert_refused(data: bytes, *questions: str, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Some questions have no answer but an error, and no question is beyond what we can afford."""
+    with affordable():
+        answers = asked(data, limits)
+    assert answers.broken == {}
+    assert [name for name in questions if name not in answers.errors] == []
+
+
+def test_more_rows_together_than_allowed_are_refused() -> None:
+    lines = [line(name, 1 << 14) for name in sorted(BY_NAME)]
+    with affordable(), pytest.raises(LimitError, match="is limited to"):
+        parsed(solid(body(*lines)), TIGHT)
+
+
+# --- bytes
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("size", [1 << 28, 1 << 32, 1 << 40])
+def test_a_size_that_no_stream_gives_costs_nothing(codec: Codec, size: int) -> None:
+    for data in (b"", bytes(40), compressed(b"abc" * 100, 9)[1]):
+        with affordable():
+            tracemalloc.start()
+            try:
+                with pytest.raises(ArchiveError):
+                    parsed(solid(data, size, codec))
+                assert tracemalloc.get_traced_memory()[1] < 16 << 20
+            finally:
+                tracemalloc.stop()
+
+
+def test_a_stream_is_inflated_no_further_than_it_says() -> None:
+    codec, stored = compressed(bytes(200 << 20), 1)
+    assert len(stored) < 100_000
+    with affordable():
+        tracemalloc.start()
+        try:
+            with pytest.raises(ArchiveError):
+                parsed(solid(stored, 1000, codec))
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_limits_are_for_all_sections_together(profile: Profile) -> None:
+    facts = facts_of(SMALL)
+    data = mapped_of(facts) if profile is Profile.MAPPED else packed_of(facts)
+    size = sum(part.inflated for part, _ in sections(data))
+    with pytest.raises(LimitError) as caught:
+        archive.open(data, limits=Limits(record_bytes=size // 2))
+    assert caught.value.resource == "record_bytes"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_rows_of_sections_count_too(profile: Profile) -> None:
+    data = mapped_of(facts_of(SMALL)) if profile is Profile.MAPPED else packed_of(facts_of(SMALL))
+    for rows in (1 << 40, 1 << 62):
+        assert_refused(rewritten(data, replaced(sections(data), 0, rows=rows)), "facts")
+
+
+# --- strings
+
+
+def repeated(count: int, size: int) -> bytes:
+    """One template that many strings are made of."""
+    facts = facts_of(SMALL)
+    columns, templates = kept(facts)
+    texts = [*templates.texts, b"x" * size]
+    which = np.append(templates.which, np.full(count, len(texts) - 1))
+    return packed_of(facts, columns, Templates(texts, which, templates.numbers), compress=True)
+
+
+def test_a_template_is_not_repeated_beyond_the_limit() -> None:
+    data = repeated(20_000, 20_000)
+    assert len(data) < 2_000
+    with affordable(), pytest.raises(LimitError):
+        parsed(data, TIGHT)
+    assert_refused(repeated(1 << 20, 1 << 16), "facts", "ranges", "records")
+
+
+# --- texts
+
+
+def deep(count: int) -> Facts:
+    """Texts of as many lines as there are texts, of one line each and all in one tree, and a row for each."""
+    facts = facts_of(SMALL)
+    columns = dict(facts.columns)
+    many = np.arange(count)
+    nothing = np.zeros(count, np.int64)
+    columns |= {
+        "record.rows": column([count, *[0] * (len(columns["record.rows"]) - 1)]),
+        "row.offset": many,
+        "row.range": many,
+        "row.line": nothing - 1,
+        "row.column": many,
+        "range.source": many,
+        "range.start": nothing,
+        "range.end": nothing,
+        "range.tag": many,
+        "source.text": nothing,
+        "source.filename": nothing - 1,
+        "source.line": many,
+        "source.null": nothing,
+        "text.node": column([count - 1]),
+        "node.parent": many - 1,
+        "node.line": nothing + 1,
+    }
+    return replace(facts, columns=columns)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_long_texts_are_not_repeated_beyond_the_limit(profile: Profile) -> None:
+    facts = deep(3_000)
+    data = mapped_of(facts) if profile is Profile.MAPPED else packed_of(facts, compress=True)
+    assert_refused(data, "ranges", "records", limits=TIGHT)
+
+
+def test_a_few_bytes_do_not_stand_for_gigabytes_of_text() -> None:
+    data = packed_of(deep(20_000), compress=True)
+    assert len(data) < 5_000
+    assert_refused(data, "ranges", "records")
+
+
+def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
+    facts = deep(1_000)
+    strings = [bytes(facts.strings.data(one)) for one in range(len(facts.strings))]
+    strings[1] = b"x" * 100_000
+    data = packed_of(replace(facts, strings=table_of(strings)), compress=True)
+    assert_refused(data)
+    assert_refused(data, "ranges", "records", limits=TIGHT)

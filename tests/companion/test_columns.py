@@ -1,0 +1,287 @@
+"""What makes columns and strings small, each on its own: transforms, trees of lines, templates, codecs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from archive import ArchiveError
+from archive.base.columns import firsts, keyed, numbered, ordinals, spread
+from archive.companion.codecs import Codec, compressed, inflated, zstd
+from archive.companion.encodings import Encoded, Transform, decoded, encodings
+from archive.companion.modelling import MODELLED, modelled, restored
+from archive.companion.templates import templated
+from archive.normalform.texts import harvested, planted
+from tests.support.halves import facts_of
+from tests.support.made_archives import Made, archives
+from tests.support.strategies import EDGES, column, patient, texts, whole
+from tests.support.tampering import LOWERED, NESTED_1_2, STACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.normalform.form import Facts
+
+    Coding = tuple[Transform, bool, int]
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+quick = settings(patient, max_examples=100)
+
+
+def wrapped(value: int) -> int:
+    return (value - LEAST) % (1 << 64) + LEAST
+
+
+counting = st.tuples(whole, st.lists(st.integers(0, 5), min_size=1, max_size=20)).map(
+    lambda drawn: [wrapped(drawn[0] + step) for step in drawn[1]]
+)
+"""Few values close to one another, anywhere: what every transform can hold."""
+values = st.one_of(
+    st.lists(whole, min_size=1, max_size=20), st.lists(st.sampled_from(EDGES), min_size=1), counting
+)
+
+
+# --- transforms
+
+
+@quick
+@given(values)
+@example([LEAST, LEAST + 1, LEAST])
+@example([MOST, LEAST, MOST])
+@example([0, MOST, LEAST])
+def test_every_transform_gives_the_values_again(column_values: list[int]) -> None:
+    seen = []
+    for encoded in encodings(column(column_values)):
+        assert decoded(encoded, len(column_values)).tolist() == column_values
+        seen.append(encoded.transform)
+    assert len(set(seen)) == len(seen)
+    assert (seen == [Transform.SAME]) == (len(set(column_values)) == 1)
+
+
+def transforms(*column_values: int) -> dict[Transform, Encoded]:
+    return {encoded.transform: encoded for encoded in encodings(column(column_values))}
+
+
+@pytest.mark.parametrize(
+    ("transform", "column_values", "start", "data"),
+    [
+        (Transform.FLAT, [1, 0, 3], 0, [1, 0, 3]),
+        (Transform.FLAT, [0, -1, 1, -2], 0, [0, 1, 2, 3]),
+        (Transform.FLAT, [1, 0x203], 0, [1, 3, 0, 2]),
+        (Transform.DELTA, [7, 9, 9, 10], 7, [0, 2, 0, 1]),
+        (Transform.INDEX, [5, 6, 9, 9], 5, [0, 0, 2, 1]),
+        (Transform.PEAK, [4, 5, 6, 6, 4, 7], 4, [0, 0, 0, 1, 3, 0]),
+        (Transform.BACK, [4, 5, 4, 6, 6, 5], 4, [0, 0, 2, 0, 1, 4]),
+        (Transform.SAME, [-3, -3, -3], -3, []),
+    ],
+)
+def test_each_transform_is_as_its_specification_says(
+    transform: Transform, column_values: list[int], start: int, data: list[int]
+) -> None:
+    encoded = transforms(*column_values)[transform]
+    assert (encoded.start, list(encoded.data)) == (start, data)
+
+
+def test_references_back_need_new_values_that_count_up() -> None:
+    assert Transform.BACK not in transforms(4, 6, 4)
+    assert Transform.BACK not in {one.transform for one in encodings(column([4, 5, 4]), whole=False)}
+
+
+@quick
+@given(
+    start=st.one_of(whole, st.integers()),
+    count=st.integers(0, 6),
+    data=st.binary(max_size=48),
+    coding=st.tuples(st.sampled_from(Transform), st.booleans(), st.integers(0, 15)),
+)
+def test_any_residuals_are_values_or_one_error(
+    *, start: int, count: int, data: bytes, coding: Coding
+) -> None:
+    transform, zigzag, width = coding
+    encoded = Encoded(transform, zigzag, width, start, data[: width * count])
+    with suppress(ArchiveError):
+        result = decoded(encoded, count)
+        assert (str(result.dtype), len(result)) == ("int64", count)
+
+
+@pytest.mark.parametrize("back", [[1], [0, 2], [0, -1], [0, 0, 3]])
+def test_references_to_rows_that_are_not_before_are_refused(back: list[int]) -> None:
+    residuals = column(back)
+    coded = np.where(residuals < 0, -2 * residuals - 1, 2 * residuals).astype(np.uint8)
+    with pytest.raises(ArchiveError, match="expected references to rows before"):
+        decoded(Encoded(Transform.BACK, True, 1, 0, coded.tobytes()), len(back))  # noqa: FBT003
+
+
+# --- trees of lines
+
+
+@quick
+@given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=10))
+def test_texts_are_harvested_as_they_were_planted(lines: list[list[int]]) -> None:
+    first = firsts(column(map(len, lines)))
+    flat = column(line for text in lines for line in text)
+    node, parent, line = planted(first, flat)
+    again, lines_again = harvested(node, parent, line)
+    assert (again.tolist(), lines_again.tolist()) == (first.tolist(), flat.tolist())
+    pairs = list(zip(parent.tolist(), line.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)  # what texts end alike in is there once
+    assert all(before < number for number, (before, _) in enumerate(pairs))
+    assert {tuple(text[at:]) for text in lines for at in range(len(text))} == set(paths(pairs))
+
+
+def paths(pairs: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """The lines of each node."""
+    found: list[tuple[int, ...]] = []
+    for parent, line in pairs:
+        found.append((line, *(found[parent] if parent >= 0 else ())))
+    return found
+
+
+def test_texts_that_share_no_line_are_planted_at_once() -> None:
+    lines = np.arange(100_000)
+    node, parent, line = planted(column([0, 60_000, 100_000]), lines)
+    assert len(parent) == 100_000
+    first, again = harvested(node, parent, line)
+    assert (first.tolist(), np.array_equal(again, lines)) == ([0, 60_000, 100_000], True)
+
+
+# --- templates
+
+WORDS = [
+    *(b"___torch_mangle_", b"0", b"1", b"12", b"(", b"): ", b"forward", b"\n", b"/a.py", b"\0", b"\1"),
+    *(b"9" * 18, b"9" * 19, b"/src/x.py(12): g", b"007"),
+]
+strings = st.one_of(st.lists(st.sampled_from(WORDS), max_size=6).map(b"".join), texts)
+
+
+@quick
+@given(st.lists(strings, max_size=8))
+def test_templates_are_filled_to_the_strings_of_before(listed: list[bytes]) -> None:
+    assert templated(listed).filled() == listed
+
+
+def test_strings_that_differ_in_numbers_share_a_template() -> None:
+    names = [b"__torch__.___torch_mangle_%d.A" % number for number in (7, 0, 123)]
+    frames = [b"/src/a.py(%d): f%d" % (number, number % 2) for number in (1, 2, 3)]
+    made = templated([*names, *frames])
+    assert list(made.texts) == [
+        b"__torch__.___torch_mangle_\1.A",
+        b"/src/a.py(\1): f1",
+        b"/src/a.py(\1): f0",
+    ]
+    assert (made.which.tolist(), made.numbers.tolist()) == ([0, 0, 0, 1, 2, 1], [7, 0, 123, 1, 3, 2])
+
+
+@pytest.mark.parametrize(
+    "text", [b"(007): f", b"___torch_mangle_01", b"(1)", b"f(12) : ", b"(%s): f" % (b"1" * 19), b"(-1): f"]
+)
+def test_other_numbers_stay_in_the_string(text: bytes) -> None:
+    made = templated([text])
+    assert (list(made.texts), made.numbers.tolist()) == ([text], [])
+
+
+# --- modelling
+
+
+def model_of(facts: Facts) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, list[int]]]:
+    """The columns that are modelled: before, as they are kept, and after."""
+    templates = templated([bytes(facts.strings.data(string)) for string in range(len(facts.strings))])
+    kept = modelled(facts.columns, templates, facts.strings.length)
+    again = restored(kept, templates, facts.strings.length)
+    assert facts.columns.keys() == kept.keys() == again.keys()
+    before, between, after = (
+        {name: one[name].tolist() for name in MODELLED & one.keys()} for one in (facts.columns, kept, again)
+    )
+    return before, between, after
+
+
+@settings(patient, max_examples=30)
+@given(archives())
+def test_modelled_columns_are_restored(made: Made) -> None:
+    before, _, after = model_of(facts_of(made.data))
+    assert after == before
+
+
+def test_what_other_columns_tell_is_kept_as_nothing() -> None:
+    before, kept, after = model_of(facts_of(STACK.with_name("traced_stack.pt")))
+    assert after == before
+    assert Counter(kept["source.filename"])[0] > 0.5 * len(kept["source.filename"])
+    assert Counter(kept["range.end"])[0] > 0.5 * len(kept["range.end"])
+    assert len(kept["row.column"]) < len(before["row.column"])
+    assert max(kept["row.offset"]) < max(before["row.offset"])
+
+
+@pytest.mark.parametrize("path", [STACK, LOWERED, NESTED_1_2])
+def test_columns_of_real_archives_are_restored(path: Path) -> None:
+    before, _, after = model_of(facts_of(path))
+    assert after == before
+
+
+# --- codecs
+
+
+@quick
+@given(
+    st.one_of(st.binary(max_size=300), st.builds(bytes, st.integers(0, 5000))),
+    st.sampled_from([1, 9, 19, 22]),
+)
+def test_sections_inflate_to_what_was_compressed(data: bytes, level: int) -> None:
+    codec, stored = compressed(data, level)
+    assert len(stored) <= len(data)
+    assert bytes(inflated(codec, memoryview(stored), len(data))) == data
+    for size in {len(data) - 1, len(data) + 1} - {-1}:
+        with pytest.raises(ArchiveError):
+            inflated(codec, memoryview(stored), size)
+
+
+def test_the_codec_that_gives_least_is_taken() -> None:
+    noise = np.random.default_rng(7).bytes(200)
+    assert compressed(b"", 9)[0] is Codec.NONE
+    assert compressed(noise, 9)[0] is Codec.NONE
+    found = {compressed(data, 9)[0] for data in (b"abc" * 100, bytes(3000), noise + noise, b"ab" * 9)}
+    assert Codec.NONE not in found
+    stored = zstd(b"abc" * 100, 9)
+    assert bytes(inflated(Codec.ZSTD, memoryview(stored), 300)) == b"abc" * 100
+
+
+@quick
+@given(st.sampled_from([*Codec, 3, 1 << 40]), st.binary(max_size=60), st.integers(0, 1 << 24))
+def test_any_bytes_inflate_or_end_in_one_error(codec: int, data: bytes, size: int) -> None:
+    with suppress(ArchiveError):
+        assert len(inflated(codec, memoryview(data), size)) == size
+
+
+# --- numbers
+
+rows = st.lists(st.tuples(whole, whole, st.integers(0, 2)), max_size=12)
+
+
+@quick
+@given(rows)
+def test_equal_rows_are_numbered_by_first_appearance(drawn: list[tuple[int, int, int]]) -> None:
+    columns = [column(row[field] for row in drawn) for field in range(3)]
+    number, at = numbered(*columns)
+    seen: dict[tuple[int, int, int], int] = {}
+    assert number.tolist() == [seen.setdefault(row, len(seen)) for row in drawn]
+    assert [drawn[place] for place in at.tolist()] == list(seen)
+    before: Counter[tuple[int, int, int]] = Counter()
+    for row, ordinal in zip(drawn, ordinals(*columns).tolist(), strict=True):
+        assert ordinal == before[row]
+        before[row] += 1
+    key = keyed(*columns).tolist()
+    assert [key.index(one) for one in key] == [drawn.index(row) for row in drawn]
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 5)), max_size=9))
+def test_sequences_are_spread_one_behind_the_other(drawn: list[tuple[int, int]]) -> None:
+    first, counts = column(one for one, _ in drawn), column(count for _, count in drawn)
+    expected = [one + step for one, count in drawn for step in range(count)]
+    assert spread(first, counts).tolist() == expected
+    assert firsts(counts).tolist() == [sum(counts[:at].tolist()) for at in range(len(drawn) + 1)]

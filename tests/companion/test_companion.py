@@ -1,0 +1,166 @@
+"""Companions hold facts: whatever is put in comes out again, from either profile, at every level."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.magic import MAGIC, is_companion
+from archive.container.container import new_member
+from archive.formats.source_ranges import build_source_ranges
+from archive.normalform.columns import BY_NAME, COLUMNS
+from archive.normalform.records import DebugRecords
+from archive.reader.collect import collect
+from tests.support.corpus import ORACLES, RELEASES
+from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
+from tests.support.made_archives import UNPIECED, Made, archives
+from tests.support.readings import CONSTANTS
+from tests.support.strategies import Range, patient, table_of
+from tests.support.tampering import LOWERED, NESTED_1_2, NESTED_1_8, NESTED_1_9, STACK
+from tests.support.zips import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.debuginfo.model import Layout
+
+TRACED = ORACLES / "traced_stack.ptl"
+SAMPLES = [
+    STACK,
+    LOWERED,
+    TRACED,
+    NESTED_1_2,
+    NESTED_1_8,
+    NESTED_1_9,
+    RELEASES / "torch-1.13.0" / "lowered-host-nostringtable.ptl",
+]
+LARGEST = (1 << 63) - 1
+quick = settings(patient, max_examples=25)
+
+
+# --- any content
+
+
+@quick
+@given(archives())
+def test_facts_come_back_from_either_profile(made: Made) -> None:
+    facts = facts_of(made.data)
+    for profile in PROFILES:
+        again = parsed(build_companion(facts, profile))
+        assert plain_facts(again) == plain_facts(facts)
+        assert dict(DebugRecords(again)) == made.debug
+
+
+@quick
+@given(archives(UNPIECED))
+def test_nothing_that_pytorchs_rules_give_is_kept_raw(made: Made) -> None:
+    facts = facts_of(made.data)
+    assert (bytes(facts.raw), "raw.name" in facts.columns) == (b"", False)
+    assert list(DebugRecords(facts)) == sorted(made.debug, key=list(DebugRecords(facts)).index)
+
+
+@quick
+@given(archives(), st.sampled_from(PROFILES))
+def test_archives_of_any_content_are_split_and_joined(made: Made, profile: Profile) -> None:
+    out, companion, said = halves(made.data, profile)
+    assert joined(out, companion) == (made.data, True)
+    assert said.exact
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("span", [(0, LARGEST), (LARGEST, 0), (LARGEST, LARGEST), (0, LARGEST - 1), (1, 0)])
+@pytest.mark.parametrize("layout", UNPIECED)
+def test_ranges_may_be_as_long_as_numbers_can_be(
+    layout: Layout, span: tuple[int, int], profile: Profile
+) -> None:
+    record = build_source_ranges(table_of([0], [Range(b"x", *span)], layout), 0)
+    out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), profile)
+    assert joined(out, companion)[1]
+
+
+# --- real archives
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_profiles_hold_the_same(path: Path) -> None:
+    facts = facts_of(path)
+    mapped, packed = (companion_of(path, profile) for profile in (Profile.MAPPED, Profile.PACKED))
+    assert plain_facts(parsed(mapped)) == plain_facts(parsed(packed)) == plain_facts(facts)
+    assert build_companion(parsed(mapped), Profile.PACKED) == packed
+    assert build_companion(parsed(packed), Profile.MAPPED) == mapped
+    assert len(packed) < len(mapped)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_each_level_holds_the_same(path: Path) -> None:
+    facts = facts_of(path)
+    for level in (1, 9, 19, 22):
+        again = parsed(build_companion(facts, Profile.PACKED, level))
+        assert plain_facts(again) == plain_facts(facts)
+    assert build_companion(facts, Profile.MAPPED, 1) == build_companion(facts, Profile.MAPPED, 19)
+
+
+def test_every_column_is_in_some_archive() -> None:
+    seen = {name for path in SAMPLES for name in facts_of(path).columns}
+    with archive.open(halves(STACK).companion) as opened:
+        seen |= opened.facts.columns.keys()  # type: ignore[attr-defined]
+    inner = {"string", "template", "number"}  # how strings are kept
+    unseen = {column.name for column in COLUMNS if column.table not in inner} - seen
+    assert unseen == set()
+    assert seen <= BY_NAME.keys()
+
+
+def test_the_same_bytes_come_out_whenever_and_wherever() -> None:
+    code = (
+        "import hashlib\n"
+        "from tests.support.halves import PROFILES, companion_of\n"
+        "from tests.support.tampering import STACK\n"
+        "print(*(hashlib.sha256(companion_of(STACK, profile)).hexdigest() for profile in PROFILES))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [
+        hashlib.sha256(build_companion(collect(archive.open(STACK)), profile)).hexdigest()
+        for profile in PROFILES
+    ]
+
+
+def test_a_companion_begins_with_its_magic_and_names_its_archive() -> None:
+    assert MAGIC == b"\x89PTDBG\r\n\x1a\n"
+    for profile in PROFILES:
+        data = companion_of(STACK, profile)
+        assert is_companion(memoryview(data))
+        assert data.startswith(MAGIC)
+        assert facts_of(STACK).archive_id in data[: len(MAGIC) + 32]
+    assert len(facts_of(STACK).archive_id) == 16
+    assert not is_companion(memoryview(STACK.read_bytes()))
+    assert not is_companion(memoryview(b""))
+
+
+def test_a_packed_companion_is_small() -> None:
+    for path in (TRACED, STACK):
+        with archive.open(path) as opened:
+            stored = sum(opened.records[name].stored_size for name in DebugRecords(facts_of(path)))
+        assert len(companion_of(path)) < 0.5 * stored
+
+
+def test_mapped_columns_are_aligned_to_64_bytes() -> None:
+    data = companion_of(STACK, Profile.MAPPED)
+    facts = parsed(data)
+    raw = b"".join(bytes(facts.strings.data(string)) for string in range(len(facts.strings)))
+    assert data.index(raw) % 64 == 0
+    assert facts.strings[1].borrowed

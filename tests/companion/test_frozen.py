@@ -1,0 +1,80 @@
+"""Companions as each version wrote them: read to the facts of the archives they were made from, for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.companion.layout import Profile
+from archive.formats.record_kinds import kind_of
+from archive.reader.companion import Companion
+from archive.verbs.verify import verify
+from tests.support.corpus import FIXTURES
+from tests.support.halves import halves, joined
+from tests.support.plain import plain_handles, plain_methods, plain_ranges
+from tools.make_companions import ARCHIVES, frozen_name, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPANIONS = FIXTURES / "companions"
+VERSIONS = [1]
+CASES = [(version, name, profile) for version in VERSIONS for name in ARCHIVES for profile in Profile]
+
+
+def test_companions_of_every_version_are_frozen() -> None:
+    assert sorted(path.name for path in COMPANIONS.iterdir()) == [f"v{version}" for version in VERSIONS]
+    for version in VERSIONS:
+        assert {path.name for path in (COMPANIONS / f"v{version}").iterdir()} == {
+            frozen_name(name, profile) for name in ARCHIVES for profile in Profile
+        }
+
+
+@pytest.mark.parametrize(("version", "name", "profile"), CASES)
+def test_a_frozen_companion_answers_like_the_archive_it_was_made_from(
+    version: int, name: str, profile: Profile
+) -> None:
+    assert_answers(COMPANIONS / f"v{version}" / frozen_name(name, profile), FIXTURES / name)
+
+
+def assert_answers(companion: Path, path: Path) -> None:
+    with archive.open(path) as before, archive.open(companion) as after:
+        assert isinstance(after, Companion)
+        assert {name: bytes(record.view()) for name, record in after.records.items()} == {
+            name: bytes(record.view()) for name, record in before.records.items() if kind_of(name).is_debug
+        }
+        for number in range(len(before.range_table.names)):
+            assert plain_ranges(after.range_table, number) == plain_ranges(before.range_table, number)
+        if before.handle_table is not None:
+            assert after.handle_table is not None
+            assert plain_handles(after.handle_table) == plain_handles(before.handle_table)
+        for ours, theirs, texts in (
+            (after.method_table, before.method_table, False),
+            (after.path_table, before.path_table, True),
+        ):
+            if ours is None or theirs is None:
+                assert ours is theirs
+            else:
+                assert plain_methods(ours, texts=texts) == plain_methods(theirs, texts=texts)
+        assert (after.top, after.qualified_top) == (before.top, before.qualified_top)
+        for handle in [*list(before.handles)[::5], 123_456]:
+            assert bytes(after.symbolicate(handle)) == bytes(before.symbolicate(handle))
+    assert verify(companion) == []
+
+
+@pytest.mark.parametrize(("version", "name", "profile"), CASES)
+def test_what_is_split_today_is_joined_with_a_frozen_companion(
+    version: int, name: str, profile: Profile
+) -> None:
+    path = FIXTURES / name
+    companion = (COMPANIONS / f"v{version}" / frozen_name(name, profile)).read_bytes()
+    assert joined(halves(path).out, companion) == (path.read_bytes(), True)
+
+
+def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> None:
+    made = write(tmp_path / "v")
+    assert len(made) == len(ARCHIVES) * len(Profile)
+    for path, name in zip(made, [name for name in ARCHIVES for _ in Profile], strict=True):
+        assert_answers(path, FIXTURES / name)

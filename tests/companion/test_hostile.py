@@ -1,0 +1,259 @@
+"""Companions that were cut, changed or made up: one error that names the place, or the very same facts."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.layout import VERSION, Profile, Section, read_directory, written
+from archive.companion.magic import MAGIC, is_companion
+from archive.companion.packed_columns import PackedColumns
+from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
+from tests.support.halves import PROFILES, companion_of, facts_of, parsed
+from tests.support.hostile_companions import (
+    FILE,
+    HEADER_BYTES,
+    QUESTIONS,
+    SMALL,
+    asked,
+    directory_end,
+    refused,
+    refused_or_the_same,
+    replaced,
+    rewritten,
+    sections,
+    solid,
+)
+from tests.support.strategies import patient
+from tests.support.zips import put
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+
+    Columns = dict[str, Ints]
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+EVERYTHING = set(QUESTIONS)
+
+
+def header(data: bytes, at: int, form: str, value: int) -> bytes:
+    """The companion with another number in its header, and the checksum put right."""
+    changed = put(put(data, at, form, value), HEADER_BYTES - 4, "I", 0)
+    return put(changed, HEADER_BYTES - 4, "I", zlib.crc32(changed[: directory_end(data)]))
+
+
+# --- cut and changed
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_cut_is_refused(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    for size in range(len(data)):
+        with pytest.raises(ArchiveError) as caught:
+            archive.open(data[:size], name="m.ptdbg").close()
+        assert caught.value.file == "m.ptdbg"
+    for more in (b"\0", bytes(64), data):
+        assert set(asked(data + more).errors) == EVERYTHING
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_every_flipped_bit_of_a_packed_companion_is_refused() -> None:
+    data = companion_of(SMALL)
+    for bit in range(8 * len(data)):
+        with pytest.raises(ArchiveError):
+            parsed(flipped(data, bit))
+    for bit in range(0, 8 * len(data), 61):
+        assert refused_or_the_same(flipped(data, bit), SMALL) == EVERYTHING
+
+
+def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> None:
+    data = companion_of(SMALL, Profile.MAPPED)
+    begin = directory_end(data)
+    for bit in range(0, 8 * begin, 5):
+        with pytest.raises(ArchiveError):
+            parsed(flipped(data, bit))
+    for bit in range(8 * begin, 8 * len(data), 127):
+        refused_or_the_same(flipped(data, bit), SMALL)
+    for number, (line, part) in enumerate(sections(data)):
+        at = data.index(part, begin) if part else 0
+        if part and line.number not in (PAGES, RAW):
+            assert "facts" in refused_or_the_same(flipped(data, 8 * at + number % 8), SMALL)
+
+
+@settings(patient, max_examples=150)
+@given(
+    st.sampled_from(PROFILES),
+    st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4),
+)
+def test_any_changed_bytes_end_in_one_error_or_the_same_facts(
+    profile: Profile, changes: list[tuple[int, int]]
+) -> None:
+    changed = bytearray(companion_of(SMALL, profile))
+    for at, byte in changes:
+        changed[at % len(changed)] = byte
+    refused_or_the_same(bytes(changed), SMALL)
+
+
+# --- other bytes
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89", MAGIC[:-1], MAGIC, MAGIC + bytes(20), MAGIC + bytes(1000)])
+def test_what_is_no_companion_is_refused(data: bytes) -> None:
+    with pytest.raises(ArchiveError):
+        parsed(data)
+    with pytest.raises(ArchiveError):
+        archive.open(data)
+    assert is_companion(memoryview(data)) == (len(data) >= len(MAGIC))
+
+
+@settings(patient, max_examples=150)
+@given(st.binary(max_size=200), st.sampled_from([1, 2, 3, 0]), st.integers(0, 255))
+def test_any_bytes_behind_the_magic_end_in_one_error(data: bytes, profile: int, count: int) -> None:
+    head = MAGIC + VERSION.to_bytes(2, "little") + bytes([profile, count]) + bytes(16)
+    checksum = zlib.crc32(head + bytes(4) + data).to_bytes(4, "little")
+    with pytest.raises(ArchiveError):
+        parsed(head + checksum + data)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_other_versions_and_profiles_are_refused_by_name(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    assert header(data, 12, "B", profile) == data
+    for version in (0, VERSION + 1, 0xFFFF):
+        error = refused(header(data, 10, "H", version))
+        assert f"expected a companion of version {VERSION}, found version {version}" in str(error)
+    for other in (0, 3, 255):
+        assert f"expected a known profile, found {other}" in str(refused(header(data, 12, "B", other)))
+    refused(header(data, 12, "B", 3 - profile))
+
+
+# --- sections
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_other_checksums_are_refused(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    changed = put(data, HEADER_BYTES - 4, "I", 0)
+    assert "header: expected checksum 0x00000000, found 0x" in str(refused(changed))
+    for at, (line, _) in enumerate(sections(data)):
+        listed = replaced(sections(data), at, checksum=line.checksum ^ 1)
+        lying = written(profile, facts_of(SMALL).archive_id, listed)
+        assert f"section {line.number}" in str(refused(lying))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sections_that_are_missing_are_missed(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    found = {}
+    for number in [line.number for line, _ in sections(data)]:
+        answers = asked(rewritten(data, [one for one in sections(data) if one[0].number != number]))
+        found[number] = sorted(set(answers.broken.values())) or "facts" in answers.errors
+    optional = {PAGES, *(BY_NAME[name].number for name in ("member.kind", "file.ordered"))}
+    assert {
+        number: said for number, said in found.items() if said is not True and number not in optional
+    } == {}
+    assert all(found[number] in (True, False) for number in optional & found.keys())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sections_that_are_there_twice_are_refused(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    listed = sections(data)
+    for one in listed:
+        assert "expected each section once" in str(refused(rewritten(data, [*listed, one])))
+
+
+@pytest.mark.parametrize("number", [0, 5, 31, 200, 255])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_unknown_section_is_refused_or_passed_over(profile: Profile, number: int) -> None:
+    data = companion_of(SMALL, profile)
+    listed = sections(data)
+    more = (Section(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
+    for place in {0, 1, len(listed)}:
+        refused_or_the_same(rewritten(data, [*listed[:place], more, *listed[place:]]), SMALL)
+
+
+def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
+    data = companion_of(SMALL, Profile.MAPPED)
+    listed = sections(data)
+    for turn in range(1, len(listed)):
+        answers = refused_or_the_same(rewritten(data, listed[turn:] + listed[:turn]), SMALL)
+        assert {"entry 5", "range 1"} <= answers  # PAGES is not last: what is behind it has no checksum
+        assert "facts" not in answers
+
+
+def test_checksums_of_pages_are_of_all_pages() -> None:
+    data = companion_of(SMALL, Profile.MAPPED)
+    *others, (line, sums) = sections(data)
+    for other in (b"", sums[:-4], sums[:-1], sums + b"\0", sums + sums[:4]):
+        last = line._replace(stored=len(other), checksum=zlib.crc32(other)), other
+        changed = written(Profile.MAPPED, facts_of(SMALL).archive_id, [*others, last])
+        assert {"entry 5", "range 1"} <= refused_or_the_same(changed, SMALL)
+
+
+def test_strings_fill_their_section() -> None:
+    data = companion_of(SMALL, Profile.MAPPED)
+    listed = sections(data)
+    at, (line, text) = next((at, one) for at, one in enumerate(listed) if one[0].number == STRINGS)
+    for other in (text + b"more", text[:-1], b""):
+        changed = rewritten(data, [*listed[:at], (line, other), *listed[at + 1 :]])
+        assert refused(changed).place == "string.end"
+
+
+def test_a_solid_section_without_all_of_its_columns_is_refused() -> None:
+    data = memoryview(companion_of(SMALL))
+    kept = PackedColumns(data, read_directory(data, DEFAULT_LIMITS), DEFAULT_LIMITS)
+    for size in range(kept.end):
+        assert refused(solid(bytes(kept._body[:size]))).place == f"section {SOLID}"
+
+
+LIES = {
+    "number": (0, 1, 2, 3, 4, 9, 40, 255),
+    "coding": (0, 1, 3, 8, 16, 24, 31, 32, 48, 64, 255),
+    "codec": (1, 2, 3, 255),
+    "rows": (0, 1, 1 << 31, 1 << 62),
+    "start": (LEAST, -1, MOST),
+    "inflated": (0, 1, 1 << 20, 1 << 40, 1 << 62),
+    "stored": (0, 1, 1 << 20, 1 << 62),
+}
+
+
+@pytest.mark.parametrize("field", LIES)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(profile: Profile, field: str) -> None:
+    data = companion_of(SMALL, profile)
+    listed = sections(data)
+    for at in range(0, len(listed), 5):
+        for value in LIES[field]:
+            lying = rewritten(data, replaced(listed, at, **{field: value}), honest_sizes=field != "stored")
+            if field == "number":  # which makes other facts of it, or none
+                assert asked(lying).broken == {}
+            else:
+                refused_or_the_same(lying, SMALL)
+
+
+# --- errors
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_errors_name_the_file_and_a_place(profile: Profile) -> None:
+    data = companion_of(SMALL, profile)
+    changed = flipped(data, 8 * (directory_end(data) + len(data)) // 2)
+    broken = rewritten(data, sections(data)[1:]) if profile is Profile.MAPPED else solid(b"\1\2\3")
+    for one in (changed, broken, data[:-1], header(data, 10, "H", 9)):
+        errors = asked(one).errors
+        assert errors
+        assert {name: str(error) for name, error in errors.items() if error.file != FILE} == {}
+        assert all(error.place for error in errors.values())

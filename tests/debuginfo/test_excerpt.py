@@ -1,0 +1,146 @@
+"""Ranges with their context, as PyTorch prints them: by example, and against PyTorch itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive.base.strings import StringView, Text
+from archive.debuginfo.excerpt import excerpt, marked
+from archive.debuginfo.model import Layout, Source, SourceRange
+from tests.support.strategies import Range, Strings, patient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import SearchStrategy
+
+    from tests.support.torch_bench import Bench
+
+CODE = b"def f(x):\n    y = x\n\n    if y:\n        y = g(y,\n              x)\n    return y\n\n# end"
+PARTS = ["\n", "\n", " ", "    ", "\t", "\r\n", "x", "y = f(x)", "é", "☃🐍", "# c", "~", "\0", "Serialized "]
+MANY = 25
+
+
+def span(text: bytes, start: int, end: int, filename: bytes | None = b"m.py", line: int = 1) -> SourceRange:
+    strings = Strings()
+    pieces = [strings.add(text[:3]), strings.add(text[3:])]
+    number = strings.add(filename or b"")
+    table = strings.table()
+    name = None if filename is None else StringView(table, number)
+    return SourceRange(Source(Text(table, pieces), name, line), start, end)
+
+
+# --- by example
+
+
+def test_a_range_is_marked_in_its_context() -> None:
+    # from the third newline before its line to the third one behind it
+    start = CODE.index(b"y:")
+    assert excerpt(span(CODE, start, start + 1), b"f") == (
+        b'  File "m.py", line 4, in f\n'
+        b"    y = x\n"
+        b"\n"
+        b"    if y:\n"
+        b"       ~ <--- HERE\n"
+        b"        y = g(y,\n"
+        b"              x)\n"
+    )
+
+
+def test_each_line_of_a_range_is_marked_from_its_first_byte_that_is_no_blank() -> None:
+    start = CODE.index(b"g(y")
+    assert marked(CODE, start, CODE.rindex(b"x)") + 2) == (
+        b"\n"
+        b"    if y:\n"
+        b"        y = g(y,\n"
+        b"            ~~~~\n"
+        b"              x)\n"
+        b"              ~~ <--- HERE\n"
+        b"    return y\n"
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"x", b"/src/m.py(4): f\n/src/m.py(9): g\n"])
+def test_a_range_of_the_whole_text_is_the_text_alone(text: bytes) -> None:
+    assert excerpt(span(text, 0, len(text)), b"f") == text
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "printed"),
+    [
+        (0, 0, b'  File "m.py", line 7, in f\na b\n'),
+        (0, 1, b'  File "m.py", line 7, in f\na b\n~ <--- HERE\n'),
+        (1, 3, b'  File "m.py", line 7, in f\na b\n  ~ <--- HERE\n'),
+        (2, 99, b'  File "m.py", line 7, in f\na b\n  ~ <--- HERE\n'),
+        (3, 3, b'  File "m.py", line 7, in f\na b'),
+        (3, 99, b'  File "m.py", line 7, in f\na b'),
+        (4, 4, b""),
+        (1 << 62, (1 << 62) + 1, b""),
+    ],
+)
+def test_ranges_at_the_ends_of_a_text_and_behind_it(start: int, end: int, printed: bytes) -> None:
+    assert excerpt(span(b"a b", start, end, line=7), b"f") == printed
+
+
+def test_the_place_needs_a_filename_and_can_do_without_a_function() -> None:
+    assert excerpt(span(b"a b", 0, 1, None), b"f") == b"a b\n~ <--- HERE\n"
+    assert excerpt(span(b"a b", 0, 1, b""), b"f") == b'  File "", line 1, in f\na b\n~ <--- HERE\n'
+    assert excerpt(span(b"a b", 0, 1), b"") == b'  File "m.py", line 1\na b\n~ <--- HERE\n'
+
+
+def test_a_mark_is_as_long_as_the_range_in_bytes() -> None:
+    text = "é = größe".encode()
+    assert marked(text, text.index(b"g"), len(text) - 1) == text + b"\n" + b"     ~~~~~~ <--- HERE\n"
+
+
+def test_bytes_that_are_no_utf_8_stay() -> None:
+    assert marked(b"\xff = \xfe", 4, 5) == b"\xff = \xfe\n    ~ <--- HERE\n"
+
+
+# --- against PyTorch
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    torch_bench = pytest.importorskip("tests.support.torch_bench", exc_type=ImportError)
+    made: Bench = torch_bench.Bench(MANY)
+    assert len(made.rows) == MANY
+    return made
+
+
+texts: SearchStrategy[bytes] = st.lists(st.sampled_from(PARTS), max_size=25).map(
+    lambda parts: "".join(parts).encode()
+)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Range:
+    """Most lie inside their text; some are empty, the whole, or stick out of it at one end or both."""
+    text = draw(texts)
+    size = len(text)
+    start, end = draw(
+        st.one_of(
+            st.tuples(st.integers(0, size), st.integers(0, size)).map(sorted),
+            st.tuples(st.integers(0, size + 3), st.integers(0, size + 3)),
+            st.just((0, size)),
+            st.integers(0, size).map(lambda at: (at, at)),
+        )
+    )
+    filename = draw(st.sampled_from([b"m.py", b"m.py", b"", None, "größe.py".encode()]))
+    return Range(text, start, end, filename, draw(st.sampled_from([1, 1, 0, 7, -3, 1 << 40])))
+
+
+@pytest.mark.torch
+@settings(patient, max_examples=150)
+@given(st.lists(ranges(), min_size=1, max_size=25), st.sampled_from([Layout.INLINE, Layout.STRING_TABLE]))
+def test_every_range_is_printed_as_pytorch_prints_it(
+    bench: Bench, made: Sequence[Range], layout: Layout
+) -> None:
+    said, opened = bench.show(made, layout)
+    rows = opened.ranges(bench.name)
+    for row, printed in zip(bench.rows, said, strict=False):
+        assert excerpt(rows[row].range, b"") == printed.encode()

@@ -1,0 +1,321 @@
+"""Captured modules: the graph and its effects do what the module does, and capturing leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+from torch import nn
+
+from archive.effects import CaptureError, capture
+from archive.effects.replay.replay import prepared
+from archive.effects.replay.state import State
+from archive.formats.effects.model import At, Attribute, EffectTable, Item, Local, Made, Op, Output
+from tests.support import effect_models as models
+from tests.support import effect_refusals
+from tests.support.backend_models import cases as backend_cases
+from tests.support.effect_models import CASES, Case, X
+from tests.support.effect_refusals import REFUSALS
+
+pytestmark = pytest.mark.torch
+
+ALLOWED = [
+    "tests.support.effect_models:Note",
+    "tests.support.effect_models:Entry",
+    "tests.effects.test_capture:halved",
+]
+CALLS = 4
+
+
+def fresh(case: Case) -> nn.Module:
+    """A model, and its globals, as at first."""
+    models.CALLS = 0
+    models.SEEN.clear()
+    torch.manual_seed(0)
+    return case.make()
+
+
+def shown(value: Any, known: dict[int, int] | None = None) -> Any:  # noqa: ANN401, PLR0911
+    """Everything that a value is made of, and what is the same in it, to be compared."""
+    known = {} if known is None else known
+    if isinstance(value, nn.Module | list | dict | torch.Tensor) or hasattr(value, "__dict__"):
+        if id(value) in known:
+            return "the same as", known[id(value)]
+        known[id(value)] = len(known)
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), [round(one, 4) for one in value.detach().flatten().tolist()]
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [shown(one, known) for one in value]
+    if isinstance(value, dict):
+        return {key: shown(one, known) for key, one in value.items()}
+    if inspect.isroutine(value):
+        return "a function"
+    if hasattr(value, "__dict__"):
+        return {key: shown(one, known) for key, one in sorted(value.__dict__.items())}
+    return value
+
+
+def all_state(model: nn.Module) -> Any:  # noqa: ANN401
+    steps = model.steps() if isinstance(model, models.Cells) else None
+    return shown([model, models.CALLS, models.SEEN, steps])
+
+
+def arguments(case: Case, call: int) -> list[Any]:
+    return [one + call if isinstance(one, torch.Tensor) else one for one in copy.deepcopy(case.arguments)]
+
+
+def scripted(graph: Any) -> Any:  # noqa: ANN401
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(graph)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_calls_and_state_are_those_of_the_module(name: str) -> None:
+    case = CASES[name]
+    eager = fresh(case)
+    wanted = []
+    for call in range(CALLS):
+        given = arguments(case, call)
+        wanted.append(shown([eager(*given), given]))
+    ends = all_state(eager)
+
+    model = fresh(case)
+    before, given = all_state(model), copy.deepcopy(case.arguments)
+    captured = capture(model, *given)
+    assert all_state(model) == before
+    assert shown(given) == shown(case.arguments)
+
+    graph, side_effects = captured
+    method, run = side_effects.table(), scripted(graph)
+    ready = prepared(method, allow=ALLOWED)
+    table = EffectTable((method,), side_effects.state.entries)
+    names = list(inspect.signature(model.forward).parameters)
+    states = [State.fresh(table, copy.deepcopy(side_effects.state.tensors)), State.of(model)]
+    for state in states:
+        for call in range(CALLS):
+            given = arguments(case, call)
+            named = dict(zip(names, given, strict=False))
+            outputs = run(*ready.inputs(state, named))
+            result = ready.replay(state, outputs, named)
+            if state is states[1] or name != "Objects":
+                assert shown([result, given]) == wanted[call], f"call {call}"
+    assert all_state(model) == ends
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_captured_twice_is_the_same(name: str) -> None:
+    model = fresh(CASES[name])
+    one, other = (capture(model, *CASES[name].arguments) for _ in range(2))
+    assert one.side_effects.diff(other.side_effects) is None
+    assert one.side_effects == other.side_effects
+    assert one.graph.code == other.graph.code
+    assert one.side_effects.state.entries == other.side_effects.state.entries
+    assert one.side_effects.sites == other.side_effects.sites
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_effect_and_node_has_a_place(name: str) -> None:
+    graph, side_effects = capture(fresh(CASES[name]), *CASES[name].arguments)
+    effects = side_effects.table().effects
+    sites = side_effects.sites
+    handles = [effect.handle for effect in effects if effect.handle >= 0]
+    assert handles == list(range(len(sites)))
+    assert all(sites[effect.handle].op == f"effects::{effect.op}" for effect in effects if effect.handle >= 0)
+    nodes = [node for node in graph.graph.nodes if node.op in ("call_function", "call_method")]
+    placed = [node.meta["site"] for node in nodes if "site" in node.meta]
+    assert len(placed) >= len(nodes) - sum(effect.op is Op.COPY for effect in effects) * 2
+    for site in [*sites, *placed]:
+        assert site.span is not None
+        assert site.span.text[site.span.start : site.span.end].strip()
+
+
+def test_the_table_of_a_counter() -> None:
+    method = capture(models.Counter(), X).side_effects.table()
+    count = Attribute(Local("self"), "count")
+    assert method.inputs == (Local("x"), count)
+    assert method.result == Made("tuple", (Output(0), Output(1)))
+    (effect,) = method.effects
+    assert (effect.op, effect.source, effect.value) == (Op.SET_ATTRIBUTE, Local("self"), Output(1))
+
+
+def test_the_place_of_an_effect_in_a_submodule() -> None:
+    side_effects = capture(models.Twice(), X).side_effects
+    (site,) = side_effects.sites
+    (step,) = site.steps
+    assert site.span is not None
+    assert step.span is not None
+    assert site.span.text[site.span.start : site.span.end] == b"self.count"
+    assert (step.function, step.type_name, step.instance) == (
+        "forward",
+        "__torch__.tests.support.effect_models.Counter",
+        "inner",
+    )
+    assert step.span.text[step.span.start : step.span.end] == b"self.inner(y)"
+    assert step.span.filename.endswith(b"effect_models.py")
+
+
+def test_the_place_of_a_global_s_store() -> None:
+    side_effects = capture(fresh(CASES["Globals"]), X).side_effects
+    effects = side_effects.table().effects
+    (effect,) = (effect for effect in effects if effect.op is Op.SET_GLOBAL)
+    site = side_effects.sites[effect.handle]
+    assert site.span is not None
+    assert site.span.text[site.span.start : site.span.end] == b"CALLS"
+    assert [step.function for step in site.steps] == ["counted"]
+
+
+def test_parameters_that_are_only_read_are_the_module_s_own() -> None:
+    model = models.Norm()
+    graph, side_effects = capture(model, X)
+    assert graph.get_parameter("body.0.weight") is model.body[0].weight
+    names = {source.name for source in side_effects.table().inputs if isinstance(source, Attribute)}
+    assert names == {"running_mean", "running_var", "num_batches_tracked"}
+    assert capture(model.eval(), X).side_effects.is_empty()
+
+
+def test_old_items_are_read_from_the_end_they_were_asked_for() -> None:
+    method = capture(models.Window(), X).side_effects.table()
+    window = Attribute(Local("self"), "window")
+    assert set(method.inputs) == {Local("x"), Item(window, 0), Item(window, 1)}
+
+
+def test_a_tensor_that_is_put_somewhere_is_itself() -> None:
+    method = capture(models.Rebound(), X).side_effects.table()
+    (effect,) = (effect for effect in method.effects if effect.value == At(Local("x")))
+    assert effect.source == Local("self")
+
+
+LIBRARY: dict[str, tuple[nn.Module, torch.Tensor]] = {
+    "lstm": (nn.LSTM(4, 3, batch_first=True), torch.ones(2, 5, 4)),
+    "attention": (nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), torch.ones(2, 5, 4)),
+    "instance norm": (nn.InstanceNorm1d(5, track_running_stats=True), torch.rand(2, 5, 4)),
+    "spectral norm": (nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), torch.ones(4)),
+    **{name: (case.model, case.good) for name, case in backend_cases().items()},
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_pytorch_s_own_modules(name: str) -> None:
+    model, x = copy.deepcopy(LIBRARY[name])
+    eager = copy.deepcopy(model)
+    graph, side_effects = capture(model, x)
+    ready, state = prepared(side_effects.table()), State.of(model)
+    argument = next(iter(inspect.signature(model.forward).parameters))
+    for _ in range(3):
+        outputs = scripted(graph)(*ready.inputs(state, {argument: x}))
+        result = ready.replay(state, outputs, {argument: x})
+        torch.testing.assert_close(result, eager(x))
+    torch.testing.assert_close(dict(model.state_dict()), dict(eager.state_dict()))
+
+
+# --- hooks and autograd --------------------------------------------------------------------------------
+
+
+def halved(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient / 2
+
+
+class Hooks(nn.Module):
+    """Hooks on an argument, a parameter and what is computed; one is taken off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * self.weight
+        removed = x.register_hook(halved)
+        x.register_hook(halved)
+        removed.remove()
+        self.weight.register_hook(halved)
+        y.register_hook(halved)
+        return y * 2
+
+
+def test_hooks() -> None:
+    eager, model = Hooks(), Hooks()
+    x, other = (X.clone().requires_grad_() for _ in range(2))
+    eager(x).sum().backward()
+    graph, side_effects = capture(model, X.clone().requires_grad_())
+    method = side_effects.table()
+    assert not model.weight._backward_hooks
+    ready, state = prepared(method, allow=ALLOWED), State.of(model)
+    outputs = scripted(graph)(*ready.inputs(state, {"x": other}))
+    ready.replay(state, outputs, {"x": other}).sum().backward()
+    assert x.grad is not None
+    assert other.grad is not None
+    assert torch.equal(x.grad, other.grad)
+    assert torch.equal(eager.weight.grad, model.weight.grad)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return gradient * 2
+
+
+class WithFunction(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Doubled.apply(x) + 1
+
+
+def test_functions_with_a_way_back_of_their_own() -> None:
+    graph, side_effects = capture(WithFunction(), X)
+    assert side_effects.table().effects == ()
+    assert torch.equal(graph(X)[0], X * 2 + 1)
+    with pytest.raises(CaptureError, match="its own backward would be lost"):
+        capture(WithFunction(), X.clone().requires_grad_())
+
+
+# --- refusals ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(len(REFUSALS)), ids=[one[2].__name__ for one in REFUSALS])
+def test_refused(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    message, attributes, forward = REFUSALS[number]
+    model = effect_refusals.module(attributes, forward)
+    if forward.__name__ == "overlapping":
+        model.part = model.whole[:2]
+    before = shown(model)
+    with pytest.raises(CaptureError) as caught:
+        capture(model, X.clone())
+    assert message in caught.value.message
+    lines, start = inspect.getsourcelines(forward)
+    wanted = [start + place for place, line in enumerate(lines) if "# here" in line]
+    assert [caught.value.line] == wanted
+    assert caught.value.filename == effect_refusals.__file__
+    assert lines[wanted[0] - start].strip() in str(caught.value)
+    assert shown(model) == before
+    assert capsys.readouterr().out == ""
+
+
+def test_arguments_that_do_not_fit() -> None:
+    with pytest.raises(CaptureError, match="missing a required argument"):
+        capture(models.Counter())
+
+
+def test_two_functions_that_no_name_tells_apart() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, _ = models._stepped()
+            self.two, _ = models._stepped()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.two(self.one(x))
+
+    with pytest.raises(CaptureError, match="no name tells them apart"):
+        capture(Two(), X)

@@ -1,0 +1,45 @@
+"""The archive with effects among the fixtures: made again to the byte, and run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import Effectful
+from tests.support.corpus import FIXTURES
+from tools.make_effects import counting, made
+
+pytestmark = pytest.mark.torch
+
+COUNTING = FIXTURES / "effects" / "counting.pt"
+
+
+def test_it_is_made_again_to_the_byte() -> None:
+    assert made() == COUNTING.read_bytes()
+
+
+def test_it_does_what_the_model_does() -> None:
+    eager, loaded = counting(), Effectful.load(COUNTING)
+    for number in range(3):
+        x = torch.full((2, 3), float(number))
+        assert torch.equal(loaded(x), eager(x))
+    state = loaded.state.module
+    assert (state.count, state.average, len(state.history)) == (eager.count, eager.average, 3)
+    assert torch.equal(state.seen, eager.seen)
+
+
+def test_the_readme_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Modules that change their state\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"model": counting(), "x": torch.ones(2, 3)}
+    exec(code, names)  # noqa: S102 (as a reader runs it)
+    assert names["loaded"].state.module.count == 1

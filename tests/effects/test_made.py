@@ -1,0 +1,339 @@
+"""Made modules with effects, saved and loaded: each call gives and changes what the eager module's does."""
+
+from __future__ import annotations
+
+import zlib
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import BackendError, Effectful, lower, lowered_archive
+from archive.effects import CaptureError, GuardError, State, capture
+from archive.effects.capture.capture import AGAIN
+from archive.effects.capture.open_list import UNKNOWN_ITEM
+from tests.support.made_effects import KINDS, Statement, made, models, written
+from tests.support.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.made_effects import Made
+
+pytestmark = pytest.mark.torch
+
+CALLS = 3
+MACHINE_ONLY = "x.register_hook"
+"""TorchScript joins operations from the second call on; then what is between them has no gradient."""
+CODE = (type, FunctionType, ModuleType, type(torch.ops))
+HOOK = "def doubled(grad):\n    return grad * 2"
+UNLIKE = [
+    torch.ones(1, 3).requires_grad_(),
+    torch.ones(6, 3).requires_grad_(),
+    torch.ones(2, 1).requires_grad_(),
+    torch.ones(3).requires_grad_(),
+    torch.ones(2, 3),
+    torch.ones(2, 3, dtype=torch.float64).requires_grad_(),
+    torch.ones(2, 3, dtype=torch.int64),
+    torch.ones(3, 2).T.requires_grad_(),
+]
+"""Arguments of other sizes, types, strides, and without a gradient."""
+REGISTERED = ("_parameters", "_buffers", "_modules")
+ATOMS = (bool, int, float, str, type(None))
+
+
+def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What an object holds by name, without functions and the like."""
+    held = vars(value)
+    found = {name: one for name, one in held.items() if not name.startswith("_")}
+    for name in REGISTERED:
+        found |= held.get(name, {})
+    return {name: one for name, one in found.items() if not isinstance(one, CODE)}
+
+
+def shown(value: Any) -> Any:  # noqa: ANN401
+    """A value as plain data, with the identities of what can be changed."""
+    if isinstance(value, torch.Tensor):
+        return id(value), value._version, value.requires_grad, value.tolist()
+    if isinstance(value, list | tuple):
+        return id(value), [shown(one) for one in value]
+    if isinstance(value, dict):
+        return id(value), [(key, shown(one)) for key, one in value.items()]
+    if isinstance(value, (*ATOMS, *CODE)):
+        return type(value), repr(value)
+    return type(value) if isinstance(value, SimpleNamespace) else id(value)
+
+
+def named(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    """What is below an object, by its path."""
+    yield path, value
+    inside: dict[str, Any] = {}
+    if isinstance(value, list | tuple):
+        inside = {f"{path}[{place}]": one for place, one in enumerate(value)}
+    elif isinstance(value, dict):
+        inside = {f"{path}[{key!r}]": one for key, one in value.items()}
+    elif not isinstance(value, (*ATOMS, torch.Tensor)):
+        inside = {f"{path}.{name}": one for name, one in attributes(value).items()}
+    for place, one in inside.items():
+        yield from named(one, place)
+
+
+class Comparing:
+    """Compares values of the eager model with those of another one: what is the same is the same there, too.
+
+    Args:
+        before: attributes before the first call; such may be missing there as long as nothing changes them.
+    """
+
+    def __init__(self, before: dict[str, Any]) -> None:
+        self._before = before
+        self._pairs: dict[int, Any] = {}
+        self._back: dict[int, Any] = {}
+
+    def same(self, ours: Any, theirs: Any, path: str) -> None:  # noqa: ANN401
+        if isinstance(ours, ATOMS):
+            assert (type(theirs), repr(theirs)) == (type(ours), repr(ours)), path
+            return
+        if not isinstance(ours, tuple):
+            assert self._pairs.setdefault(id(ours), theirs) is theirs, f"{path}: one object here, two there"
+            known = id(theirs) in self._back
+            assert self._back.setdefault(id(theirs), ours) is ours, f"{path}: two objects here, one there"
+            if known:
+                return
+        if isinstance(ours, torch.Tensor):
+            assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype), path
+            assert torch.allclose(theirs, ours, rtol=1e-6, atol=1e-6, equal_nan=True), (path, theirs, ours)
+            assert theirs.requires_grad == ours.requires_grad, f"{path}: requires_grad"
+        elif isinstance(ours, list | tuple):
+            assert (type(theirs), len(theirs)) == (type(ours), len(ours)), path
+            for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+                self.same(one, other, f"{path}[{place}]")
+        elif isinstance(ours, dict):
+            assert (type(theirs), list(theirs)) == (dict, list(ours)), path
+            for key, one in ours.items():
+                self.same(one, theirs[key], f"{path}[{key!r}]")
+        else:
+            self._objects(attributes(ours), attributes(theirs), path)
+
+    def _objects(self, ours: dict[str, Any], theirs: dict[str, Any], path: str) -> None:
+        assert not theirs.keys() - ours.keys(), f"{path}: what the eager model does not have"
+        for name, one in ours.items():
+            place = f"{path}.{name}"
+            if name in theirs:
+                self.same(one, theirs[name], place)
+            else:
+                assert self._before.get(place) == shown(one), f"{place}: it has changed, and is missing"
+
+
+def state_of(model: Any, module: ModuleType) -> SimpleNamespace:  # noqa: ANN401
+    """What the eager model can change."""
+    cells = {key: cell.cell_contents for key, cell in dict(State.of(model).cells).items() if cell is not None}
+    return SimpleNamespace(
+        module=model,
+        globals=SimpleNamespace(**{module.__name__: SimpleNamespace(**vars(module))}),
+        cells=SimpleNamespace(**{" ".join(key): one for key, one in cells.items()}),
+    )
+
+
+def state_in(loaded: Effectful) -> SimpleNamespace:
+    """The same of a loaded one."""
+    state = loaded.state
+    return SimpleNamespace(
+        module=state.module,
+        globals=SimpleNamespace(**{key: SimpleNamespace(**one) for key, one in state.globals.items()}),
+        cells=SimpleNamespace(
+            **{" ".join(key): one.cell_contents for key, one in state.cells.items() if one is not None}
+        ),
+    )
+
+
+def argument(seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(2, 3, generator=generator).requires_grad_()
+
+
+def backward(result: Any) -> bool:  # noqa: ANN401
+    """Go back from all that is in a result; whether PyTorch does."""
+    found = [one for one in leaves(result) if one.requires_grad]
+    if not found:
+        return False
+    try:
+        torch.stack([one.sum() for one in found]).sum().backward(retain_graph=True)
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        return False
+    return True
+
+
+def leaves(value: Any) -> Iterator[torch.Tensor]:  # noqa: ANN401
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from leaves(one)
+
+
+def learnt(eager: Any, loaded: Effectful) -> list[tuple[torch.Tensor, torch.Tensor]]:  # noqa: ANN401
+    """The parameters of both that have the same contents; a lowered module has those alone that it needs."""
+    _, tensors = loaded.delegate._module.getattr("__processed_module")
+    return [
+        (ours, theirs)
+        for ours in eager.parameters()
+        for theirs in tensors
+        if theirs.requires_grad and torch.equal(ours, theirs)
+    ]
+
+
+def same_capture(model: Any, x: torch.Tensor) -> None:  # noqa: ANN401
+    (graph, one), (again, other) = capture(model, x), capture(model, x)
+    assert graph.code == again.code
+    ours, theirs = one.flat(), other.flat()
+    assert (ours.effects, ours.sites) == (theirs.effects, theirs.sites)
+    assert list(map(str, ours.outputs)) == list(map(str, theirs.outputs))
+    assert one.state.entries == other.state.entries
+    assert all(map(torch.equal, one.state.tensors, other.state.tensors))
+
+
+def check(model: Made) -> None:
+    with written(model) as module:
+        torch.manual_seed(0)
+        eager, x = module.Model(), argument(0)
+        for one in eager.parameters():
+            torch.nn.init.uniform_(one)  # so that they are told apart by their contents
+        before = {path: shown(one) for path, one in named(state_of(eager, module))}, shown(x)
+        same_capture(eager, x)
+        data = lowered_archive(lower(eager, "aten", effects=True, example_inputs=(x,)))
+        after = {path: shown(one) for path, one in named(state_of(eager, module))}, shown(x)
+        assert after == before, "capture leaves everything as it was"
+        assert all(one.grad is None for one in (x, *eager.parameters()))
+        code = {f"{model.name}:{name}": one for name, one in vars(module).items() if isinstance(one, CODE)}
+        stocks = (False,) if MACHINE_ONLY in model.text else (False, True)
+        ways = [Effectful.load(data, stock=stock, allow=code) for stock in stocks]
+        parameters = [learnt(eager, one) for one in ways]
+        for seed in range(CALLS):
+            mine = argument(seed)
+            result = eager(mine)
+            flows = backward(result)
+            for one, pairs in zip(ways, parameters, strict=True):
+                its = argument(seed)
+                found = one(its)
+                assert not flows or backward(found)
+                comparing = Comparing(before[0])
+                comparing.same([result, mine], [found, its], "result")
+                comparing.same(state_of(eager, module), state_in(one), "")
+                comparing.same(mine.grad, its.grad, "gradient")
+                for ours, theirs in pairs:
+                    comparing.same(ours.grad, theirs.grad, "gradient of a parameter")
+        check_unlike(eager, module, ways, before[0], zlib.crc32(model.text.encode()))
+
+
+def check_unlike(eager: Any, module: ModuleType, ways: list[Effectful], before: Any, seed: int) -> None:  # noqa: ANN401
+    """A call unlike the others is right, or refused and nothing is changed."""
+    unlike = UNLIKE[seed % len(UNLIKE)]
+    kept = [picture(state_in(one)) for one in ways]
+    mine = again(unlike)
+    try:
+        result, failed = eager(mine), False
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        result, failed = None, True
+    for one, state in zip(ways, kept, strict=True):
+        its = again(unlike)
+        try:
+            found = one(its)
+        except (GuardError, BackendError, RuntimeError, torch.jit.Error) as error:
+            if not (isinstance(error, GuardError) or failed):
+                raise
+            assert picture(state_in(one)) == state
+            continue
+        assert not failed
+        comparing = Comparing(before)
+        comparing.same([result, mine], [found, its], "result")
+        comparing.same(state_of(eager, module), state_in(one), "")
+
+
+def again(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: ANN401
+    """All there is in a state, in its order, and what is the same object."""
+    seen = {} if seen is None else seen
+    if isinstance(value, (*ATOMS, *CODE)):
+        return type(value), repr(value)
+    if not isinstance(value, tuple) and seen.setdefault(id(value), len(seen)) != len(seen) - 1:
+        return "same", seen[id(value)]
+    if isinstance(value, torch.Tensor):
+        return shown(value)
+    if isinstance(value, dict):
+        return [(key, picture(one, seen)) for key, one in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [picture(one, seen) for one in value]
+    return picture(attributes(value), seen)
+
+
+def check_unless_refused(one: Made) -> None:
+    """Check a model, unless it must be refused: statements were drawn that no table can tell together."""
+    try:
+        check(one)
+    except CaptureError as error:
+        if error.message != UNKNOWN_ITEM and not error.message.startswith(AGAIN):
+            raise
+        reject()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(patient, max_examples=4)
+def test_one_kind_of_change(kind: str, data: st.DataObject) -> None:
+    check_unless_refused(data.draw(models((kind,))))
+
+
+@given(model=models(tuple(KINDS)))
+@settings(patient, max_examples=30)
+def test_changes_of_many_kinds(model: Made) -> None:
+    check_unless_refused(model)
+
+
+def test_a_hook_on_a_parameter() -> None:
+    hooking = "x = self.linear(x); self.linear.weight.register_hook(doubled)"
+    check(made([Statement(hooking, "self.linear = nn.Linear(3, 3)", HOOK)]))
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (Statement("self.n = self.n ** 2", "self.n = 3"), "a power of ints"),
+        (Statement("self.n = 2 ** self.n", "self.n = 3"), "a power of ints"),
+        (Statement("self.a = self.a % 0.75", "self.a = 0.65"), "a remainder of floats"),
+    ],
+)
+def test_what_torchscript_computes_otherwise_is_refused(statement: Statement, said: str) -> None:
+    with pytest.raises(CaptureError, match=said):
+        check(made([statement]))
+
+
+@pytest.mark.parametrize("text", ["self.n = self.n * 4", "self.n += 2**61", "self.n = -self.n << 2"])
+def test_an_int_that_grows_beyond_64_bits_is_refused(text: str) -> None:
+    with pytest.raises(GuardError, match=r"expected -2\*\*6\d <= self.n <= 2\*\*6\d, found -?\d{18,}\n"):
+        check(made([Statement(text, "self.n = 2**60")]))
+
+
+class Filling(torch.nn.Module):
+    def forward(self, x: torch.Tensor, filled: list[torch.Tensor]) -> torch.Tensor:
+        filled.append(x * 2)
+        return x + filled[0]
+
+
+def test_a_list_that_is_an_argument() -> None:
+    x = argument(0)
+    loaded = Effectful.of(lower(Filling(), "aten", effects=True, example_inputs=(x, [x])))
+    filled = [x]
+    assert torch.equal(loaded(x, filled), x + x)
+    assert torch.equal(filled[1], x * 2)

@@ -1,0 +1,221 @@
+"""The effects' record: to bytes and back, what is shared, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import math
+import pickletools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+import archive
+from archive.base.errors import ArchiveError
+from archive.formats.archive_id import archive_id
+from archive.formats.effects import NAME
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    Global,
+    Made,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+from archive.formats.effects.record import build_effects
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.verbs.migrate.migrate import migrate
+from archive.verbs.shrink import shrink
+from archive.verbs.split import split
+from tests.support.effect_tables import (
+    COUNTING,
+    SELF,
+    X,
+    attribute,
+    method,
+    packed,
+    read,
+    table,
+    tables,
+    unpacked,
+    with_effects,
+)
+from tests.support.strategies import patient
+from tests.support.tampering import STACK, said, tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.formats.effects.model import EffectTable
+
+
+@patient
+@given(tables)
+def test_round_trip(effects: EffectTable) -> None:
+    data = build_effects(effects)
+    again = read(data)
+    assert build_effects(again) == data
+    assert repr(again) == repr(effects)  # which tells 1 from True and -0.0 from 0.0, and takes nan for nan
+
+
+@patient
+@given(tables)
+def test_a_record_is_a_pickle_of_pytorchs_opcodes(effects: EffectTable) -> None:
+    data = build_effects(effects)
+    pickletools.dis(data, out=io.StringIO())
+    assert packed(unpacked(data)) == packed(unpacked(build_effects(read(data))))
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        True,
+        1,
+        1.0,
+        -0.0,
+        0.0,
+        math.inf,
+        -math.inf,
+        10**400,
+        b"\0\xff",
+        "\ud800",
+        "",
+        (),
+        ((1, True), (1.0,)),
+        None,
+    ],
+)
+def test_constants_keep_their_type(literal: Any) -> None:  # noqa: ANN401
+    kept = read(build_effects(table(Effect(Op.APPEND, attribute("h"), None, Constant(literal)))))
+    value = kept.methods[0].effects[0].value
+    assert isinstance(value, Constant)
+    assert repr(value.value) == repr(literal)
+
+
+def test_a_number_too_long_to_print() -> None:
+    effects = table(Effect(Op.APPEND, attribute("h"), None, Constant(1 << 20_000)))
+    assert read(build_effects(effects)) == effects
+    with pytest.raises(ArchiveError, match="setattr, key: expected a text, found 0x1000"):
+        build_effects(table(Effect(Op.SET_ATTRIBUTE, SELF, Constant(1 << 20_000), Output(0))))
+
+
+def test_equal_constants_of_other_types_are_other_rows() -> None:
+    made = Made("list", tuple(Constant(one) for one in (1, True, 1.0, 0.0, -0.0, 1)))
+    _, _, constants, _, values, _, _ = unpacked(build_effects(table(state=((SELF, made),))))
+    assert len(constants) == 5
+    assert values[-1] == ("list", -1, (1, 2, 3, 4, 5, 1))
+
+
+def test_everything_is_there_once() -> None:
+    effects = [Effect(Op.APPEND, attribute("history"), None, Made("list", (Output(1),))) for _ in range(500)]
+    data = build_effects(table(*effects))
+    _, strings, _, sources, values, _, _ = unpacked(data)
+    assert strings == ("forward", "x", "self", "history")
+    assert [len(sources), len(values)] == [3, 3]
+    again = read(data).methods[0].effects
+    assert again[0].source is again[499].source
+    assert again[0].value is again[499].value
+
+
+@pytest.mark.parametrize("literal", [1j, [1], {1}, object, type("Sub", (int,), {})(3)])
+def test_what_is_no_constant_is_not_built(literal: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ArchiveError, match="expected a constant: None, bool, int"):
+        build_effects(table(Effect(Op.APPEND, attribute("h"), None, Constant(literal))))
+
+
+NONSENSE = [
+    (Effect(Op.NEW, SELF, Constant("m:C")), "new of what is no temporary"),
+    (Effect(Op.NEW, Temporary(0), Constant("C")), "expected module:qualname"),
+    (Effect(Op.SET_ATTRIBUTE, SELF, Constant(1), Output(0)), "setattr, key: expected a text"),
+    (Effect(Op.SET_ATTRIBUTE, SELF, None, Output(0)), "setattr, key: expected a text, found nothing"),
+    (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a")), "setattr, value: expected a value, found nothing"),
+    (Effect(Op.CLEAR, SELF, None, Output(0)), "clear, value: expected nothing"),
+    (Effect(Op.SET_GLOBAL, SELF, None, Output(0)), "setglobal of what is no global"),
+    (Effect(Op.SET_CELL, Global("m", "n"), None, Output(0)), "setcell of what is no cell"),
+    (Effect(Op.REMOVE_HOOK, X, None, Constant(-1)), "expected a number from 0"),
+    (Effect(Op.REMOVE_HOOK, X, None, Constant(value=True)), "expected a number from 0"),
+    (Effect(Op.APPEND, X, None, New(1)), "object 1, which nothing makes"),
+    (Effect(Op.APPEND, Attribute(Temporary(2), "a"), None, Output(0)), "temporary 2, which nothing makes"),
+    (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which is for the state alone"),
+    (Effect(Op.APPEND, X, None, Output(-1)), "output -1"),
+    (Effect(Op.APPEND, X, None, Made("set", ())), "expected one of list, tuple, dict, size, found 'set'"),
+    (Effect(Op.APPEND, X, None, Made("dict", (Output(0),))), "a key that has no value"),
+]
+
+
+@pytest.mark.parametrize(("effect", "problem"), NONSENSE)
+def test_effects_that_make_no_sense_are_not_built(effect: Effect, problem: str) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        build_effects(table(effect))
+    assert "method 'forward', effect 0" in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_methods_and_temporaries_are_there_once() -> None:
+    with pytest.raises(ArchiveError, match="method 'forward' are there 2 times"):
+        build_effects(replace(COUNTING, methods=COUNTING.methods * 2))
+    new = Effect(Op.NEW, Temporary(0), Constant("m:C"))
+    with pytest.raises(ArchiveError, match="temporary 0 is made 2 times"):
+        build_effects(table(new, new))
+
+
+@pytest.mark.parametrize("value", [Output(0), New(0)])
+def test_state_has_no_outputs_and_no_new_objects(value: Output | New) -> None:
+    with pytest.raises(ArchiveError, match="state, row 0"):
+        build_effects(table(state=((SELF, value),)))
+
+
+def test_an_archive_with_effects() -> None:
+    with archive.open(with_effects(STACK, COUNTING)) as opened:
+        assert opened.effects == COUNTING
+        assert kind_of(NAME) is RecordKind.EFFECTS
+        assert not kind_of(NAME).is_debug
+    with archive.open(STACK) as opened:
+        assert opened.effects is None
+
+
+def test_a_broken_record_in_an_archive() -> None:
+    with (
+        archive.open(tampered(STACK, {NAME: b"\x80\x02K\x01."})) as opened,
+        pytest.raises(ArchiveError) as caught,
+    ):
+        _ = opened.effects
+    assert (caught.value.record, bool(caught.value.file)) == (NAME, True)
+
+
+def test_it_is_part_of_the_archive_id() -> None:
+    with archive.open(STACK) as without, archive.open(with_effects(STACK, COUNTING)) as opened:
+        assert archive_id(without.records) != archive_id(opened.records)
+
+
+def test_split_shrink_and_migrate_leave_it_alone(tmp_path: Path) -> None:
+    original = tmp_path / "model.ptl"
+    original.write_bytes(with_effects(STACK, COUNTING))
+    split(original, tmp_path / "device.ptl", tmp_path / "model.ptdbg")
+    shrink(original, tmp_path / "compact.ptl", level="compact")
+    shrink(original, tmp_path / "embedded.ptl", level="embed")
+    migrate(original, tmp_path / "migrated.ptl", to="1.9", lossy=True)
+    for name in ("device", "compact", "embedded", "migrated"):
+        with archive.open(tmp_path / f"{name}.ptl") as opened:
+            assert opened.effects == COUNTING
+            assert NAME in opened.records
+
+
+def test_verification_has_nothing_against_it() -> None:
+    assert said(with_effects(STACK, COUNTING)) == said(STACK)
+
+
+def test_a_cell_and_a_global_are_not_one_another() -> None:
+    effects = table(
+        Effect(Op.SET_CELL, Cell("m", "n"), None, At(Global("m", "n"))),
+        Effect(Op.SET_GLOBAL, Global("m", "n"), None, At(Cell("m", "n"))),
+    )
+    assert read(build_effects(effects)) == effects
+    assert method() == method()

@@ -1,0 +1,171 @@
+"""What effects are done to: live modules, and states made from a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from archive.effects.replay.replay import ReplayError, State, inputs, prepared, replay
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Constant,
+    Effect,
+    EffectTable,
+    Global,
+    Item,
+    Made,
+    MethodEffects,
+    Op,
+    Output,
+    Stored,
+)
+from tests.support.effect_programs import CELL, SELF, START, Thing, X, at, started, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def forward(*effects: Effect) -> MethodEffects:
+    return MethodEffects("forward", (X,), Output(0), effects)
+
+
+def test_inputs() -> None:
+    state = started()
+    module: Any = state.module
+    method = MethodEffects(
+        "forward", (X, at("self.a"), at("self.items[0]"), CELL, at("m.one:COUNT")), Output(0), ()
+    )
+    assert inputs(method, state, {"x": 5}) == [5, module.a, 10, 3, 7]
+    assert prepared(method).inputs(state, {"x": 6})[0] == 6
+    with pytest.raises(ReplayError, match="there is no argument 'x'"):
+        inputs(method, state, {})
+
+
+def test_a_fresh_state_is_as_the_table_says() -> None:
+    own = tensors()
+    state = State.fresh(EffectTable((), START), own)
+    module: Any = state.module
+    assert module.items == [10, 11, module.child]
+    assert module.same is module.items is module.pair[1]
+    assert module.items[2] is module.child
+    assert (module.child.n, module.child.log, module.cache) == (5, [], {"k": 1, "l": 2})
+    assert module.mean is own[0]
+    assert module.var is own[1]
+    assert state.globals["m.one"]["LIST"] == [0]
+
+
+def test_a_fresh_state_of_containers_in_themselves() -> None:
+    rows = (
+        (
+            at("self.loop"),
+            Made("list", (At(at("self.loop")), Made("dict", (Constant(1), At(at("self.loop")))))),
+        ),
+    )
+    module: Any = State.fresh(EffectTable((), rows)).module
+    assert module.loop[0] is module.loop[1][1] is module.loop
+
+
+def test_a_fresh_state_has_what_effects_ask_for() -> None:
+    effects = forward(
+        Effect(Op.SET_ATTRIBUTE, at("self.inner.part"), Constant("n"), Output(0)),
+        Effect(Op.SET_ITEM, Item(at("self.layers"), 0), Constant("n"), Output(0)),
+        Effect(Op.SET_GLOBAL, Global("other", "N"), None, Output(0)),
+        Effect(Op.SET_CELL, CELL, None, Output(0)),
+    )
+    state = State.fresh(EffectTable((effects,), ()))
+    replay(effects, state, [4], arguments={})
+    module: Any = state.module
+    assert (module.inner.part.n, module.layers[0]["n"]) == (4, 4)
+    assert state.globals["other"] == {"N": 4}
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (((at("self.t"), Stored(3)),), "self.t: tensor 3 is missing"),
+        (((at("self.a"), At(at("self.b"))), (at("self.b"), At(at("self.a")))), "in a circle"),
+        (((at("self.a"), Constant(1)), (at("self.a.b"), Constant(1))), "AttributeError"),
+        (((at("self.a"), Made("dict", (Made("list", ()), Constant(1)))),), "unhashable"),
+        (((at("self.a"), Made("tuple", ())), (at("self.a[0]"), Constant(1))), "TypeError"),
+        (((at("self.a"), Output(1)),), "is no state"),
+    ],
+)
+def test_a_state_that_cannot_be(rows: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(LookupError, match=problem):
+        State.fresh(EffectTable((), rows))
+
+
+def test_a_long_chain_of_places() -> None:
+    rows = [(at(f"self.a{i}"), At(at(f"self.a{i + 1}"))) for i in range(5000)]
+    with pytest.raises(LookupError, match="too deep"):
+        State.fresh(EffectTable((), tuple(rows)))
+
+
+COUNT = 0
+
+
+def test_the_globals_of_a_live_module() -> None:
+    state = State.of(Thing.__new__(Thing))
+    here = Global(__name__, "COUNT")
+    replay(forward(Effect(Op.SET_GLOBAL, here, None, Output(0))), state, [5], arguments={})
+    assert COUNT == 5
+    replay(forward(Effect(Op.SET_GLOBAL, here, None, Constant(0))), state, [5], arguments={})
+
+
+@pytest.mark.parametrize(
+    ("effect", "problem"),
+    [
+        (
+            Effect(Op.SET_ITEM, Global("os", "environ"), Constant("PATH"), Constant("")),
+            "is not the model's own",
+        ),
+        (Effect(Op.SET_GLOBAL, Global("builtins", "len"), None, Constant(0)), "is not the model's own"),
+        (Effect(Op.SET_GLOBAL, Global(__name__, "forward"), None, Constant(0)), "is code, and"),
+        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global(__name__, "forward"))), "is code, and"),
+    ],
+)
+def test_a_live_module_gives_away_its_own_data_alone(effect: Effect, problem: str) -> None:
+    with pytest.raises(ReplayError, match=problem):
+        replay(forward(effect), State.of(Thing.__new__(Thing)), [5], arguments={})
+
+
+def test_other_modules_and_code_with_permission() -> None:
+    state = State.of(Thing.__new__(Thing), modules=["string"])
+    take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global("string", "Template")))
+    module: Any = state.module
+    replay(forward(take), state, [5], arguments={}, allow=["string:Template"])
+    assert module.a.__name__ == "Template"
+
+
+def test_the_cells_of_a_live_module() -> None:
+    kept, shared = 1, 2
+
+    def inner() -> tuple[int, int]:
+        return kept, shared
+
+    module: Any = Thing.__new__(Thing)
+    module.step = inner
+    where = f"{inner.__module__}:{inner.__qualname__}"
+    state = State.of(module)
+    cell = type(CELL)(where, "kept")
+    replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), state, [5], arguments={})
+    assert (inner(), kept) == ((5, 2), 5)
+    with pytest.raises(ReplayError, match="there is no function"):
+        replay(forward(Effect(Op.SET_CELL, CELL, None, Output(0))), state, [5], arguments={})
+
+
+def test_cells_of_two_functions_of_one_name() -> None:
+    def made(kept: int) -> Callable[[], int]:
+        return lambda: kept
+
+    module: Any = Thing.__new__(Thing)
+    module.first, module.second = made(1), made(2)
+    cell = type(CELL)(f"{__name__}:{module.first.__qualname__}", "kept")
+    with pytest.raises(ReplayError, match="there is more than one function"):
+        replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), State.of(module), [5], arguments={})
+
+
+def test_attributes_are_facts() -> None:
+    assert Attribute(SELF, "a") == at("self.a")

@@ -1,0 +1,246 @@
+"""Effects as Python: how they read, that they compile, and that they do what replay does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from archive.effects.replay.replay import replay
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    Global,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+from archive.formats.effects.parts import output_count
+from archive.formats.effects.program_text import method_program, method_source
+from archive.formats.effects.source_text import effect_text, source_text, value_text
+from tests.support import effect_tables
+from tests.support.effect_programs import (
+    ALLOWED,
+    CELL,
+    SELF,
+    Tensor,
+    X,
+    at,
+    interpreted,
+    methods,
+    namespace,
+    outputs,
+    picture,
+    started,
+)
+from tests.support.effect_tables import COUNTING
+from tests.support.strategies import patient
+
+if TYPE_CHECKING:
+    from archive.effects.replay.replay import State
+    from archive.formats.effects.model import EffectTable, Source, Value
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (at("self.history[-1]"), "self.history[-1]"),
+        (at("tests.models:COUNT"), "tests.models.COUNT"),
+        (Cell("m:f.<locals>.g", "count"), "count"),
+        (at("self.cache[it's]"), 'self.cache["it\'s"]'),
+        (Item(X, (1, (None,), b"\0")), "x[(1, (None,), b'\\x00')]"),
+        (Item(X, ()), "x[()]"),
+        (Attribute(SELF, "block-1"), "getattr(self, 'block-1')"),
+        (Attribute(SELF, "class"), "getattr(self, 'class')"),
+        (Attribute(SELF, "__debug__"), "getattr(self, '__debug__')"),
+        (Attribute(SELF, "ﬁ"), "getattr(self, 'ﬁ')"),
+        (Attribute(SELF, "größe"), "self.größe"),
+        (Global("my-app", "COUNT"), "modules['my-app'].COUNT"),
+        (Global("", "COUNT"), "modules[''].COUNT"),
+        (Local("x\nimport os"), "arguments['x\\nimport os']"),
+        (Cell("f", "a b"), "cells['a b']"),
+        (Attribute(Temporary(3), "a"), "tmp3.a"),
+    ],
+)
+def test_sources(source: Source, text: str) -> None:
+    assert source_text(source) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Output(0), "out[0]"),
+        (New(1), "tmp1"),
+        (Stored(2), "tensors[2]"),
+        (At(at("self.a")), "self.a"),
+        (Constant(float("inf")), "float('inf')"),
+        (Constant((float("nan"), -0.0)), "(float('nan'), -0.0)"),
+        (Constant(1 << 20_000), hex(1 << 20_000)),
+        (Constant("\ud800\n"), "'\\ud800\\n'"),
+        (Made("list", (Output(0), Made("tuple", ()))), "[out[0], ()]"),
+        (Made("tuple", (Output(0),)), "(out[0],)"),
+        (Made("dict", (Constant("a"), Output(0))), "{'a': out[0]}"),
+    ],
+)
+def test_values(value: Value, text: str) -> None:
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("effect", "text"),
+    [
+        (Effect(Op.NEW, Temporary(0), Constant("a.b:C.D")), "tmp0 = object.__new__(a.b.C.D)"),
+        (Effect(Op.NEW, Temporary(0), Constant("builtins:list")), "tmp0 = []"),
+        (
+            Effect(Op.NEW, Temporary(0), Constant("m:f.<locals>.C")),
+            "tmp0 = object.__new__(named['m:f.<locals>.C'])",
+        ),
+        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), Output(0)), "self.a = out[0]"),
+        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a-b"), Output(0)), "setattr(self, 'a-b', out[0])"),
+        (Effect(Op.DELETE_ATTRIBUTE, SELF, Constant("a")), "del self.a"),
+        (Effect(Op.DELETE_ATTRIBUTE, SELF, Constant("a-b")), "delattr(self, 'a-b')"),
+        (Effect(Op.SET_ITEM, X, Constant("k"), Output(0)), "x['k'] = out[0]"),
+        (Effect(Op.DELETE_ITEM, X, Constant(0)), "del x[0]"),
+        (Effect(Op.APPEND, X, None, Output(0)), "x.append(out[0])"),
+        (Effect(Op.EXTEND, X, None, Output(0)), "x.extend(out[0])"),
+        (Effect(Op.INSERT, X, Constant(0), Output(0)), "x.insert(0, out[0])"),
+        (Effect(Op.POP, X), "x.pop()"),
+        (Effect(Op.POP, X, Constant("k")), "x.pop('k')"),
+        (Effect(Op.CLEAR, X), "x.clear()"),
+        (Effect(Op.SET_GLOBAL, at("a.b:C"), None, Output(0)), "a.b.C = out[0]"),
+        (Effect(Op.SET_GLOBAL, at("a.b:C-D"), None, Output(0)), "setattr(a.b, 'C-D', out[0])"),
+        (Effect(Op.SET_CELL, CELL, None, Output(0)), "kept = out[0]"),
+        (Effect(Op.COPY, X, None, Output(0)), "x.copy_(out[0])"),
+        (
+            Effect(Op.SAVE_FOR_BACKWARD, X, None, Made("tuple", (Output(0),))),
+            "x.save_for_backward(*(out[0],))",
+        ),
+        (Effect(Op.REGISTER_HOOK, X, Constant("m:h"), Constant(3)), "hooks[3] = x.register_hook(m.h)"),
+        (Effect(Op.REMOVE_HOOK, X, None, Constant(3)), "hooks.pop(3).remove()"),
+    ],
+)
+def test_effects(effect: Effect, text: str) -> None:
+    assert effect_text(effect) == text
+
+
+def test_a_method() -> None:
+    assert method_source(COUNTING.methods[0]) == (
+        "# graph(x, self.count) -> 3 values\n"
+        "def forward(self, x, out):\n"
+        "    tmp0 = object.__new__(package.module.Thing)\n"
+        "    tmp0.value = out[1]\n"
+        "    self.count = out[2]\n"
+        "    self.history.append(out[0])\n"
+        "    return out[0]\n"
+    )
+
+
+def test_what_is_changed_is_read_before() -> None:
+    swap = MethodEffects(
+        "step",
+        (X,),
+        Made("tuple", (Output(0), At(at("self.a")))),
+        (
+            Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(at("self.b"))),
+            Effect(Op.SET_ATTRIBUTE, SELF, Constant("b"), At(at("self.a"))),
+            Effect(Op.SET_CELL, CELL, None, At(at("m:COUNT"))),
+            Effect(Op.SET_GLOBAL, at("m:COUNT"), None, At(CELL)),
+            Effect(Op.COPY, at("self.mean"), None, At(at("self.var"))),
+            Effect(Op.COPY, at("self.var"), None, At(at("self.mean"))),
+        ),
+    )
+    assert method_source(swap) == (
+        "# graph(x) -> 1 value\n"
+        "def step(self, x, out):\n"
+        "    global kept  # of 'm.one:outer.<locals>.inner'\n"
+        "    old0 = self.a\n"
+        "    old1 = kept\n"
+        "    old2 = self.mean.clone()\n"
+        "    self.a = self.b\n"
+        "    self.b = old0\n"
+        "    kept = m.COUNT\n"
+        "    m.COUNT = old1\n"
+        "    self.mean.copy_(self.var)\n"
+        "    self.var.copy_(old2)\n"
+        "    return (out[0], old0)\n"
+    )
+
+
+def test_no_name_hides_another() -> None:
+    names = ("out", "object", "tmp0", "old1", "hooks", "float", "modules")
+    method = MethodEffects(
+        "forward",
+        tuple(Local(name) for name in names),
+        At(Cell("m:f", "out")),
+        (
+            Effect(Op.SET_GLOBAL, Global("out", "N"), None, At(Cell("m:g", "out"))),
+            Effect(Op.SET_CELL, Cell("m:f", "out"), None, Output(0)),
+        ),
+    )
+    assert method_source(method) == (
+        "# graph(out, object, tmp0, old1, hooks, float, modules) -> 1 value\n"
+        "def forward(self, out, object_2, tmp0, old1, hooks, float_2, modules, out_4):\n"
+        "    global out_2  # of 'm:f'\n"
+        "    global out_3  # of 'm:g'\n"
+        "    old_0 = out_2\n"
+        "    modules_2['out'].N = out_3\n"
+        "    out_2 = out_4[0]\n"
+        "    return old_0\n"
+    )
+
+
+def test_how_many_values_the_graph_gives() -> None:
+    made = Made("list", (Output(4), Made("tuple", (Output(2),))))
+    assert output_count(MethodEffects("f", (), made, ())) == 5
+    assert output_count(MethodEffects("f", (), Constant(1), (Effect(Op.APPEND, X, None, Output(6)),))) == 7
+    assert output_count(MethodEffects("f", (), Constant(1), ())) == 0
+
+
+@patient
+@given(effect_tables.tables)
+def test_every_program_compiles(table: EffectTable) -> None:
+    for method in table.methods:
+        source = method_source(method)
+        compile(source, "<effects>", "exec")
+        assert all(line.startswith(("    ", "def ", "# graph(")) for line in source.splitlines())
+
+
+def ran(method: MethodEffects, state: State, out: list[Any], x: Tensor) -> Any:  # noqa: ANN401
+    """What the printed program gives."""
+    program = method_program(method)
+    space = namespace(state)
+    for name, cell in program.cells.items():
+        space[name] = state.cell(cell.function, cell.name).cell_contents
+    exec(compile(str(program), "<effects>", "exec"), space)  # noqa: S102 (what is tested)
+    result = space[program.name](state.module, x, out)
+    for name, cell in program.cells.items():
+        state.cell(cell.function, cell.name).cell_contents = space[name]
+    return result
+
+
+@patient
+@given(methods())
+def test_the_program_does_what_replay_does(method: MethodEffects) -> None:
+    expected, replayed, found = started(method), started(method), started(method)
+    tensors = [Tensor(3, 4) for _ in range(3)]
+    given_out = [outputs() for _ in range(3)]
+    try:
+        result = interpreted(method, expected, given_out[0], {"x": tensors[0]})
+    except Exception:  # noqa: BLE001 (whichever)
+        compile(method_source(method), "<effects>", "exec")
+        return
+    wanted = picture(expected, result, tensors[0], given_out[0])
+    result = replay(method, replayed, given_out[1], arguments={"x": tensors[1]}, allow=ALLOWED)
+    assert picture(replayed, result, tensors[1], given_out[1]) == wanted
+    result = ran(method, found, given_out[2], tensors[2])
+    assert picture(found, result, tensors[2], given_out[2]) == wanted, method_source(method)

@@ -1,0 +1,162 @@
+"""Effects of which one fails: everything is as it was before, whatever was changed by then."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.effects.replay.replay import Plain, ReplayError, State, replay
+from archive.formats.effects.model import Constant, Effect, MethodEffects, Op, Output
+from tests.support.effect_programs import (
+    ALLOWED,
+    SELF,
+    Tensor,
+    X,
+    at,
+    kinds,
+    methods,
+    outputs,
+    picture,
+    started,
+)
+from tests.support.replaying import done, forward
+from tests.support.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+BROKEN = Effect(Op.DELETE_ITEM, at("self.child.log"), Constant(99))
+
+
+@patient
+@given(
+    methods(), st.integers(0, 7), st.sampled_from([BROKEN, Effect(Op.COPY, at("self.mean"), None, Output(1))])
+)
+def test_a_change_that_fails_leaves_nothing_behind(method: MethodEffects, place: int, broken: Effect) -> None:
+    effects = (*method.effects[:place], broken, *method.effects[place:])
+    broken_method = MethodEffects(method.method, method.inputs, method.result, effects)
+    state, x, out = started(method), Tensor(3, 4), outputs()
+    before = picture(state, x, out)
+    with pytest.raises(ReplayError):
+        replay(broken_method, state, out, arguments={"x": x}, allow=ALLOWED)
+    assert picture(state, x, out) == before
+
+
+@patient
+@given(st.data())
+def test_each_kind_is_undone(data: st.DataObject) -> None:
+    """Each kind, done well, with a failure right behind it."""
+    for kind in kinds:
+        effect = data.draw(kind)
+        test_a_change_that_fails_leaves_nothing_behind.hypothesis.inner_test(  # type: ignore[attr-defined]
+            forward(effect), 1, BROKEN
+        )
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+
+class Guarded:
+    kept = 1
+
+    @property
+    def count(self) -> int:
+        return self.kept
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self.kept = value
+
+
+class Defaults:
+    count = 0
+
+
+def _deleted() -> Any:  # noqa: ANN401
+    found: Any = Plain()
+    found.a, found.count, found.b = 1, 2, 3
+    return found
+
+
+@pytest.mark.parametrize("made", [Slotted, Guarded, Defaults, Plain, _deleted])
+@pytest.mark.parametrize("op", [Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE])
+def test_all_kinds_of_attributes_are_undone(made: Callable[[], Any], op: Op) -> None:
+    held = made()
+    before = list(getattr(held, "__dict__", {}).items()), getattr(held, "count", "none")
+    change = Effect(op, SELF, Constant("count"), Constant(5) if op is Op.SET_ATTRIBUTE else None)
+    effects = forward(change, Effect(Op.APPEND, X, None, Output(0)))
+    with pytest.raises(ReplayError):
+        replay(effects, State({"self": held}), [1], arguments={"x": 3})
+    assert (list(getattr(held, "__dict__", {}).items()), getattr(held, "count", "none")) == before
+
+
+@pytest.mark.parametrize("made", [[1, 2, 3], deque([1, 2, 3]), {1: 2, 0: 3}, OrderedDict({1: 2, 0: 3})])
+@pytest.mark.parametrize(
+    ("op", "key", "value"),
+    [
+        (Op.APPEND, None, 5),
+        (Op.EXTEND, None, (5, 6)),
+        (Op.INSERT, 1, 5),
+        (Op.POP, None, None),
+        (Op.POP, 0, None),
+        (Op.SET_ITEM, 0, 9),
+        (Op.SET_ITEM, 7, 9),
+        (Op.DELETE_ITEM, 1, None),
+        (Op.CLEAR, None, None),
+    ],
+)
+def test_all_kinds_of_containers_are_undone(made: Any, op: Op, key: int | None, value: Any) -> None:  # noqa: ANN401
+    held = made.copy()
+    change = Effect(op, X, None if key is None else Constant(key), None if value is None else Constant(value))
+    with pytest.raises(ReplayError):
+        done(change, BROKEN, state=_with_x(held))
+    assert held == made
+    assert list(held) == list(made)
+    assert repr(held) == repr(made)
+
+
+def _with_x(held: object) -> State:
+    return State({**started().roots, "x": held})
+
+
+def test_an_extension_that_fails_halfway() -> None:
+    def failing() -> Any:  # noqa: ANN401
+        yield 1
+        raise ValueError("no more")
+
+    state = started()
+    module: Any = state.module
+    with pytest.raises(ReplayError, match=r"self\.items\.extend\(out\[0\]\): ValueError: no more"):
+        done(Effect(Op.EXTEND, at("self.items"), None, Output(0)), state=state, out=[failing()])
+    assert module.items == [10, 11, module.child]
+
+
+def test_what_cannot_be_put_back_is_not_changed() -> None:
+    class Odd:
+        __slots__ = ()
+
+        def clear(self) -> None:
+            raise AssertionError("never called")
+
+    with pytest.raises(ReplayError, match="what a Odd is can't be put back"):
+        done(Effect(Op.CLEAR, X), state=_with_x(Odd()))
+
+
+def test_an_interruption_is_undone_and_goes_on() -> None:
+    class Interrupting:
+        def append(self, _: object) -> None:
+            raise KeyboardInterrupt
+
+    held: Any = Interrupting()
+    held.nothing = None
+    state = State({**started().roots, "x": held})
+    before = picture(state)
+    with pytest.raises(KeyboardInterrupt):
+        done(Effect(Op.CLEAR, at("self.items")), Effect(Op.APPEND, X, None, Output(0)), state=state)
+    assert picture(state) == before

@@ -1,0 +1,194 @@
+"""``bytecode.pkl``: versions, instruction counts, and the operator that each instruction calls."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.bytecode import NAME, parse_bytecode, parse_operators
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from tests.support import slow_reader
+from tests.support.corpus import ARCHIVES, PATHS, RELEASES, raw, raw_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.pickles.tree import Tree
+
+LITE = [path for path in ARCHIVES if any(one.name == NAME for one in raw_records(path))]
+GROUPS = sorted({path.parent.name for path in LITE})
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+UNICODE = RELEASES / "torch-2.13.0" / "unicode.ptl"
+
+
+def tree_of(data: bytes) -> Tree:
+    return read_trees([Pickle(NAME, memoryview(data))], [False], DEFAULT_LIMITS)
+
+
+def operators(data: bytes) -> dict[str, list[bytes]]:
+    return parse_operators(tree_of(data), 0)
+
+
+def expected(data: bytes) -> tuple[int, dict[str, list[bytes]]]:
+    """Version and operators, by the slow reader."""
+    top = slow_reader.load(data)
+    version, methods = (top[0], top[1:]) if isinstance(top[0], int) else (3, top)
+    called = {}
+    for name, table, *_ in methods:
+        of = dict(table)
+        called[name.decode("utf-8", "backslashreplace")] = [
+            of[b"operators"][number][0] if code in (b"OP", b"OPN") else b""
+            for code, number, *_ in of[b"instructions"]
+        ]
+    return version, called
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_instruction_of_every_archive_calls_what_the_slow_reader_finds(group: str) -> None:
+    for path in LITE:
+        if path.parent.name != group:
+            continue
+        data = raw(path, NAME)
+        version, called = expected(data)
+        assert operators(data) == called, path
+        assert list(operators(data)) == list(called)
+        found = parse_bytecode(tree_of(data), 0)
+        assert (found.version, dict(found.instructions)) == (
+            version,
+            {name: len(calls) for name, calls in called.items()},
+        )
+
+
+def test_a_model_calls_what_its_code_says() -> None:
+    (calls,) = operators(raw(UNICODE, NAME)).values()
+    assert calls[4] == b"aten::sub"
+    assert [one for one in calls if one] == [b"aten::sub", b"aten::mul", b"aten::sum", b"aten::add"]
+
+
+def test_module_paths_are_as_many_as_operators_are_called() -> None:
+    for path in LITE:
+        if any(one.name == PATHS for one in raw_records(path)):
+            _, paths = slow_reader.methods(raw(path, PATHS))
+            called = operators(raw(path, NAME))
+            counts = {name: sum(map(bool, calls)) for name, calls in called.items()}
+            assert {name.decode(): len(steps) for name, steps in paths} == counts
+
+
+def test_methods_that_share_a_table_share_its_operators() -> None:
+    table = method()[1]
+    data = made((5, ("m.one", table), ("m.two", table)))
+    found = operators(data)
+    assert found == {"m.one": [b"aten::add", b"", b"aten::mul"], "m.two": [b"aten::add", b"", b"aten::mul"]}
+    assert found["m.one"] is found["m.two"]
+
+
+def test_bytecode_without_a_version_is_of_version_3() -> None:
+    assert parse_bytecode(tree_of(made((method(),))), 0).version == 3
+    assert operators(made((method(),))) == operators(made((5, method())))
+    assert operators(made(())) == operators(made((5,))) == {}
+
+
+# --- made-up bytecode
+
+
+INSTRUCTIONS = (("OP", 0, 0), ("STOREN", 9, 0), ("OPN", 1, 2))
+OPERATORS = (("aten::add", "Tensor"), ("aten::mul", ""))
+
+
+def method(
+    name: object = "m.f", instructions: object = INSTRUCTIONS, called: object = OPERATORS
+) -> tuple[Any, Any]:
+    return (name, (("instructions", instructions), ("operators", called), ("constants", ())))
+
+
+def made(value: object) -> bytes:
+    return pickle.dumps(value, protocol=2)
+
+
+BROKEN: dict[str, tuple[object, str, str]] = {
+    "no tuple": ({}, "a tuple of methods", "a dict"),
+    "a method that is none": ((5, 7), "a method: name and table", "7"),
+    "a method without a table": ((5, ("m.f",)), "a method: name and table", "a tuple of 1"),
+    "a number as a name": ((5, method(7)), "a text", "7"),
+    "a table that is none": ((5, ("m.f", "table")), "a method's table", "'table'"),
+    "an entry that is none": ((5, ("m.f", (8,))), "a pair of key and value", "8"),
+    "no instructions": (
+        (5, ("m.f", (("operators", ()),))),
+        "a method with instructions",
+        "a tuple of 1",
+    ),
+    "no operators": (
+        (5, ("m.f", (("instructions", ()),))),
+        "a method with operators",
+        "a tuple of 1",
+    ),
+    "a list of instructions": ((5, method(instructions=[])), "instructions", "a list of 0"),
+    "operators that are none": ((5, method(called=3)), "operators", "3"),
+    "an operator that is none": (
+        (5, method(called=("aten::add",))),
+        "an operator: name and overload",
+        "'aten::add'",
+    ),
+    "an operator without an overload": (
+        (5, method(called=(("aten::add",),))),
+        "an operator: name and overload",
+        "a tuple of 1",
+    ),
+    "an operator that is a number": ((5, method(called=((1, ""),))), "a text", "1"),
+    "an instruction that is none": ((5, method(instructions=(("OP", 0, 0), 5))), "an instruction", "5"),
+    "a short instruction": ((5, method(instructions=(("OP",),))), "an instruction", "a tuple of 1"),
+    "a code that is a number": ((5, method(instructions=((1, 0, 0),))), "a text", "1"),
+    "an operator behind the last": ((5, method(instructions=(("OP", 2, 0),))), "one of 2 operators", "2"),
+    "a negative operator": ((5, method(instructions=(("OPN", -1, 0),))), "one of 2 operators", "-1"),
+    "an operator by its name": (
+        (5, method(instructions=(("OP", "add", 0),), called=OPERATORS * 10)),
+        "one of 20 operators",
+        "'add'",
+    ),
+    "an operator of none": ((5, method(called=())), "one of 0 operators", "0"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_no_bytecode_is_refused_with_its_place(what: str) -> None:
+    value, wanted, found = BROKEN[what]
+    with pytest.raises(ArchiveError) as caught:
+        operators(made(value))
+    error = caught.value
+    assert (error.record, error.expected, error.found) == (NAME, wanted, found)
+    assert error.place is not None
+    assert error.place.startswith("byte ")
+
+
+def test_what_an_instruction_that_calls_nothing_says_does_not_matter() -> None:
+    odd = (("LOADC", "x", 0), ("OP", 1, 0), ("RET", -5))
+    assert operators(made((5, method(instructions=odd)))) == {"m.f": [b"", b"aten::mul", b""]}
+
+
+@pytest.mark.parametrize("path", [UNICODE, RELEASES / "torch-1.7.0" / "unicode.ptl"], ids=str)
+def test_every_cut_is_refused_and_every_change_gives_a_result_or_an_error(path: Path) -> None:
+    data = raw(path, NAME)
+    for end in range(len(data)):
+        with pytest.raises(ArchiveError):
+            operators(data[:end])
+    ends = set()
+    for at in range(len(data)):
+        changed = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+        try:
+            operators(changed)
+            ends.add("")
+        except ArchiveError as error:
+            assert (error.record, bool(error.place)) == (NAME, True)  # noqa: PT017 (each of many)
+            ends.add("refused")
+    assert ends == {"", "refused"}
+
+
+def test_the_same_operators_are_found_in_an_open_archive() -> None:
+    with archive.open(NESTED) as opened:
+        assert parse_operators(opened.tree([NAME]), 0) == operators(raw(NESTED, NAME))

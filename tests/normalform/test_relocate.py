@@ -1,0 +1,100 @@
+"""Operations led to other source: what is shown then, and what stays as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import archive
+from archive.debuginfo.model import Generation
+from archive.debuginfo.sites import Span, Step
+from archive.normalform.form import Facts
+from archive.normalform.handles import pack_handles
+from archive.normalform.pool import Pool, table_of
+from archive.normalform.ranges import pack_ranges
+from archive.normalform.records import GENERATIONS, DebugRecords
+from archive.normalform.relocate import Attachment
+from tests.support.corpus import CALLSTACKS, DELEGATED
+from tests.support.tampering import STACK, tampered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HANDLE = 1445
+ELSEWHERE = Span(b"def f(x):\n    return g(x)\n", b"mine.py", 7, 21, 25)
+CALL = Span(b"def top(x):\n    f(x)\n", b"mine.py", 3, 16, 20)
+
+
+def attached(change: Callable[[Attachment, int, list[int]], None]) -> bytes:
+    """An archive with something attached; ``change`` gets the handle's row, and all rows of its range."""
+    pool = Pool()
+    with archive.open(STACK) as opened:
+        assert opened.handle_table is not None
+        columns = pack_ranges(opened.range_table, pool) | pack_handles(opened.handle_table, pool)
+        columns["file.callstacks"] = np.array([GENERATIONS.index(Generation.CALLSTACK_4)])
+        rows = np.flatnonzero(opened.range_table.tag == opened.handles[HANDLE].tag).tolist()
+    attachment = Attachment(columns, pool)
+    change(attachment, columns["handle.handle"].tolist().index(HANDLE), rows)
+    made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
+    return tampered(STACK, {name: made[name] for name in made})
+
+
+def said(data: bytes, handle: int) -> str:
+    with archive.open(data) as opened:
+        return str(opened.symbolicate(handle))
+
+
+def test_a_handle_leads_to_the_new_source_by_the_new_calls() -> None:
+    step = Step("f", "__torch__.Mine", "inner", CALL)
+    text = said(attached(lambda one, row, _: one.lead(row, ELSEWHERE, [step])), HANDLE)
+    assert ".inner(Mine)::f.aten::linear" in text
+    assert text.index('File "mine.py", line 4, in forward') < text.index('File "mine.py", line 8, in f')
+
+
+def test_calls_behind_the_last_that_is_kept_are_those_of_made_code() -> None:
+    step = Step("f", "__torch__.Mine", "inner", CALL)
+    way = "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward.SELF(Block)::_inner"
+    for last, kept in (("0", ".blocks(Sequential)::forward.0(Block)::forward"), ("no such", "")):
+
+        def change(one: Attachment, row: int, _: list[int], last: str = last) -> None:
+            one.lead(row, ELSEWHERE, [step], last=last, op="mine::op")
+
+        assert f"{way}.fc(Linear)::forward.aten::linear" in said(STACK.read_bytes(), HANDLE)
+        text = said(attached(change), HANDLE)
+        assert text.splitlines()[0] == f"Module hierarchy:top(Stack)::<unknown>{kept}.inner(Mine)::f.mine::op"
+
+
+def test_other_handles_say_what_they_said() -> None:
+    data = attached(lambda one, row, _: one.lead(row, ELSEWHERE, [Step("f", None, None, CALL)]))
+    with archive.open(STACK) as before, archive.open(data) as after:
+        others = [handle for handle in before.handles if handle != HANDLE]
+        assert [str(after.symbolicate(one)) for one in others] == [
+            str(before.symbolicate(one)) for one in others
+        ]
+        assert list(after.handles) == list(before.handles)
+
+
+def test_a_range_that_no_row_shows_any_more_is_kept_for_the_handles_that_need_it() -> None:
+    def relocate(one: Attachment, _: int, rows: list[int]) -> None:
+        assert rows
+        for row in rows:
+            one.relocate(row, ELSEWHERE)
+
+    data = attached(relocate)
+    assert said(data, HANDLE) == said(STACK.read_bytes(), HANDLE)
+    with archive.open(data) as opened:
+        assert any(opened.range_table.source_range(row).line == 8 for row in range(len(opened.range_table)))
+
+
+def test_equal_ranges_are_added_once() -> None:
+    def twice(one: Attachment, row: int, _: list[int]) -> None:
+        assert one.tag_of(ELSEWHERE) == one.tag_of(
+            Span(*[getattr(ELSEWHERE, name) for name in ELSEWHERE.__slots__])
+        )
+        one.lead(row, ELSEWHERE, [Step("f", None, None, ELSEWHERE)])
+
+    with archive.open(attached(twice)) as opened:
+        assert len(opened.ranges(DELEGATED)) == 1
+        assert opened.generations[DELEGATED] == "string table"
+        assert CALLSTACKS in opened.records

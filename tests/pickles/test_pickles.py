@@ -1,0 +1,128 @@
+"""Any pickle of the opcodes PyTorch knows: the library sees the same instructions, values and sharing."""
+
+from __future__ import annotations
+
+import pickletools
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive.base.limits import DEFAULT_LIMITS
+from archive.pickles import scan as scanning
+from archive.pickles import walk
+from archive.pickles.scan import Pickle, scan
+from tests.support import slow_reader
+from tests.support.programs import OPCODES, PROTO, STOP, program, put, text
+from tests.support.readings import assert_same, tree_of
+from tests.support.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def positions(records: Sequence[bytes]) -> list[list[int]]:
+    """Where the library sees instructions, by record."""
+    found = scan([Pickle("", memoryview(data)) for data in records], DEFAULT_LIMITS)
+    return [
+        (found.at[found.first[number] : found.first[number + 1]] - found.base[number]).tolist()
+        for number in range(len(records))
+    ]
+
+
+def slow_positions(records: Sequence[bytes]) -> list[list[int]]:
+    return [[at for _, _, at in slow_reader.instructions(data)] for data in records]
+
+
+@settings(patient, max_examples=300)
+@given(st.integers(0, 1 << 40), st.integers(1, 400))
+def test_any_pickle_is_read_as_by_the_stack_machine(seed: int, steps: int) -> None:
+    data = program(seed, steps)
+    tree = tree_of(data)
+    assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
+
+
+@settings(patient, max_examples=10)
+@given(st.integers(0, 1 << 40))
+def test_large_pickles_are_read_together(seed: int) -> None:
+    records = [program(seed, 6_000, (0, 3)), program(seed + 1, 300), program(seed + 2, 3_000, (1, 300))]
+    tree = tree_of(*records)
+    for root, data in zip(tree.roots.tolist(), records, strict=True):
+        assert_same(tree, root, slow_reader.load(data))
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "end"),
+    [
+        (b"N", b"\x85", b""),
+        (b"N", b"K\x01\x86", b""),
+        (b"N", b"K\x01K\x02", b"\x87" * 80),
+        (b"", b"](K\x01", b"e" * 80),
+        (b"]", b"(K\x01K\x02e", b""),
+        (b"]", b"K\x01a", b""),
+        (b"", b"]", b"a" * 79),
+        (b"}", b"(NK\x01u", b""),
+        (b"}", b"NK\x01s", b""),
+        (b"", b"}N", b"Ns" + b"s" * 79),
+        (b"cm\nC\n)\x81", b"K\x01b", b""),
+        (b"", b"cm\nC\n", b")R" + b"\x85R" * 79),
+        (b"N", b"Q", b""),
+        (b"", b"(", b"t" * 80),
+    ],
+)
+def test_values_nested_deeper_than_the_rounds_of_the_assembler(start: bytes, step: bytes, end: bytes) -> None:
+    data = PROTO + b"(" + start + step * 80 + end + b"t" + STOP
+    tree = tree_of(data)
+    assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
+
+
+@settings(patient, max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(1, 60)), min_size=1, max_size=6),
+    st.sampled_from([1, 2, 5, 16, 256]),
+    st.sampled_from([1, 64, 700, 1 << 16]),
+    st.sampled_from([40, 512, 1 << 22]),
+)
+def test_bounds_of_lanes_groups_and_windows_may_fall_anywhere(
+    seeds: list[tuple[int, int]], lane: int, joined: int, window: int
+) -> None:
+    records = [program(seed, steps) + OPCODES[: seed % 3] for seed, steps in seeds]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "LANE", lane)
+        patch.setattr(scanning, "JOINED", joined)
+        patch.setattr(scanning, "WINDOW", window)
+        assert positions(records) == slow_positions(records)
+
+
+@pytest.mark.parametrize("bound", [walk.LANE, scanning.JOINED, scanning.WINDOW])
+def test_every_instruction_may_straddle_a_true_bound(bound: int) -> None:
+    body = program(7, 40, (0, 1, 9))
+    for shift in range(1, len(body), 11):
+        filler = text(b"(" * max(0, bound - len(PROTO) - 5 - shift)) + put(9)
+        data = PROTO + b"(" + filler + body[len(PROTO) : -1] + b"t" + STOP
+        assert positions([data, body]) == slow_positions([data, body])
+
+
+def test_a_text_may_reach_across_windows() -> None:
+    window = scanning.WINDOW
+    data = (
+        PROTO
+        + b"("
+        + text(STOP * window + b"X")
+        + put(0)
+        + text(b"(" * (2 * window), long=True)
+        + b"t"
+        + STOP
+    )
+    data = data + b"behind STOP"
+    assert positions([data]) == slow_positions([data])
+    tree = tree_of(data)
+    assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
+
+
+@settings(patient, max_examples=50)
+@given(st.integers(0, 1 << 40))
+def test_the_slow_reader_sees_what_pickletools_sees(seed: int) -> None:
+    data = program(seed, 100, ascii_only=True)  # pickletools decodes what it reads
+    assert [at for _, _, at in pickletools.genops(data)] == slow_positions([data])[0] == positions([data])[0]

@@ -1,0 +1,157 @@
+"""Pickles that are none, or none of PyTorch's: refused with record and place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive import ArchiveError, LimitError, Limits
+from archive.base.strings import decoded
+from tests.support import slow_reader
+from tests.support.programs import PROTO, STOP, get, integer, program, put, text
+from tests.support.readings import archive_of, assert_same, read, refused, tree_of
+from tests.support.strategies import patient
+
+MANY = 100_000
+PIECES = [
+    *(bytes([opcode]) for opcode in b"(N)\x85\x86\x87t]lae}dsuR\x81bQ"),
+    *(integer(7), text(b"."), b"cm\nC\n", put(0), put(1), get(0), get(1)),
+]
+
+
+# --- values that don't add up
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"(" * MANY, "100000 open MARKs at STOP"),
+        (b"(" * MANY + b"N", "100000 open MARKs at STOP"),
+        (b"N(" * MANY + b"t", "99999 open MARKs at STOP"),
+        (b"N" * MANY, "more than one value on the stack at STOP"),
+        (b"", "too few values"),
+        (b"N" + b"t" * MANY, "no MARK"),
+        (b"N" + b"a" * MANY, "too few values"),
+        (b"]e", "no MARK"),
+        (b"(e", "too few values"),
+        (b"(u", "too few values"),
+        (b"](K\x01at", "too few values"),
+        (b"N(K\x01e", "expected a list to fill"),
+        (b"NK\x01a", "expected a list to fill"),
+        (b"]NNs", "expected a dict to fill"),
+        (b"NNb", "expected an object to give a state"),
+        (b"(q\x00t", "nothing on the stack to put"),
+        (b"q\x00N", "nothing on the stack to put"),
+        (b"h\x00", "no such entry"),
+        (b"Nq\x01h\x00\x86", "no such entry"),
+        (b"h\x00q\x00", "no such entry"),
+    ],
+)
+def test_pickles_that_do_not_add_up(data: bytes, problem: str) -> None:
+    assert problem in refused(PROTO + data + STOP).problem
+
+
+@pytest.mark.parametrize("other", [PROTO + b"Nq\x00" + STOP, PROTO + b"(" + STOP, PROTO + b"NN" + STOP])
+def test_a_record_has_no_part_in_its_neighbours(other: bytes) -> None:
+    for data in (PROTO + b"h\x00" + STOP, PROTO + b"t" + STOP, PROTO + b"\x86" + STOP):
+        with pytest.raises(ArchiveError):
+            tree_of(other, data)
+
+
+def test_limits_are_named() -> None:
+    error = refused(PROTO + b"(" + b"N" * 50 + b"t" + STOP, Limits(pickle_ops=40))
+    assert isinstance(error, LimitError)
+    assert (error.resource, error.limit) == ("pickle_ops", 40)
+
+
+@settings(patient, max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map(b"".join))
+def test_any_instructions_are_taken_or_refused_as_by_the_stack_machine(body: bytes) -> None:
+    compare_with_the_stack_machine(PROTO + body + STOP)
+
+
+@settings(patient, max_examples=150)
+@given(st.integers(0, 1 << 40), st.integers(1, 60), st.data())
+def test_a_change_is_taken_or_refused_as_by_the_stack_machine(
+    seed: int, steps: int, data: st.DataObject
+) -> None:
+    made = program(seed, steps, (0, 1))
+    at = data.draw(st.sampled_from([at for _, _, at in slow_reader.instructions(made)][1:]))
+    compare_with_the_stack_machine(made[:at] + data.draw(st.sampled_from(PIECES)) + made[at:])
+
+
+def compare_with_the_stack_machine(made: bytes) -> None:
+    try:
+        value = slow_reader.load(made)
+    except slow_reader.RefusedError:
+        refused(made)
+    else:
+        tree = tree_of(made)
+        assert_same(tree, int(tree.roots[0]), value)
+
+
+# --- other pickles
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 3, 4, 5, 255])
+def test_only_protocol_2_is_read(protocol: int) -> None:
+    error = refused(b"\x80" + bytes([protocol]) + b"N.")
+    assert f"expected pickle protocol 2, found {protocol}" in error.problem
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(b"\x93", b"\x95" + bytes(8), b"\x94", b"\x8c\x01x", b"0", b"2", b"1", b"I1\n", b"L1L\n", b"F1\n"),
+        *(
+            b"V\n",
+            b"S''\n",
+            b"U\x00",
+            b"T" + bytes(4),
+            b"B" + bytes(4),
+            b"C\x00",
+            b"\x8e" + bytes(8),
+            b"\x96",
+        ),
+        *(b"p0\n", b"g0\n", b"Px\n", b"im\nC\n", b"o", b"\x82\x00", b"\x8b" + bytes(4), b"\x8f", b"\x90"),
+        *(b"\x91", b"\x92", b"\x97", b"\x98", b"\x00", b"\xff"),
+    ],
+)
+def test_opcodes_that_pytorch_does_not_know_are_refused(code: bytes) -> None:
+    error = refused(PROTO + b"N" + code + b"N." + b"." * 20)
+    assert error.place == "byte 3"
+    assert error.problem == f"expected a pickle opcode that PyTorch knows, found 0x{code[0]:02x}"
+
+
+@pytest.mark.parametrize("data", [b"N.", b"\x80\x02N\x80\x02.", b"(\x80\x02N."])
+def test_a_pickle_starts_with_its_protocol(data: bytes) -> None:
+    assert "starts with PROTO" in refused(data).problem
+
+
+@pytest.mark.parametrize("data", [b"", PROTO, b"\x80", PROTO + b"N", PROTO + b"NNNN"])
+def test_a_pickle_has_a_stop(data: bytes) -> None:
+    assert refused(data).place == f"byte {len(data)}"
+    with pytest.raises(ArchiveError, match="record 1, byte"):
+        tree_of(PROTO + b"N.", data)
+
+
+def test_bytes_behind_stop_are_ignored() -> None:
+    for behind in (b".", b"garbage", PROTO + b"N.", b"\xff" * 1000):
+        assert read("mobile_debug_handles.pkl", PROTO + b"K\x05\x85" + STOP + behind) == (5, [])
+
+
+@pytest.mark.parametrize(
+    "value", [b"\x8a\x09" + bytes(8) + b"\x01", b"\x8a\x08" * 2 + b"\xff" * 7 + b"\x8a\xff" + b"\x01" * 255]
+)
+def test_integers_have_64_bits(value: bytes) -> None:
+    error = refused(PROTO + b"(" + value + b"t" + STOP + b"." * 300)
+    assert error.expected == "an integer of 64 bits"
+
+
+def test_bytes_that_are_no_utf_8_are_kept_and_shown_escaped() -> None:
+    with archive_of(data=PROTO + text(b"\xff\xc3\xa9\xed\xa0\x80") + STOP) as opened:
+        assert opened.data == "\\xffé\\xed\\xa0\\x80"
+    strings = tree_of(PROTO + text(b"\xffx") + STOP).strings
+    assert (bytes(strings[0]), str(strings[0]), repr(strings[0])) == (b"\xffx", "\\xffx", "'\\\\xffx'")
+    assert decoded(b"\xff") == "\\xff"

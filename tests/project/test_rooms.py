@@ -1,0 +1,39 @@
+"""The rooms of the package, and the arrows between them as imports draw them. import-linter keeps floors."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "archive"
+BESIDE = {"__init__.py", "__main__.py", "py.typed"}
+MOST_ROOMS, MOST_ARROWS = 13, 70
+
+
+def rooms() -> list[str]:
+    return sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+
+
+def arrows(room: str) -> set[tuple[str, str]]:
+    """The room, with each other room that one of its modules imports from, for types too."""
+    found = set()
+    for path in (PACKAGE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("archive."):
+                found.add((room, str(node.module).split(".")[1]))
+    return found - {(room, room)}
+
+
+def test_there_are_few_rooms_and_nothing_beside_them() -> None:
+    assert len(rooms()) <= MOST_ROOMS
+    assert {path.name for path in PACKAGE.iterdir() if path.is_file()} == BESIDE
+
+
+def test_few_arrows_run_between_them() -> None:
+    found = set().union(*map(arrows, rooms()))
+    assert 0 < len(found) <= MOST_ARROWS
+
+
+def test_the_architecture_lists_the_rooms() -> None:
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert [room for room in rooms() if f"| `{room}/` |" not in text] == []

@@ -1,0 +1,180 @@
+"""Each file is named by what is in it, whatever it is called."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import pickle
+import time
+import zipfile
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archive
+from archive import ArchiveError, Limits
+from archive.container.container import new_member
+from archive.formats.record_kinds import kind_of
+from archive.reader.recognition import FileKind, recognise
+from archive.verbs.listing import listed
+from tests.support.commands import called, well
+from tests.support.corpus import ARCHIVES, HANDLES, RELEASES
+from tests.support.halves import halves
+from tests.support.kinds import KINDS, NAMED
+from tests.support.tampering import STACK, packed, without
+from tests.support.zips import zipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
+
+
+def test_all_kinds_are_here() -> None:
+    assert {path.name for path in KINDS.iterdir() if path.is_file()} == set(NAMED)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_kind_is_named_by_its_content(name: str) -> None:
+    found = recognise((KINDS / name).read_bytes())
+    assert (found.kind, str(found)) == NAMED[name]
+
+
+def test_what_pytorch_wrote_as_archives_are_archives() -> None:
+    found = {path: recognise(path).kind for path in ARCHIVES}
+    assert {path.suffix for path, kind in found.items() if kind is FileKind.LITE} == {".ptl"}
+    assert {path.suffix for path, kind in found.items() if kind is FileKind.TORCHSCRIPT} == {".pt"}
+    assert set(found.values()) == {FileKind.LITE, FileKind.TORCHSCRIPT}
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "said"),
+    [
+        (halves(SCRIPT).out, FileKind.SPLIT, "a TorchScript archive whose debug info was split off"),
+        (halves(STACK).out, FileKind.SPLIT, "a lite archive whose debug info was split off"),
+        (halves(STACK).companion, FileKind.COMPANION, "a companion, the debug info of an archive"),
+        (NO_DEBUG.read_bytes(), FileKind.LITE, "a lite archive without debug handles"),
+        (
+            without(STACK, lambda name: kind_of(name).is_debug and name != HANDLES),
+            FileKind.LITE,
+            "a lite archive whose debug info was taken out",
+        ),
+    ],
+)
+def test_where_debug_info_is_told_as_far_as_it_is_proved(data: bytes, kind: FileKind, said: str) -> None:
+    found = recognise(data)
+    assert (found.kind, found.what) == (kind, said)
+
+
+def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
+    advice = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True) saves them"
+    assert recognise(NO_DEBUG).advice == advice
+    assert advice in well("inspect", NO_DEBUG).splitlines()[1]
+    assert advice not in well("inspect", STACK)
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive"),
+        (b"P", "a zip without its end, cut short or with many other bytes behind it"),
+        (SCRIPT.read_bytes() + b"\0", "a zip with 1 other byte behind its end"),
+        (SCRIPT.read_bytes() + bytes(1000), "a zip with 1,000 other bytes behind its end"),
+        (lzma.compress(b"PK\3\4"), "an xz file around a zip"),
+        (gzip.compress(gzip.compress(b"", mtime=0), mtime=0), "a gzip file around a gzip file"),
+        (b"\n<HTML lang=en>", "a web page (HTML)"),
+        (b"<!--" * 1000, "no known kind of file (it begins with b'<!--<!--<!--<!--')"),
+        (zipped(**{"m/data.pkl": pickle.dumps({}, 2)}), "an object (an empty dict), saved by torch.save"),
+        (b'[{"a": 1}]', "JSON text"),
+        (
+            zipped(**{"serialized_exported_program.json": b"{}", "version": b"5.1"}),
+            "an exported program (.pt2)",
+        ),
+        (
+            b"\x08\x01\x12\x05\x0a\x03\x08\x01\x01",  # as TensorFlow's SavedModel begins
+            r"no known kind of file (it begins with b'\x08\x01\x12\x05\n\x03\x08\x01\x01')",
+        ),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        (pickle.dumps({}), r"no known kind of file (it begins with b'\x80\x04}\x94.')"),
+        ((2).to_bytes(8, "little") + b"{}", "tensors in the safetensors format"),
+        (
+            (3).to_bytes(8, "little") + b"{}",
+            r"no known kind of file (it begins with b'\x03\x00\x00\x00\x00\x00\x00\x00{}')",
+        ),
+    ],
+)
+def test_other_contents_are_named(data: bytes, what: str) -> None:
+    assert recognise(data).what == what
+
+
+def test_what_follows_a_whole_zip_is_told_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "padded.pt").write_bytes(SCRIPT.read_bytes() + bytes(2))
+    done = called("verify", tmp_path / "padded.pt")
+    size = SCRIPT.stat().st_size
+    assert done.exit_code == 2  # it is not said to be broken: PyTorch loads it
+    assert done.stdout == (
+        f"{tmp_path / 'padded.pt'}: not checked: a zip with 2 other bytes behind its end: "
+        f"this tool wants it without them: `head -c {size}`\n"
+    )
+
+
+def test_an_archive_with_files_beside_its_folder_is_none() -> None:
+    with zipfile.ZipFile(SCRIPT) as source:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as target:
+            for name in source.namelist():
+                target.writestr(name, source.read(name))
+            target.writestr("beside/notes.txt", "")
+    assert str(recognise(out)) == (
+        "a zip of several folders, a TorchScript archive among them: "
+        "this tool wants all files in one folder, so zip that folder alone"
+    )
+
+
+# --- hostile
+
+
+SHARED = {
+    "arguments": b"(" + b"N" * 30_000 + b"tq\0" + b"cm\nC\nh\0R" * 30_000 + b"l",
+    "states": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 30_000 + b"l",
+    "named": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 30_000 + b"l",
+}
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_what_is_shared_is_looked_at_once(shared: str) -> None:
+    data = packed([new_member("data.pkl", b"\x80\x02(" + SHARED[shared] + b".")])
+    started = time.process_time()
+    assert listed(data).what == "an object of class list, saved by torch.save"
+    assert time.process_time() - started < 20
+
+
+@given(st.sampled_from(sorted(NAMED)), st.data())
+def test_whatever_is_changed_in_a_file_it_is_named_or_refused(name: str, data: st.DataObject) -> None:
+    content = bytearray((KINDS / name).read_bytes())
+    for _ in range(data.draw(st.integers(0, 4)) if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(content[: data.draw(st.integers(0, len(content)))])
+    for one in (bytes(content), cut):
+        with suppress(ArchiveError):
+            assert str(recognise(one))
+            assert archive.sizes(one).size == listed(one).size == len(one)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_named(data: bytes) -> None:
+    assert recognise(data).kind is not FileKind.TORCHSCRIPT
+
+
+def test_a_pickle_that_would_cost_too_much_is_not_read() -> None:
+    bomb = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])
+    found = recognise(bomb, limits=Limits(plain_ops=1000))
+    assert found.what == "an object saved by torch.save, whose data.pkl cannot be read"
+    assert recognise(bomb).what == "an object of class list, saved by torch.save"
+    unread = listed(bomb, limits=Limits(plain_bytes=1000)).unread
+    assert unread.startswith("data.pkl: plain_bytes is limited to 1,000, found 5,003; ")

@@ -1,0 +1,173 @@
+"""PyTorch as the oracle: what it saved is listed as it is, and packages that were rewritten load."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive.reader.recognition import FileKind, recognise
+from archive.verbs.listing import listed
+from archive.verbs.migrate.migrate import migrate
+from tests.support.kinds import KINDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+PACKAGE = KINDS / "package.pt"
+DTYPES = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16),
+    *(torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128, torch.uint16, torch.uint32),
+    *(torch.uint64, torch.float8_e5m2, torch.float8_e4m3fn),
+]
+NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8)
+TENSORS = st.builds(
+    lambda dtype, shape: torch.zeros(shape, dtype=dtype),
+    st.sampled_from(DTYPES),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+
+
+def parameter(tensor: Any) -> Any:  # noqa: ANN401 (PyTorch's)
+    return torch.nn.Parameter(tensor, requires_grad=False)
+
+
+PROTOCOLS = st.integers(2, 5)
+
+
+def saved(value: object, protocol: int) -> bytes:
+    out = io.BytesIO()
+    torch.save(value, out, pickle_protocol=protocol)
+    return out.getvalue()
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(NAMES, TENSORS | TENSORS.map(parameter), min_size=1), PROTOCOLS)
+def test_tensors_are_listed_as_they_are(tensors: dict[str, Any], protocol: int) -> None:
+    facts = listed(saved(tensors, protocol))
+    assert facts.kind is FileKind.STATE_DICT
+    assert {name: (tensor.dtype, tensor.shape, tensor.bytes) for name, tensor in facts.tensors.items()} == {
+        name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.nbytes)
+        for name, tensor in tensors.items()
+    }
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | TENSORS
+OBJECTS = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.integers()), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def tensors_of(value: object) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [tensor for item in items for tensor in tensors_of(item)]
+
+
+@settings(max_examples=50)
+@given(OBJECTS, PROTOCOLS, st.booleans())
+def test_whatever_is_saved_can_be_named_and_its_tensors_counted(
+    value: object,
+    protocol: int,
+    new: bool,  # noqa: FBT001 (a drawn value)
+) -> None:
+    out = io.BytesIO()
+    with warnings.catch_warnings(action="ignore"):
+        torch.save(value, out, pickle_protocol=protocol, _use_new_zipfile_serialization=new)
+    found = recognise(out.getvalue())
+    assert "cannot be read" not in found.what
+    if not new:
+        assert found.kind is FileKind.LEGACY
+        return
+    shapes = sorted(tuple(tensor.shape) for tensor in tensors_of(value))
+    assert sorted(tensor.shape for tensor in listed(out.getvalue()).tensors.values()) == shapes
+
+
+def test_modules_are_listed_as_their_state_dict() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.LSTM(3, 1))
+    facts = listed(saved(model, 2))
+    assert facts.what == "a whole module of class torch.nn.modules.container.Sequential, saved by torch.save"
+    assert set(facts.tensors) >= set(model.state_dict())
+    assert (
+        listed(saved(model.state_dict(), 2)).what
+        == f"a state dict of {len(model.state_dict())} tensors, saved by torch.save"
+    )
+
+
+class Wrapped:
+    """A tensor, saved as a parameter of a parameter."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return torch._utils._rebuild_parameter, (Inner(), False, {})
+
+
+class Inner:
+    def __reduce__(self) -> tuple[object, ...]:
+        return torch._utils._rebuild_parameter, (torch.ones(2, 3), False, {})
+
+
+def test_tensors_are_found_inside_of_what_wraps_them() -> None:
+    facts = listed(saved({"weight": Wrapped()}, 2))
+    assert facts.kind is FileKind.STATE_DICT
+    (tensor,) = facts.tensors.values()
+    assert (tensor.dtype, tensor.shape, tensor.bytes) == ("float32", (2, 3), 24)
+
+
+def test_paths_are_bounded() -> None:
+    value: object = torch.ones(1)
+    for _ in range(100):
+        value = {"k" * 100: value, "here": torch.ones(1)}
+    found = listed(saved(value, 2)).tensors
+    assert 5 <= len(found) < 10
+    assert max(map(len, found)) < 2 * 512
+
+
+def test_paths_that_are_the_same_are_numbered() -> None:
+    tensors = listed(saved({"a.b": torch.ones(1), "a": {"b": torch.ones(2)}}, 2)).tensors
+    assert {path: tensor.shape for path, tensor in tensors.items()} == {"a.b": (1,), "a.b (2)": (2,)}
+
+
+def rewritten(folder: Path) -> dict[str, Path]:
+    """The package, as each command leaves it."""
+    names = ("split", "companion", "joined", "shrunk", "embedded", "migrated")
+    paths = {name: folder / f"{name}.pt" for name in names}
+    archive.split(PACKAGE, paths["split"], paths["companion"])
+    archive.join(paths["split"], paths.pop("companion"), paths["joined"])
+    archive.shrink(PACKAGE, paths["shrunk"])
+    archive.shrink(PACKAGE, paths["embedded"], level="embed")
+    migrate(PACKAGE, paths["migrated"], to="1.9")
+    return paths
+
+
+def failing(path: Path) -> tuple[list[float], str]:
+    """What the module of a package gives, and the text that it fails with."""
+    module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")
+    with pytest.raises(RuntimeError) as caught:
+        module(torch.ones(1, 7))
+    return module(torch.ones(1, 3)).tolist(), str(caught.value)
+
+
+def test_packages_that_were_rewritten_load_and_fail_with_the_same_source(tmp_path: Path) -> None:
+    result, text = failing(PACKAGE)
+    assert 'File "models/net.py", line 13, in forward' in text
+    for name, path in rewritten(tmp_path).items():
+        assert failing(path)[0] == result
+        if name in ("joined", "shrunk", "migrated"):
+            assert failing(path)[1] == text
+        else:
+            assert "models/net.py" not in failing(path)[1]

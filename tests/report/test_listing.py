@@ -1,0 +1,214 @@
+"""Tables keep their numbers at any width: names lose their middle, texts are wrapped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console, Group
+
+import archive
+from archive.container.container import member_from, new_member
+from archive.report.as_text import inspection_text
+from archive.report.listing import Listing, in_the_middle, shortened
+from archive.report.outcome_text import Sized, join_text, shrink_text, split_text
+from archive.report.sizes_text import difference_text, sizes_text
+from archive.verbs.inspect import inspect
+from archive.verbs.shrink import shrink
+from archive.verbs.sizes import View, sizes
+from archive.verbs.split import Join, Split
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
+from tests.support.strategies import patient
+from tests.support.tampering import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+SAMPLES = [
+    ORACLES / "plain_unicode.ptl",
+    ORACLES / "lowered_shape.ptl",
+    RELEASES / "torch-1.9.0" / "nested.ptl",
+    RELEASES / "torch-2.13.0" / "nested.pt",
+    FIXTURES / "effects" / "counting.pt",
+]
+WIDTHS = (80, 60, 40)
+LARGE = 123_456_789_012
+LONG = "models/" + "a_folder_with_a_long_name/" * 6 + "encoder.ptl"
+CHINESE = "模型/" + "很长的文件夹名称/" * 8 + "编码器.ptl"
+ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+NUMBER = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?%?")
+
+
+def rendered(renderable: RenderableType, width: int) -> str:
+    console = Console(width=width, file=StringIO(), highlight=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+def listings(renderable: RenderableType) -> Iterator[Listing]:
+    if isinstance(renderable, Listing):
+        yield renderable
+    for part in renderable.renderables if isinstance(renderable, Group) else ():
+        yield from listings(part)
+
+
+def assert_keeps_its_numbers(renderable: RenderableType) -> None:
+    """At each width each number of the cells is there, as often, and no line is wider."""
+    cells = [str(cell) for listing in listings(renderable) for row, _ in listing.rows for cell in row[1:]]
+    numbers = Counter(NUMBER.findall(" ".join(cells)))
+    assert numbers
+    for width in WIDTHS:
+        text = rendered(renderable, width)
+        assert not numbers - Counter(NUMBER.findall(text)), f"{width} columns\n{text}"
+        assert max(map(cell_len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_inspect_keeps_its_numbers(path: Path) -> None:
+    with archive.open(path) as opened:
+        assert_keeps_its_numbers(inspection_text(inspect(opened)))
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_sizes_keep_their_numbers(path: Path, tmp_path: Path) -> None:
+    shrink(path, tmp_path / "small.ptl")
+    with archive.open(path) as opened, archive.open(tmp_path / "small.ptl") as small:
+        old, new = sizes(opened), sizes(small)
+    for view in View:
+        assert_keeps_its_numbers(sizes_text(old, old.by(view), view, 0))
+        assert_keeps_its_numbers(difference_text(new, old, new.difference(old, view), view, 0))
+
+
+@pytest.mark.parametrize("name", [LONG, CHINESE, "m.ptl"])
+def test_what_became_of_a_file_keeps_its_numbers(name: str) -> None:
+    before, after = Sized(name, LARGE), Sized(f"small/{name}", LARGE // 3)
+    companion = Sized(f"companions/{name}", LARGE // 7)
+    halves = Split(LARGE, LARGE // 3, LARGE // 7, 0, (), exact=True, archive_id="", refused=())
+    joined = Join(LARGE, 12_345, exact=True, archive_id="")
+    assert_keeps_its_numbers(split_text(halves, before, after, companion))
+    assert_keeps_its_numbers(join_text(joined, after, before, companion))
+
+
+@pytest.mark.parametrize("level", ["compact", "embed"])
+def test_what_became_of_each_kind_keeps_its_numbers(level: str, tmp_path: Path) -> None:
+    facts = shrink(SAMPLES[0], tmp_path / "small.ptl", level=level)
+    assert_keeps_its_numbers(shrink_text(facts, Sized(LONG, LARGE), Sized(CHINESE, LARGE // 3)))
+
+
+def test_records_of_any_name_and_size_keep_their_numbers() -> None:
+    with archive.open(SAMPLES[0]) as opened:
+        members = [member_from(record) for record in opened.records.values()]
+    odd = (LONG, CHINESE, "data/" + "x" * 300, "code/é\n\x1b[31m")
+    members += [new_member(name, bytes(1_234_567)) for name in odd]
+    with archive.open(packed(members)) as opened:
+        assert_keeps_its_numbers(inspection_text(inspect(opened)))
+
+
+names = st.text(st.sampled_from("ab/_.é模型\u0301 "), max_size=90)
+numbers = st.integers(-LARGE, LARGE).map("{:,}".format)
+texts = st.lists(st.sampled_from(["string", "table", "1,234", "rows", "of 99%"]), max_size=12).map(" ".join)
+
+
+@patient
+@given(st.lists(st.tuples(names, numbers, numbers, texts), max_size=8), st.integers(24, 200))
+def test_any_table_keeps_its_numbers(rows: list[tuple[str, str, str, str]], width: int) -> None:
+    listing = Listing([("file", "name"), ("old", "number"), ("new", "number"), ("holds", "text")])
+    for row in rows:
+        listing.add(*row)
+    text = rendered(listing, width)
+    cells = Counter(NUMBER.findall(" ".join(" ".join(row[1:]) for row in rows)))
+    assert not cells - Counter(NUMBER.findall(text))
+    assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("width", "name"),
+    [
+        (43, "code/__torch__/torchvision/models/resnet.py"),
+        (42, "code/__torch__/…/models/resnet.py"),
+        (32, "code/…/models/resnet.py"),
+        (22, "code/…/resnet.py"),
+        (15, "…/resnet.py"),
+        (10, "code…et.py"),
+    ],
+)
+def test_a_name_loses_its_middle(width: int, name: str) -> None:
+    assert in_the_middle("code/__torch__/torchvision/models/resnet.py", width) == name
+
+
+@given(names, st.integers(1, 100))
+def test_a_shortened_name_fits(name: str, width: int) -> None:
+    short = in_the_middle(name, width)
+    assert cell_len(short) <= width
+    assert ("…" in short) == (cell_len(name) > width)
+
+
+def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> None:
+    alike = ["code/__torch__/a/mangle_1/conv.py", "code/__torch__/a/mangle_2/conv.py"]
+    other = "code/__torch__/a/b/c/linear.py"
+    assert shortened([*alike, other], 20) == [
+        "code/__to…_1/conv.py",
+        "code/__to…_2/conv.py",
+        "code/…/c/linear.py",
+    ]
+    assert shortened([*alike, other], 17) == [*alike, "code/…/linear.py"]
+
+
+# --- on a terminal
+
+
+def on_a_terminal(width: int, *arguments: object) -> str:
+    """What a command prints on a terminal of so many columns."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)]
+    env = {**os.environ, "COLUMNS": str(width), "TERM": "xterm"}
+    with subprocess.Popen(command, stdout=theirs, env=env) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+    os.close(ours)
+    assert process.returncode == 0
+    return ESCAPE.sub("", b"".join(parts).decode())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_inspect_shows_all_sizes_on_a_terminal(width: int) -> None:
+    text = on_a_terminal(width, "inspect", SAMPLES[1])
+    with archive.open(SAMPLES[1]) as opened:
+        sizes = [f"{size:,}" for one in opened.records.values() for size in (one.size, one.stored_size)]
+    assert not Counter(sizes) - Counter(NUMBER.findall(text))
+    assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+def test_lines_for_other_programs_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 200) / ("m" * 200) / "model.ptl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(SAMPLES[0].read_bytes())
+    command = [sys.executable, "-c", "from archive.cli import main; main()", "split", str(path)]
+    done = subprocess.run(
+        [*command, "-o", path.with_name("small.ptl")], capture_output=True, text=True, check=True
+    )
+    assert sum(line.startswith(f"{path} ") for line in done.stdout.splitlines()) == 1

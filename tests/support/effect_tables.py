@@ -1,0 +1,225 @@
+"""Tables of effects: hypothesis strategies, and how they are read and compared."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from archive.base.limits import DEFAULT_LIMITS
+from archive.formats.effects import NAME
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Cell,
+    Constant,
+    Effect,
+    EffectTable,
+    Global,
+    Guard,
+    Item,
+    Local,
+    Look,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
+from archive.formats.effects.record import build_effects, parse_effects
+from archive.formats.effects.rules import ANY, CODE, KEYED, LOOKS, MAYBE, NONE, NUMBER, RULES
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from tests.support.tampering import tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from archive.base.limits import Limits
+    from archive.formats.effects.model import Literal, Source, Value
+
+Row = tuple[Any, ...]
+SELF, X = Local("self"), Local("x")
+GIVEN = Output(0)
+
+
+def attribute(name: str) -> Attribute:
+    """Of the module itself."""
+    return Attribute(SELF, name)
+
+
+def method(*effects: Effect, result: Value = GIVEN, inputs: tuple[Source, ...] = (X,)) -> MethodEffects:
+    return MethodEffects("forward", inputs, result, effects)
+
+
+def table(*effects: Effect, state: tuple[tuple[Source, Value], ...] = ()) -> EffectTable:
+    return EffectTable((method(*effects),), state)
+
+
+COUNTING = EffectTable(
+    (
+        MethodEffects(
+            "forward",
+            (X, attribute("count")),
+            Output(0),
+            (
+                Effect(Op.NEW, Temporary(0), Constant("package.module:Thing")),
+                Effect(Op.SET_ATTRIBUTE, Temporary(0), Constant("value"), Output(1)),
+                Effect(Op.SET_ATTRIBUTE, SELF, Constant("count"), Output(2)),
+                Effect(Op.APPEND, attribute("history"), None, Output(0)),
+            ),
+        ),
+    ),
+    ((attribute("count"), Constant(0)), (attribute("history"), Made("list", ()))),
+)
+
+
+def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EffectTable:
+    return parse_effects(read_trees([Pickle(NAME, memoryview(data))], [False], limits), 0, limits)
+
+
+def packed(value: object) -> bytes:
+    """A pickle with PyTorch's opcodes alone; strings are not shared."""
+    out = io.BytesIO()
+    plain = pickle._Pickler(out, 2)
+    plain.fast = True
+    plain.dump(value)
+    return out.getvalue()
+
+
+def unpacked(data: bytes) -> list[Row]:
+    return list(pickle.loads(data))  # noqa: S301 (our own)
+
+
+def with_effects(path: Path, effects: EffectTable) -> bytes:
+    """An archive that keeps effects."""
+    return tampered(path, {NAME: build_effects(effects)})
+
+
+names: SearchStrategy[str] = st.one_of(
+    st.sampled_from(
+        ["self", "x", "count", "a b", "", "class", "out", "tmp0", "object", "ﬁ", "é", "\n", "__debug__"]
+    ),
+    st.text(st.characters(codec=None), max_size=6),
+)
+literals: SearchStrategy[Literal] = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.sampled_from([0, 1, -1, 1 << 64, -(1 << 300)]),
+        st.floats(),
+        st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf"), float("nan")]),
+        names,
+        st.binary(max_size=4),
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=5,
+)
+numbers = st.integers(0, 3) | st.sampled_from([255, 256, (1 << 63) - 1])
+references = st.sampled_from(["m:f", "a.b:C.d", "builtins:list", "m:f.<locals>.g", "a-b:C", "self:x", "é:ﬁ"])
+
+
+@cache
+def sources(made: tuple[int, ...]) -> SearchStrategy[Source]:
+    roots: list[SearchStrategy[Source]] = [
+        st.builds(Local, names),
+        st.builds(Global, names, names),
+        st.builds(Cell, names, names),
+    ]
+    if made:
+        roots.append(st.builds(Temporary, st.sampled_from(made)))
+    return st.recursive(
+        st.one_of(roots),
+        lambda inner: st.builds(Attribute, inner, names) | st.builds(Item, inner, literals),
+        max_leaves=4,
+    )
+
+
+@cache
+def values(made: tuple[int, ...], *, in_state: bool = False) -> SearchStrategy[Value]:
+    single: list[SearchStrategy[Value]] = [st.builds(Constant, literals), st.builds(At, sources(made))]
+    single.append(st.builds(Stored, numbers) if in_state else st.builds(Output, numbers))
+    if made:
+        single.append(st.builds(New, st.sampled_from(made)))
+    return st.recursive(st.one_of(single), _containers, max_leaves=5)
+
+
+def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
+    items = st.lists(inner, max_size=4)
+    pairs = st.lists(st.tuples(inner, inner), max_size=2)
+    return st.one_of(
+        st.builds(Made, st.sampled_from(["list", "tuple"]), items.map(tuple)),
+        pairs.map(lambda some: Made("dict", tuple(one for pair in some for one in pair))),
+    )
+
+
+@st.composite
+def methods(draw: DrawFn) -> MethodEffects:
+    made: tuple[int, ...] = draw(st.sampled_from([(), (), (0,), (255, 1)]))
+    effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references))) for number in made]
+    ops = draw(st.lists(st.sampled_from([op for op in Op if op is not Op.NEW]), max_size=5))
+    effects += [draw(_effects(op, made)) for op in ops]
+    inputs = tuple(draw(st.lists(sources(made), max_size=3)))
+    guards = tuple(draw(st.lists(_guards(), max_size=3)))
+    defaults = tuple(
+        draw(st.lists(st.tuples(st.builds(Local, names), st.builds(Constant, literals)), max_size=2))
+    )
+    return MethodEffects(draw(names), inputs, draw(values(made)), tuple(effects), guards, defaults)
+
+
+@st.composite
+def _guards(draw: DrawFn) -> Guard:
+    look = draw(st.sampled_from(Look))
+    subject = (
+        Constant(None)
+        if look is Look.SETTING
+        else draw(st.builds(At, sources(())) | st.builds(Output, numbers))
+    )
+    wanted = LOOKS[look]
+    if wanted is At:
+        value: Value = At(draw(sources(())))
+    else:
+        value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted[0]]))
+    key = KEYED.get(look)
+    drawn = None if key is None else Constant(draw(literals if key is object else _OF_TYPE[key]))
+    return Guard(look, subject, value, drawn, draw(st.integers(-1, 1 << 40)))
+
+
+_OF_TYPE: dict[Any, SearchStrategy[Literal]] = {
+    str: names,
+    int: st.integers(),
+    bool: st.booleans(),
+    tuple: st.lists(literals, max_size=2).map(tuple),
+}
+
+
+@cache
+def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
+    rule = RULES[op]
+    if rule.source in (Global, Cell):
+        source: SearchStrategy[Source] = st.builds(rule.source, names, names)
+    else:
+        source = sources(made)
+    return st.builds(
+        Effect, st.just(op), source, _part(rule.key, made), _part(rule.value, made), st.integers(-1, 1 << 40)
+    )
+
+
+def _part(wanted: str, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
+    if wanted in (NONE, ANY, MAYBE):
+        return {NONE: st.none(), ANY: values(made), MAYBE: st.none() | values(made)}[wanted]
+    return st.builds(Constant, {NUMBER: numbers, CODE: references}.get(wanted, names))
+
+
+state_rows = st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4).map(tuple)
+tables: SearchStrategy[EffectTable] = st.builds(
+    EffectTable, st.lists(methods(), max_size=3, unique_by=lambda one: one.method).map(tuple), state_rows
+)

@@ -1,0 +1,106 @@
+"""Archives split in two, and facts in a form that compares with ``==``."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.companion.parse import parse_companion
+from archive.reader.collect import collect
+from archive.verbs.split import join, split
+from tests.support.corpus import ARCHIVES
+
+if TYPE_CHECKING:
+    from archive.normalform.form import Facts
+    from archive.verbs.split import Split
+
+PROFILES = list(Profile)
+GROUPS = sorted({path.parent.name for path in ARCHIVES})
+BARE = "torch-1.0.1"
+"""The release that recorded no debug information."""
+TIME = (2020, 2, 3, 4, 5, 6)
+
+
+class Halves(NamedTuple):
+    """What a split wrote, and what it said of that."""
+
+    out: bytes
+    companion: bytes
+    said: Split
+
+
+def group(name: str) -> list[Path]:
+    """The archives of a release, or those of the oracles."""
+    return [path for path in ARCHIVES if path.parent.name == name]
+
+
+@cache
+def halves(source: Path | bytes, profile: Profile = Profile.PACKED) -> Halves:
+    """An archive, split."""
+    with TemporaryDirectory() as folder:
+        out, companion = Path(folder) / "out.pt", Path(folder) / "m.ptdbg"
+        said = split(source, out, companion, profile=profile)
+        return Halves(out.read_bytes(), companion.read_bytes(), said)
+
+
+def joined(out: bytes, companion: bytes) -> tuple[bytes, bool]:
+    """What a join writes, and whether it says that it is the file of before."""
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "joined.pt"
+        said = join(out, companion, target)
+        data = target.read_bytes()
+    assert said.size == len(data)
+    return data, said.exact
+
+
+@cache
+def facts_of(source: Path | bytes) -> Facts:
+    """All debug information of an archive."""
+    with archive.open(source) as opened:
+        return collect(opened)
+
+
+@cache
+def companion_of(source: Path | bytes, profile: Profile = Profile.PACKED) -> bytes:
+    """The companion of an archive, without the archive's own digest."""
+    return build_companion(facts_of(source), profile)
+
+
+class Plain(NamedTuple):
+    """Facts as plain values."""
+
+    archive_id: bytes
+    columns: dict[str, list[int]]
+    strings: list[bytes]
+    raw: bytes
+
+
+def plain_facts(facts: Facts) -> Plain:
+    return Plain(
+        facts.archive_id,
+        {name: values.tolist() for name, values in sorted(facts.columns.items())},
+        [bytes(facts.strings.data(string)) for string in range(len(facts.strings))],
+        bytes(facts.raw),
+    )
+
+
+def parsed(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> Facts:
+    return parse_companion(memoryview(data), limits)
+
+
+def rezipped(source: Path | bytes, compression: int) -> bytes:
+    """The same records by an ordinary zip tool."""
+    out = io.BytesIO()
+    opened = io.BytesIO(source) if isinstance(source, bytes) else source
+    with zipfile.ZipFile(opened) as before, zipfile.ZipFile(out, "w", compression) as target:
+        for info in before.infolist():
+            target.writestr(zipfile.ZipInfo(info.filename, TIME), before.read(info), compression)
+    return out.getvalue()

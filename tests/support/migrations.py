@@ -1,0 +1,77 @@
+"""Archives migrated, and what they say in a form that compares across layouts."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import archive
+from tests.support import slow_reader
+from tests.support.corpus import ARCHIVES, RELEASES, raw_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive import Migration
+
+OLD = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11"]
+TARGETS = [*OLD, "1.12", "1.13", "2.0", "2.1", "2.4", "2.13"]
+"""The releases that there are fixtures of, but for those whose module tree is ``model.json``."""
+LEGACY = {"torch-1.0.1", "torch-1.2.0"}
+MODERN = [path for path in ARCHIVES if path.parent.name not in LEGACY]
+STALE = "code/torch/jit.py"
+
+
+class Place(NamedTuple):
+    """A row of source ranges, without what differs from layout to layout."""
+
+    offset: int
+    text: bytes
+    filename: bytes
+    line: int
+    start: int
+    end: int
+
+
+@cache
+def migrated(path: Path, to: str) -> Migration:
+    """An archive, migrated whatever is lost."""
+    return archive.migrate(path, to=to, lossy=True)
+
+
+def records(data: bytes) -> dict[str, bytes]:
+    """All records of an archive, as ``zipfile`` reads them."""
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        return {name.partition("/")[2]: opened.read(name) for name in opened.namelist()}
+
+
+def places(data: bytes) -> list[Place]:
+    """The rows of a record of source ranges, by the slow reader."""
+    return [
+        Place(row.offset, row.text, row.filename or b"", row.line, row.start, row.end)
+        for row in slow_reader.source_ranges(data)
+    ]
+
+
+def layouts(records: dict[str, bytes]) -> set[str]:
+    """How the records of source ranges that have rows are laid out, by the slow reader."""
+    found = set()
+    for name, data in records.items():
+        top: slow_reader.Value = slow_reader.load(data) if name.endswith(".debug_pkl") else ()
+        if len(top) == 3 and top[0] == slow_reader.MARKER:
+            found.add("string table")
+        elif top:
+            found.add("pair rows" if len(top[0]) == 2 else "inline rows")
+    return found
+
+
+def release_of(path: Path) -> str:
+    """``1.9`` of ``torch-1.9.0``; the oracles are of 2.13."""
+    name = path.parent.name if path.parent.parent == RELEASES else "torch-2.13.0"
+    return ".".join(name.removeprefix("torch-").split(".")[:2])
+
+
+def original(path: Path) -> dict[str, bytes]:
+    return {one.name: one.data for one in raw_records(path)}

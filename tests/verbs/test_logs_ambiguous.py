@@ -1,0 +1,89 @@
+"""Handles of a model whose failures have several readings: each as PyTorch of today reads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.verbs.logs import resolve_handles
+from tests.support.corpus import FIXTURES
+from tests.support.reports import explained
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+from tests.support.ambiguous_models import LIBRARY, LOWERED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the model and its failures are, and its companion."""
+    if not LIBRARY.exists():
+        pytest.skip("this build of PyTorch does not bring the demo backend")
+    made = tmp_path_factory.mktemp("ambiguous")
+    for name in LOWERED:
+        command = [sys.executable, "-W", "ignore", "-m", "tests.support.ambiguous_models", str(made), name]
+        subprocess.run(command, cwd=FIXTURES.parent, check=True, capture_output=True)
+        archive.split(made / f"{name}.ptl", made / f"{name}.device.ptl", made / f"{name}.ptdbg")
+    return made
+
+
+def failures(folder: Path, name: str) -> list[tuple[str, str]]:
+    """What PyTorch prints of each failure, without debug info and with it."""
+    return [(stripped, full) for stripped, full in json.loads((folder / f"{name}.json").read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "counts"),
+    [
+        ("flat", "ptl", (163, 0)),
+        ("flat", "ptdbg", (178, 7)),
+        ("nested", "ptl", (173, 0)),
+        ("nested", "ptdbg", (550, 9)),
+    ],
+)
+def test_the_true_reading_comes_first_and_few_others_fit(
+    folder: Path, name: str, ending: str, counts: tuple[int, int]
+) -> None:
+    """Counted: all readings, and failures of which another comes first. A companion has no bytecode."""
+    readings = wrong = 0
+    with archive.open(folder / f"{name}.{ending}") as opened:
+        for stripped, full in failures(folder, name):
+            known = resolve_handles(opened, stripped.partition("{")[2].partition("}")[0])
+            true = [handles for handles in known if str(opened.symbolicate(handles)) in full]
+            assert len(true) >= 1
+            readings += len(known)
+            wrong += known[0] != true[0]
+    assert (readings, wrong) == counts
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "counts"),
+    [
+        ("flat", "ptl", (156, 2)),
+        ("flat", "ptdbg", (149, 9)),
+        ("nested", "ptl", (163, 1)),
+        ("nested", "ptdbg", (152, 12)),
+    ],
+)
+def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
+    folder: Path, name: str, ending: str, counts: tuple[int, int]
+) -> None:
+    """Counted: failures explained, and those of which the rules leave several readings."""
+    found = [0, 0]
+    with archive.open(folder / f"{name}.{ending}") as opened:
+        for stripped, full in failures(folder, name):
+            text, known, unknown, notes = explained(stripped.encode(), opened)
+            found = [found[0] + known, found[1] + unknown]
+            assert text == (full if known else stripped).encode()
+            assert known or notes[0].endswith(", and nothing tells which")
+    assert tuple(found) == counts

@@ -1,0 +1,167 @@
+"""Handles that PyTorch joined without a separator are told apart."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+import archive
+from archive.verbs.logs import resolve_handles
+from tests.support.corpus import ORACLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive import Archive
+
+TOP = "__torch__.Top"
+LOWERED = "torch.jit.LoweredModule.demo.__torch__.A"
+
+
+def model(
+    methods: Mapping[str, Mapping[int, str]],
+    delegated: Mapping[int, str],
+    blob: Sequence[int] = (),
+    owner: str = LOWERED,
+) -> Archive:
+    """An archive of which no more than its handles is there.
+
+    Args:
+        methods: the instructions of each method, handle to opcode; "> forward" calls `forward`.
+        delegated: operator names of delegated handles.
+        blob: handles in the blob of the lowered module.
+        owner: class of the module that all instructions are in.
+    """
+    module = SimpleNamespace(type_name=owner)
+    stack = (SimpleNamespace(module=module),)
+    handles = {handle: SimpleNamespace(handle=handle, op=op, stack=()) for handle, op in delegated.items()}
+    table: list[object] = [8]
+    for name, instructions in methods.items():
+        constants: list[str] = []
+        rows: list[object] = []
+        for handle, opcode in instructions.items():
+            call = opcode.startswith("> ")
+            rows.append(("INTERFACE_CALL", len(constants), 1) if call else (opcode, 0, 0))
+            constants += [opcode[2:]] * call
+            op = "prim::CallMethod" if call else "aten::add"
+            handles[handle] = SimpleNamespace(handle=handle, op=op, stack=stack)
+        table.append((name, (("instructions", tuple(rows)), ("constants", tuple(constants)))))
+    return cast(
+        "Archive",
+        SimpleNamespace(
+            handles=handles,
+            methods={name: list(instructions) for name, instructions in methods.items()},
+            records={"bytecode.pkl": None},
+            value=lambda _: tuple(table),
+            qualified_top="__torch__.Top",
+            lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "digits", "handles"),
+    [
+        ("lowered_shape", "126", (1, 26)),
+        ("lowered_two", "358386", (358, 386)),
+        ("plain_stack", "1445", (1445,)),
+    ],
+)
+def test_the_fixtures_have_one_reading_each(case: str, digits: str, handles: tuple[int, ...]) -> None:
+    with archive.open(ORACLES / f"{case}.ptl") as opened:
+        assert resolve_handles(opened, digits) == [handles]
+
+
+@pytest.mark.parametrize(
+    "digits",
+    ["", "-1", "1-1", "\uff15\uff15", "9001", "0026", "2625", "117", "125", "261", "1261", "1" * 10_000],
+)
+def test_digits_that_fit_nothing(digits: str) -> None:
+    with archive.open(ORACLES / "lowered_shape.ptl") as opened:
+        before = perf_counter()
+        assert resolve_handles(opened, digits) in ([], [(117,)])
+        assert perf_counter() - before < 1
+
+
+def test_modules_called_through_interfaces_stand_behind_one_another() -> None:
+    methods = {
+        f"{TOP}.forward": {3: "OP", 7: "MOVE", 8: "> forward", 9: "> other"},
+        "__torch__.Mid.forward": {13: "OP", 18: "> forward"},
+        "__torch__.Impl.forward": {24: "OP"},
+    }
+    opened = model(methods, {})
+    assert resolve_handles(opened, "24188") == [(24, 18, 8)]
+    assert resolve_handles(opened, "138") == [(13, 8)]
+    assert resolve_handles(opened, "3") == [(3,)]
+    for digits in ("24189", "137", "38", "818"):  # wrong name, no call, same method, then nobody calls 18
+        assert resolve_handles(opened, digits) in ([], [(8, 18)])
+
+
+def test_delegated_operations_may_be_in_one_another() -> None:
+    methods = {f"{TOP}.forward": {30: "> execute", 31: "> is_available", 40: "> inner"}}
+    opened = model(methods, {2: "aten::add", 11: "prim::CallMethod", 12: "prim::CallMethod"})
+    assert resolve_handles(opened, "230") == [(2, 30)]
+    assert resolve_handles(opened, "2111230") == [(2, 11, 12, 30)]
+    assert resolve_handles(opened, "231") == resolve_handles(opened, "240") == []
+    assert resolve_handles(opened, "2") == resolve_handles(opened, "211") == []
+
+
+def test_no_delegated_operation_is_outside_an_instruction() -> None:
+    methods = {f"{TOP}.forward": {30: "> execute"}, "__torch__.Impl.forward": {24: "OP"}}
+    assert resolve_handles(model(methods, {2: "aten::add"}), "24230") == []
+
+
+def test_a_delegated_failure_may_be_behind_an_interface() -> None:
+    methods = {f"{TOP}.forward": {5: "> run"}, "__torch__.Low.run": {30: "> execute"}}
+    assert resolve_handles(model(methods, {2: "aten::add"}), "2305") == [(2, 30, 5)]
+
+
+AMBIGUOUS = {f"{TOP}.forward": {30: "> execute", 230: "OP"}}
+
+
+@pytest.mark.parametrize(
+    ("opened", "first"),
+    [
+        pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [2]), (2, 30), id="named in the blob"),
+        pytest.param(model(AMBIGUOUS, {2: "aten::add"}), (2, 30), id="blob not readable"),
+        pytest.param(model(AMBIGUOUS, {2: "aten::add"}, [1]), (230,), id="not in the blob"),
+        pytest.param(
+            model(
+                {f"{TOP}.forward": {30: "> execute"}, f"{LOWERED}.__setstate__": {230: "OP"}},
+                {2: "aten::add"},
+                [1],
+            ),
+            (2, 30),
+            id="not in the top module",
+        ),
+    ],
+)
+def test_the_likelier_of_two_readings_comes_first(opened: Archive, first: tuple[int, ...]) -> None:
+    readings = resolve_handles(opened, "230")
+    assert readings[0] == first
+    assert sorted(readings) == [(2, 30), (230,)]
+
+
+@pytest.mark.parametrize(
+    ("op", "first"), [("aten::add", (2130,)), ("prim::CallMethod", (2, 1, 30))], ids=["add", "call"]
+)
+def test_an_operation_around_another_should_be_a_call(op: str, first: tuple[int, ...]) -> None:
+    methods = {f"{TOP}.forward": {30: "> execute", 2130: "OP"}}
+    readings = resolve_handles(model(methods, {2: "aten::add", 1: op}, [1, 2]), "2130")
+    assert readings[0] == first
+    assert len(readings) == 2
+
+
+def test_hostile_digits_cost_little() -> None:
+    delegated = dict.fromkeys((1, 11, 111, 1111), "prim::CallMethod")
+    opened = model({f"{TOP}.forward": {2: "> execute"}}, delegated)
+    before = perf_counter()
+    readings = resolve_handles(opened, "1" * 10 + "2")
+    assert len(readings) == len({*readings}) > 10
+    assert readings[0] == min(readings, key=len)
+    assert resolve_handles(opened, "1" * 24 + "2") == []
+    assert resolve_handles(opened, "1" * 10_000) == []
+    assert perf_counter() - before < 2

@@ -1,0 +1,141 @@
+"""Call stacks, handles and module paths between releases, beside what these record of the same models."""
+
+from __future__ import annotations
+
+import pytest
+
+import archive
+from tests.support import slow_reader
+from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
+from tests.support.migrations import migrated, original, records
+
+MODELS = ["nested", "traced", "unicode"]
+UNKNOWN = b"FunctionName_UNKNOWN"
+
+
+def stacks(data: bytes) -> dict[int, slow_reader.HandleRow]:
+    return {row.handle: row for row in slow_reader.callstack_map(data)}
+
+
+def operators(bytecode: bytes) -> dict[bytes, list[bytes]]:
+    """For each method the operator of each instruction, b"" for those that call none."""
+    found = {}
+    for name, table, *_ in slow_reader.load(bytecode)[1:]:
+        entries = dict(entry[:2] for entry in table)
+        names = [operator[0] for operator in entries[b"operators"]]
+        found[name] = [names[x] if op in (b"OP", b"OPN") else b"" for op, x, _ in entries[b"instructions"]]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(RELEASES.glob("torch-1.9.0/*.ptl")), ids=lambda path: path.stem)
+def test_a_map_of_three_elements_gets_operators_from_the_bytecode(path: object) -> None:
+    before, after = original(path), records(migrated(path, "2.13").data)  # type: ignore[arg-type]
+    if CALLSTACKS not in before:
+        assert CALLSTACKS not in after
+        return
+    assert after[HANDLES] == before[HANDLES]
+    old, new = stacks(before[CALLSTACKS]), stacks(after[CALLSTACKS])
+    assert old.keys() == new.keys()
+    for handle, row in old.items():
+        assert new[handle].tag == row.tag
+        assert new[handle].stack == tuple(call._replace(function=UNKNOWN) for call in row.stack)
+    named = 0
+    for name, handles in slow_reader.methods(after[HANDLES])[1]:
+        for handle, operator in zip(handles, operators(after["bytecode.pkl"])[name], strict=True):
+            if operator:
+                assert new[handle].op == operator
+                named += 1
+    assert named
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_map_of_four_elements_loses_names_alone(model: str) -> None:
+    path = RELEASES / "torch-2.13.0" / f"{model}.ptl"
+    before, after = original(path), records(migrated(path, "1.9").data)
+    old, new = stacks(before[CALLSTACKS]), stacks(after[CALLSTACKS])
+    assert list(old) == list(new)
+    for handle, row in old.items():
+        nameless = tuple(call._replace(function=None) for call in row.stack)
+        assert (new[handle].tag, new[handle].op, new[handle].stack) == (row.tag, None, nameless)
+
+
+@pytest.mark.parametrize("source", ["1.10.0", "2.0.0", "2.13.0"])
+@pytest.mark.parametrize("model", MODELS)
+def test_module_paths_are_those_of_1_8_or_tell_more(model: str, source: str) -> None:
+    """PyTorch 1.8 takes operators inside of branches and loops for the top module's own."""
+    made = migrated(RELEASES / f"torch-{source}" / f"{model}.ptl", "1.8").data
+    version, ours = slow_reader.methods(records(made)[PATHS])
+    _, theirs = slow_reader.methods(original(RELEASES / "torch-1.8.0" / f"{model}.ptl")[PATHS])
+    assert version == slow_reader.load(records(made)["bytecode.pkl"])[0]
+    paths = {name.rpartition(b".")[2]: listed for name, listed in theirs}
+    same = 0
+    for name, listed in ours:
+        real = paths[name.rpartition(b".")[2]]
+        assert len(real) == len(listed)
+        for path, theirs_of_it in zip(listed, real, strict=True):
+            top = theirs_of_it.partition(b")")[0] + b").forward"
+            assert path == theirs_of_it or (theirs_of_it == top and path.startswith(top[:-7]))
+            same += path == theirs_of_it
+    assert same >= {"nested": 33, "traced": 31, "unicode": 4}[model]
+
+
+def test_1_7_names_the_last_method_alone() -> None:
+    made = records(migrated(RELEASES / "torch-2.13.0" / "nested.ptl", "1.7").data)
+    paths = {path for _, listed in slow_reader.methods(made[PATHS])[1] for path in listed}
+    assert paths == {
+        b"top(Stack).first(Affine).forward",
+        b"top(Stack).gate(Gate).inner(Affine).forward",
+        b"top(Stack).gate(Gate).forward",
+        b"top(Stack).forward",
+        b"top(Stack).step",
+    }
+
+
+@pytest.mark.parametrize("release", ["1.7.0", "1.8.0"])
+@pytest.mark.parametrize("model", MODELS)
+def test_module_paths_become_call_stacks(model: str, release: str) -> None:
+    path = RELEASES / f"torch-{release}" / f"{model}.ptl"
+    before, after = original(path), records(migrated(path, "2.13").data)
+    rows = stacks(after[CALLSTACKS])
+    called = operators(before["bytecode.pkl"])
+    paths = dict(slow_reader.methods(before[PATHS])[1])
+    for name, handles in slow_reader.methods(after[HANDLES])[1]:
+        rest = iter(paths[name])
+        for handle, operator in zip(handles, called[name], strict=True):
+            row = rows[handle]
+            assert (row.op, row.tag) == (operator, 0)
+            called_on = [call.module or (b"", b"") for call in row.stack]
+            steps = [b"%s(%s)" % (name, kind.rpartition(b".")[2]) for kind, name in called_on]
+            expected = next(rest) if operator else b"top()"
+            modules = [step for step in expected.split(b".")[1:] if b"(" in step]
+            assert steps == [step.replace(b"INSTANCE_NAME_UNKNOWN", b"SELF") for step in modules]
+            if modules and not expected.endswith(b")"):
+                assert row.stack[-1].function == expected.rpartition(b".")[2]
+        assert next(rest, None) is None
+
+
+def test_what_cannot_be_made_up_is_told() -> None:
+    plan = archive.migrate(RELEASES / "torch-1.8.0" / "nested.ptl", to="latest", dry_run=True).plan
+    assert not plan.losses
+    assert any("tell no source lines" in remark for remark in plan.remarks)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "told"),
+    [
+        (
+            "torch-1.5.0/nested-nodebug.ptl",
+            "latest",
+            "version 3, and the lite interpreter of PyTorch 2.13 reads 4 to 9",
+        ),
+        (
+            "torch-2.13.0/nested.ptl",
+            "1.11",
+            "version 8, and the lite interpreter of PyTorch 1.11 may read up to 7",
+        ),
+        ("torch-2.13.0/nested.ptl", "1.4", "may have none that reads it"),
+    ],
+)
+def test_bytecode_that_the_target_refuses_is_told(path: str, to: str, told: str) -> None:
+    plan = archive.migrate(RELEASES / path, to=to, dry_run=True).plan
+    assert any(told in remark for remark in plan.remarks)

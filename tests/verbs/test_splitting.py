@@ -1,0 +1,266 @@
+"""Split and joined: the archive is the same to the byte, and what is left between is a model of its own."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import ArchiveError, Style
+from archive.companion.build import build_companion
+from archive.companion.layout import Profile
+from archive.container.container import Container
+from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.debuginfo.model import Layout
+from archive.formats.archive_id import archive_id
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.source_ranges import build_source_ranges
+from archive.reader.companion import Companion
+from archive.verbs.split import split
+from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
+from tests.support.halves import BARE, GROUPS, PROFILES, group, halves, joined, parsed, rezipped
+from tests.support.plain import plain_handles, plain_methods, plain_ranges
+from tests.support.reports import explained, printed, printed_by_213, without_original
+from tests.support.strategies import Range, table_of
+from tests.support.tampering import NESTED_1_8, NESTED_1_9, PLAIN, STACK, tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive import Archive
+    from archive.verbs.split import Split
+    from tests.support.tampering import Change
+
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+UNCHECKED = "not checked against the model's code, which a companion doesn't have"
+NO_HANDLES = ORACLES / "plain_stack.pt"
+
+
+def contents(data: bytes) -> dict[str, bytes]:
+    """Records with their root, in their order, as an ordinary zip reader has them."""
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        assert opened.testzip() is None
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+# --- every archive
+
+
+@pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
+def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
+    name: str,
+) -> None:
+    for number, path in enumerate(group(name)):
+        out, companion, said = halves(path)
+        whole = path.read_bytes()
+        assert joined(out, companion) == (whole, True), path
+        assert said.exact
+        assert (said.size, said.out_size, said.companion_size) == (len(whole), len(out), len(companion))
+        assert said.out_size + said.companion_size < said.size
+        assert_is_the_same_model(out, path, said)
+        if number % 2:  # either profile in turn
+            companion = build_companion(parsed(companion), Profile.MAPPED)
+        with archive.open(path) as before, archive.open(companion) as alone:
+            assert isinstance(alone, Companion)
+            assert_answers(before, alone)
+            assert_explains(path, alone)
+            assert set(alone.records) == {name for name in before.records if kind_of(name).is_debug}
+        if number % 5 == 0:
+            assert_is_whole_again(out, companion, path)
+
+
+def assert_is_whole_again(out: bytes, companion: bytes, path: Path) -> None:
+    """What was left is the archive again with its companion; PyTorch computes the serialization id anew."""
+    with archive.open(path) as before, archive.open(out, companion=companion) as both:
+        assert isinstance(both, Companion)
+        assert_answers(before, both)
+        expected = {name: bytes(r.view()) for name, r in before.records.items() if name != RECORD_NAME}
+        assert {name: bytes(record.view()) for name, record in both.records.items()} == expected
+
+
+def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
+    with Container.open(out) as left, Container.open(path) as original:
+        debug = {name for name in original.records if kind_of(name).is_debug}
+        assert said.debug_size == sum(original.records[name].stored_size for name in debug)
+        assert said.kept == ((HANDLES,) if HANDLES in debug else ())
+        assert [name for name in left.records if name != RECORD_NAME] == [
+            name for name in original.records if name not in debug - set(said.kept) | {RECORD_NAME}
+        ]
+        assert (RECORD_NAME in left.records) == (RECORD_NAME in original.records)
+        assert left.root == original.root
+        assert archive_id(left.records) == archive_id(original.records) == bytes.fromhex(said.archive_id)
+        for record in left.records.values():
+            if kind_of(record.name) is RecordKind.TENSOR and record.size:
+                assert record.entry.data % 64 == 0, f"{path}: {record.name}"
+        expected = {name: bytes(original.records[name].view()) for name in left.records}
+        if RECORD_NAME in expected:  # which PyTorch computes from all other records
+            expected[RECORD_NAME] = serialization_id(left.records.values()).encode()
+        assert contents(out) == {f"{left.root}/{name}": data for name, data in expected.items()}
+
+
+def assert_answers(before: Archive, after: Companion) -> None:
+    """A companion, alone or with what was left, says what the archive said."""
+    assert (after.top, after.qualified_top) == (before.top, before.qualified_top)
+    assert after.range_records == before.range_records
+    ours, theirs = after.range_table, before.range_table
+    assert (ours.names, ours.layouts) == (theirs.names, theirs.layouts)
+    for number in range(len(theirs.names)):
+        assert plain_ranges(ours, number) == plain_ranges(theirs, number)
+    assert_same_handles(before, after)
+    expected = {name: bytes(r.view()) for name, r in before.records.items() if kind_of(name).is_debug}
+    assert {name: bytes(after.records[name].view()) for name in expected} == expected
+    for name, data in expected.items():
+        made = after.records[name]
+        assert (made.name, made.size, made.crc32) == (name, len(data), before.records[name].crc32)
+    layouts = {name: layout for name, layout in before.generations.items() if name in expected}
+    assert {name: layout for name, layout in after.generations.items() if name in expected} == layouts
+
+
+def assert_same_handles(before: Archive, after: Companion) -> None:
+    for ours, theirs, texts in (
+        (after.method_table, before.method_table, False),
+        (after.path_table, before.path_table, True),
+    ):
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert plain_methods(ours, texts=texts) == plain_methods(theirs, texts=texts)
+    assert (after.handle_table is None) == (before.handle_table is None)
+    if after.handle_table is not None and before.handle_table is not None:
+        assert plain_handles(after.handle_table) == plain_handles(before.handle_table)
+    style = Style.V1_9 if "torch-1.9.0" in before.file else Style.CURRENT
+    for handle in [*list(before.handles)[::17], 123_456_789]:
+        ours_said, said = after.symbolicate(handle, style), before.symbolicate(handle, style)
+        assert bytes(ours_said) == bytes(said)
+        assert (ours_said.missing, str(ours_said.entries)) == (said.missing, str(said.entries))
+
+
+@cache
+def tracebacks() -> dict[Path, list[str]]:
+    """What TorchScript of each release, and that of 2.13, printed of each archive."""
+    found: dict[Path, list[str]] = defaultdict(list)
+    for path, text in chain(printed(), printed_by_213()):
+        if "original code" in text:
+            found[path].append(text)
+    return found
+
+
+def assert_explains(path: Path, alone: Companion) -> None:
+    for text in tracebacks().get(path, []):
+        said, _, unknown, notes = explained(without_original(text), alone)
+        assert (said.decode(), unknown) == (text, 0)
+        assert {note.partition(": ")[2].partition(" (")[0] for note in notes} == {UNCHECKED}
+
+
+def test_there_is_an_archive_of_each_kind() -> None:
+    assert Counter(name == BARE for name in GROUPS) == {False: 16, True: 1}
+    assert sum(len(group(name)) for name in GROUPS if name != BARE) == 258
+    assert sum(map(len, tracebacks().values())) == 899
+
+
+def test_an_archive_without_debug_information_is_refused(tmp_path: Path) -> None:
+    (path,) = group(BARE)
+    with pytest.raises(ArchiveError, match=r"nested\.pt: no debug info in it"):
+        split(path, tmp_path / "out.pt", tmp_path / "m.ptdbg")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- handles
+
+
+def test_handles_are_dropped_when_asked(tmp_path: Path) -> None:
+    out, companion = tmp_path / "out.ptl", tmp_path / "m.ptdbg"
+    assert split(NESTED, out, companion, handles="drop").kept == ()
+    with archive.open(out) as left:
+        assert not any(kind_of(name).is_debug for name in left.records)
+    assert joined(out.read_bytes(), companion.read_bytes()) == (NESTED.read_bytes(), True)
+
+
+def test_handles_are_kept_when_asked_and_by_default(tmp_path: Path) -> None:
+    said = split(NESTED, tmp_path / "out.ptl", tmp_path / "m.ptdbg", handles="keep")
+    assert said.kept == (HANDLES,)
+    assert (tmp_path / "out.ptl").read_bytes() == halves(NESTED).out
+
+
+@pytest.mark.parametrize("path", [NO_HANDLES, NESTED_1_8])
+@pytest.mark.parametrize("handles", ["keep", "drop"])
+def test_handles_can_neither_be_kept_nor_dropped_where_there_are_none(
+    path: Path, handles: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArchiveError, match=f"has no debug handles to {handles}: there is no {HANDLES}"):
+        split(path, tmp_path / "out.pt", tmp_path / "m.ptdbg", handles=handles)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- other archives
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("path", [NESTED, NO_HANDLES, NESTED_1_8, RELEASES / "torch-1.2.0" / "nested.pt"])
+def test_of_an_archive_by_another_zip_tool_the_records_come_back(path: Path, compression: int) -> None:
+    source = rezipped(path, compression)
+    out, companion, said = halves(source)
+    data, exact = joined(out, companion)
+    assert (said.exact, exact) == (False, False)
+    assert list(contents(data).items()) == list(contents(source).items())
+    with Container.open(source) as before, Container.open(data) as after:
+        for name, record in before.records.items():
+            assert after.records[name].compression == (record.compression if record.size else "stored")
+            assert after.records[name].entry.modified == record.entry.modified
+
+
+def wider(data: bytes) -> bytes:
+    """The same pickle with an integer in more bytes than PyTorch gives it."""
+    changed, count = re.subn(rb"K([\0\4\x08])", rb"J\1\0\0\0", data, count=1)
+    assert count
+    return changed
+
+
+def in_other_pieces(_: bytes) -> bytes:
+    """Source ranges whose texts are cut elsewhere than behind a line, which PyTorch loads as well."""
+    ranges = [Range(b"def f():\n    ret", 0, 5), Range(b"urn 1\n    return 2", 1, 3)]
+    return build_source_ranges(table_of([0, 7], ranges, Layout.STRING_TABLE), 0)
+
+
+ODD: dict[str, dict[str, Change]] = {
+    "a wider integer in source ranges": {f"{PLAIN}.debug_pkl": wider},
+    "a wider integer in the call-stack map": {CALLSTACKS: wider},
+    "a wider integer among handles": {HANDLES: wider},
+    "texts in other pieces": {f"{PLAIN}.debug_pkl": in_other_pieces},
+    "all of them": {CALLSTACKS: wider, HANDLES: wider, f"{PLAIN}.debug_pkl": in_other_pieces},
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("change", ODD.values(), ids=list(ODD))
+def test_records_that_pytorchs_rules_do_not_give_are_kept_raw(
+    change: dict[str, Change], profile: Profile
+) -> None:
+    source = tampered(STACK, change)
+    out, companion, said = halves(source, profile)
+    assert joined(out, companion) == (source, said.exact)
+    assert said.exact
+    with archive.open(companion) as opened:
+        assert isinstance(opened, Companion)
+        assert set(opened.made.raw) == set(change)
+
+
+def test_module_paths_that_pytorchs_rules_do_not_give_are_kept_raw() -> None:
+    source = tampered(NESTED_1_8, {PATHS: wider})
+    out, companion, _ = halves(source)
+    assert joined(out, companion) == (source, True)
+
+
+def test_a_call_stack_map_keeps_the_order_of_its_rows() -> None:
+    for path in (STACK, NESTED_1_9):
+        with archive.open(path) as opened:
+            table = opened.handle_table
+            assert table is not None
+            assert table.handle.tolist() != sorted(table.handle.tolist())  # hash order
+        assert joined(*halves(path)[:2]) == (path.read_bytes(), True)
