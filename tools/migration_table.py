@@ -1,4 +1,4 @@
-"""The README's table of migrations, from the fixtures: what becomes of archives for each pair of releases.
+"""The table of migrations in ``docs/releases.md``: what becomes of the fixtures for each pair of releases.
 
 python -m tools.migration_table
 """
@@ -12,7 +12,7 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Layout
 from archive.formats.releases import RELEASES, spanned
-from tools.readme import README, ROOT
+from tools.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from archive.formats.releases import Release
     from archive.verbs.migrate.plan import Plan
 
+PAGE = ROOT / "docs" / "releases.md"
 BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
 TABLE = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
 LOSSES = {
@@ -48,7 +49,7 @@ def table() -> str:
 
 
 def rewritten(text: str) -> str:
-    """The README with a true table."""
+    """The page with a true table."""
     return TABLE.sub(lambda _: table(), text)
 
 
@@ -92,4 +93,4 @@ def _mended(plans: Iterable[Plan]) -> bool:
 
 
 if __name__ == "__main__":
-    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

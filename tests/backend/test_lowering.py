@@ -226,7 +226,7 @@ def test_everything_that_is_not_supported_is_told_at_once_with_its_place() -> No
     said = str(caught.value)
     assert said.count(" is not supported in this compiler. Source code: ") == 2
     assert said.count("The node of prim::isinstance is") == 2
-    assert said.count("test_backend_lowering.py") == 2
+    assert said.count("test_lowering.py") == 2
 
 
 @pytest.mark.parametrize("name", cases())

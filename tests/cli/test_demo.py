@@ -245,12 +245,11 @@ def test_help_has_examples() -> None:
     assert "debug-archive demo --backend\n" in done.stdout.partition("Examples:\n")[2]
 
 
-def test_the_readme_s_example_runs(
+def test_the_page_s_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Lowering to a backend\n")[2].partition("\n## ")[0]
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    text = (ROOT / "docs" / "lowering.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(code, {})  # noqa: S102 (as a reader runs it)
     assert files(tmp_path) == ["model.ptl", "trace.json"]

@@ -35,10 +35,9 @@ def test_it_does_what_the_model_does() -> None:
     assert torch.equal(state.seen, eager.seen)
 
 
-def test_the_readme_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Modules that change their state\n")[2].partition("\n## ")[0]
-    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "effects.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"model": counting(), "x": torch.ones(2, 3)}
     exec(code, names)  # noqa: S102 (as a reader runs it)

@@ -1,0 +1,66 @@
+"""README and the pages under ``docs/`` show what their commands really print, and their Python runs."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools import migration_table
+from tools.pages import PAGES, ROOT, blocks, rewritten
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_LINES = 250
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@each_page
+def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Path) -> None:
+    assert rewritten(text_of(page), tmp_path) == text_of(page)
+
+
+def test_there_are_blocks_to_compare() -> None:
+    found = [block for page in PAGES for block in blocks(text_of(page))]
+    assert len(found) == 18
+    assert sum("~~~~ <--- HERE" in block for block in found) == 5
+
+
+@each_page
+def test_the_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert failed == 0
+    assert (tried > 0) == (page.name == "python.md")
+
+
+@each_page
+def test_links_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    readme, *pages = PAGES
+    assert len(text_of(readme).splitlines()) <= MOST_LINES
+    assert [page.name for page in pages if f"](docs/{page.name})" not in text_of(readme)] == []
+
+
+def test_the_tables_of_sizes_are_rows_of_the_benchmarks() -> None:
+    rows = re.findall(r"^\|.*\d.*\|$", text_of(ROOT / "docs" / "small.md"), re.MULTILINE)
+    assert len(rows) == 8
+    assert [row for row in rows if row not in text_of(ROOT / "BENCHMARKS.md")] == []
+
+
+def test_the_table_of_migrations_is_true() -> None:
+    text = text_of(migration_table.PAGE)
+    assert migration_table.TABLE.search(text)
+    assert migration_table.rewritten(text) == text

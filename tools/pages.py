@@ -1,0 +1,61 @@
+"""README and the pages under ``docs/``: run what they show, and compare or rewrite its output.
+
+python -m tools.pages [PAGE…]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
+
+
+def blocks(text: str) -> list[str]:
+    """The ``console`` blocks of a page."""
+    return BLOCK.findall(text)
+
+
+def rewritten(text: str, folder: Path) -> str:
+    """A page with true output. Its commands run one after the other.
+
+    Args:
+        text: of the page.
+        folder: an empty one, where the commands run; they find ``fixtures`` there.
+    """
+    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    return BLOCK.sub(lambda match: _run(match[1], folder), text)
+
+
+def _run(block: str, folder: Path) -> str:
+    """A block as it should be: each command, followed by its output."""
+    commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    return "".join(f"$ {command}\n{_output(command, folder)}" for command in commands)
+
+
+def _output(command: str, folder: Path) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(  # noqa: S602 (a page's own commands, as a reader types them)
+        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
+    )
+    output = done.stdout.decode()
+    lines = [line.rstrip() for line in output.splitlines()]  # Markdown shows no blanks at ends of lines
+    return "".join(f"{line}\n" for line in lines)
+
+
+def main(pages: list[Path]) -> None:
+    """Rewrite pages."""
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            text = page.read_text(encoding="utf-8")
+            page.write_text(rewritten(text, Path(folder)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main([Path(one).resolve() for one in sys.argv[1:]] or list(PAGES))
