@@ -12,7 +12,7 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.formats.effects import NAME as EFFECTS
-from archive.formats.effects.program_text import Line, graph_text, method_program
+from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from archive.formats.record_kinds import MIGRATED, VERSIONS, RecordKind, kind_of
 from archive.reader.companion import Companion, Rejoined
@@ -209,7 +209,7 @@ class MethodFacts:
     graph: str
     result: str
     effects: Sequence[EffectFacts]
-    program: Sequence[Line]
+    program: Sequence[ProgramLine]
     guards: Sequence[GuardFacts]
     defaults: Sequence[tuple[str, str]]
 

@@ -21,7 +21,16 @@ from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew
 
 from archive.effects import State, capture
-from archive.formats.effects.model import Attribute, Cell, Constant, Global, Item, Local, Op, Temporary
+from archive.formats.effects.model import (
+    Attribute,
+    ClosureCell,
+    Constant,
+    GlobalName,
+    Item,
+    Local,
+    Op,
+    Temporary,
+)
 from archive.formats.effects.parts import root_of
 from tests.support import effect_models
 from tests.support.effect_models import CASES, Case, Note, X
@@ -164,7 +173,7 @@ def found(module: nn.Module, source: Source) -> Any:  # noqa: ANN401
             return getattr(found(module, base), name)
         case Item(base, key):
             return found(module, base)[key]
-        case Global(where, name):
+        case GlobalName(where, name):
             return globals_of(where)[name]
     raise TypeError(source)
 
@@ -176,9 +185,9 @@ def ours(module: nn.Module, effect: Effect, names: Spelling) -> str | None:
         return None
     if effect.op is Op.REGISTER_HOOK:
         return "a hook"
-    if isinstance(source, Cell):
+    if isinstance(source, ClosureCell):
         return f"cell {source.name}"
-    if effect.op is Op.SET_GLOBAL and isinstance(source, Global):
+    if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
         return f"{source.module}:{source.name}"
     return _of_object(found(module, source), effect, names)
 

@@ -10,7 +10,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import SideEffects
 from archive.effects.capture.variables import DELETED, Kind, Variable
-from archive.formats.effects.model import At, Attribute, Cell, Global, Local, Op, Output
+from archive.formats.effects.model import At, Attribute, ClosureCell, GlobalName, Local, Op, Output
 
 pytestmark = pytest.mark.torch
 
@@ -48,8 +48,8 @@ class Walk:
         self.objects = [self.table.track_object_existing(Thing(), attribute(f"o{n}")) for n in range(3)]
         self.lists = [self.table.track_list([], attribute(f"l{n}")) for n in range(3)]
         self.dicts = [self.table.track_dict({}, attribute(f"d{n}")) for n in range(3)]
-        self.cells = [self.table.track_cell_existing(Cell("m:f", str(n)), object()) for n in range(3)]
-        names = (Global("m", str(n)) for n in range(3))
+        self.cells = [self.table.track_cell_existing(ClosureCell("m:f", str(n)), object()) for n in range(3)]
+        names = (GlobalName("m", str(n)) for n in range(3))
         self.names = [self.table.track_global_existing(name, object()) for name in names]
 
     def step(self, table: SideEffects, what: str, which: int, value: int) -> None:

@@ -18,10 +18,10 @@ from archive.formats.effects import NAME
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
-    Global,
+    GlobalName,
     Made,
     New,
     Op,
@@ -138,7 +138,7 @@ NONSENSE = [
     (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a")), "setattr, value: expected a value, found nothing"),
     (Effect(Op.CLEAR, SELF, None, Output(0)), "clear, value: expected nothing"),
     (Effect(Op.SET_GLOBAL, SELF, None, Output(0)), "setglobal of what is no global"),
-    (Effect(Op.SET_CELL, Global("m", "n"), None, Output(0)), "setcell of what is no cell"),
+    (Effect(Op.SET_CELL, GlobalName("m", "n"), None, Output(0)), "setcell of what is no cell"),
     (Effect(Op.REMOVE_HOOK, X, None, Constant(-1)), "expected a number from 0"),
     (Effect(Op.REMOVE_HOOK, X, None, Constant(value=True)), "expected a number from 0"),
     (Effect(Op.APPEND, X, None, New(1)), "object 1, which nothing makes"),
@@ -214,8 +214,8 @@ def test_verification_has_nothing_against_it() -> None:
 
 def test_a_cell_and_a_global_are_not_one_another() -> None:
     effects = table(
-        Effect(Op.SET_CELL, Cell("m", "n"), None, At(Global("m", "n"))),
-        Effect(Op.SET_GLOBAL, Global("m", "n"), None, At(Cell("m", "n"))),
+        Effect(Op.SET_CELL, ClosureCell("m", "n"), None, At(GlobalName("m", "n"))),
+        Effect(Op.SET_GLOBAL, GlobalName("m", "n"), None, At(ClosureCell("m", "n"))),
     )
     assert read(build_effects(effects)) == effects
     assert method() == method()

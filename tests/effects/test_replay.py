@@ -13,7 +13,7 @@ from archive.formats.effects.model import (
     At,
     Constant,
     Effect,
-    Global,
+    GlobalName,
     Local,
     Made,
     MethodEffects,
@@ -211,10 +211,10 @@ def test_an_explanation_that_fails() -> None:
         (Effect(Op.APPEND, at("self.items"), None, Output(7)), "IndexError"),
         (Effect(Op.APPEND, Local("y"), None, Output(0)), "there is no argument 'y'"),
         (
-            Effect(Op.APPEND, Global("no.module", "n"), None, Output(0)),
+            Effect(Op.APPEND, GlobalName("no.module", "n"), None, Output(0)),
             "there is no Python module 'no.module'",
         ),
-        (Effect(Op.APPEND, Global("m.one", "n"), None, Output(0)), "m.one has no global 'n'"),
+        (Effect(Op.APPEND, GlobalName("m.one", "n"), None, Output(0)), "m.one has no global 'n'"),
         (Effect(Op.REMOVE_HOOK, X, None, Constant(3)), "there is no hook 3"),
         (Effect(Op.SET_ITEM, at("self.cache"), Made("list", ()), Output(0)), "unhashable"),
     ],
@@ -257,7 +257,7 @@ def test_code_that_is_not_there(name: str) -> None:
         Effect(Op.APPEND, at("self.__class__"), None, Output(0)),
         Effect(Op.APPEND, at("self.items"), None, At(at("self.forward.__globals__[os]"))),
         Effect(Op.SET_ATTRIBUTE, SELF, Constant("__class__"), Output(0)),
-        Effect(Op.SET_GLOBAL, Global("m", "__builtins__"), None, Output(0)),
+        Effect(Op.SET_GLOBAL, GlobalName("m", "__builtins__"), None, Output(0)),
     ],
 )
 def test_pythons_own_names_are_refused(effect: Effect) -> None:

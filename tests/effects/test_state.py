@@ -13,7 +13,7 @@ from archive.formats.effects.model import (
     Constant,
     Effect,
     EffectTable,
-    Global,
+    GlobalName,
     Item,
     Made,
     MethodEffects,
@@ -71,7 +71,7 @@ def test_a_fresh_state_has_what_effects_ask_for() -> None:
     effects = forward(
         Effect(Op.SET_ATTRIBUTE, at("self.inner.part"), Constant("n"), Output(0)),
         Effect(Op.SET_ITEM, Item(at("self.layers"), 0), Constant("n"), Output(0)),
-        Effect(Op.SET_GLOBAL, Global("other", "N"), None, Output(0)),
+        Effect(Op.SET_GLOBAL, GlobalName("other", "N"), None, Output(0)),
         Effect(Op.SET_CELL, CELL, None, Output(0)),
     )
     state = State.fresh(EffectTable((effects,), ()))
@@ -108,7 +108,7 @@ COUNT = 0
 
 def test_the_globals_of_a_live_module() -> None:
     state = State.of(Thing.__new__(Thing))
-    here = Global(__name__, "COUNT")
+    here = GlobalName(__name__, "COUNT")
     replay(forward(Effect(Op.SET_GLOBAL, here, None, Output(0))), state, [5], arguments={})
     assert COUNT == 5
     replay(forward(Effect(Op.SET_GLOBAL, here, None, Constant(0))), state, [5], arguments={})
@@ -118,12 +118,12 @@ def test_the_globals_of_a_live_module() -> None:
     ("effect", "problem"),
     [
         (
-            Effect(Op.SET_ITEM, Global("os", "environ"), Constant("PATH"), Constant("")),
+            Effect(Op.SET_ITEM, GlobalName("os", "environ"), Constant("PATH"), Constant("")),
             "is not the model's own",
         ),
-        (Effect(Op.SET_GLOBAL, Global("builtins", "len"), None, Constant(0)), "is not the model's own"),
-        (Effect(Op.SET_GLOBAL, Global(__name__, "forward"), None, Constant(0)), "is code, and"),
-        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global(__name__, "forward"))), "is code, and"),
+        (Effect(Op.SET_GLOBAL, GlobalName("builtins", "len"), None, Constant(0)), "is not the model's own"),
+        (Effect(Op.SET_GLOBAL, GlobalName(__name__, "forward"), None, Constant(0)), "is code, and"),
+        (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(GlobalName(__name__, "forward"))), "is code, and"),
     ],
 )
 def test_a_live_module_gives_away_its_own_data_alone(effect: Effect, problem: str) -> None:
@@ -133,7 +133,7 @@ def test_a_live_module_gives_away_its_own_data_alone(effect: Effect, problem: st
 
 def test_other_modules_and_code_with_permission() -> None:
     state = State.of(Thing.__new__(Thing), modules=["string"])
-    take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(Global("string", "Template")))
+    take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(GlobalName("string", "Template")))
     module: Any = state.module
     replay(forward(take), state, [5], arguments={}, allow=["string:Template"])
     assert module.a.__name__ == "Template"

@@ -15,10 +15,10 @@ from archive.effects.capture.variables import DELETED, MutationType
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -121,7 +121,7 @@ def test_an_attribute_set_to_what_it_was_is_no_effect(table: SideEffects) -> Non
 
 
 def test_cells(table: SideEffects) -> None:
-    source = Cell("m:f", "n")
+    source = ClosureCell("m:f", "n")
     cell = table.track_cell_existing(source, object(), 3)
     assert table.load_cell(cell) == 3
     table.store_cell(cell, 4)
@@ -138,7 +138,7 @@ def test_cells(table: SideEffects) -> None:
 
 
 def test_globals(table: SideEffects) -> None:
-    source = Global("m", "n")
+    source = GlobalName("m", "n")
     variable = table.track_global_existing(source, object())
     table.store_global(variable, "n", 4)
     assert table.load_global(variable, "n") == 4

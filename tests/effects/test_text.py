@@ -11,10 +11,10 @@ from archive.effects.replay.replay import replay
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     [
         (at("self.history[-1]"), "self.history[-1]"),
         (at("tests.models:COUNT"), "tests.models.COUNT"),
-        (Cell("m:f.<locals>.g", "count"), "count"),
+        (ClosureCell("m:f.<locals>.g", "count"), "count"),
         (at("self.cache[it's]"), 'self.cache["it\'s"]'),
         (Item(X, (1, (None,), b"\0")), "x[(1, (None,), b'\\x00')]"),
         (Item(X, ()), "x[()]"),
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
         (Attribute(SELF, "__debug__"), "getattr(self, '__debug__')"),
         (Attribute(SELF, "ﬁ"), "getattr(self, 'ﬁ')"),
         (Attribute(SELF, "größe"), "self.größe"),
-        (Global("my-app", "COUNT"), "modules['my-app'].COUNT"),
-        (Global("", "COUNT"), "modules[''].COUNT"),
+        (GlobalName("my-app", "COUNT"), "modules['my-app'].COUNT"),
+        (GlobalName("", "COUNT"), "modules[''].COUNT"),
         (Local("x\nimport os"), "arguments['x\\nimport os']"),
-        (Cell("f", "a b"), "cells['a b']"),
+        (ClosureCell("f", "a b"), "cells['a b']"),
         (Attribute(Temporary(3), "a"), "tmp3.a"),
     ],
 )
@@ -181,10 +181,10 @@ def test_no_name_hides_another() -> None:
     method = MethodEffects(
         "forward",
         tuple(Local(name) for name in names),
-        At(Cell("m:f", "out")),
+        At(ClosureCell("m:f", "out")),
         (
-            Effect(Op.SET_GLOBAL, Global("out", "N"), None, At(Cell("m:g", "out"))),
-            Effect(Op.SET_CELL, Cell("m:f", "out"), None, Output(0)),
+            Effect(Op.SET_GLOBAL, GlobalName("out", "N"), None, At(ClosureCell("m:g", "out"))),
+            Effect(Op.SET_CELL, ClosureCell("m:f", "out"), None, Output(0)),
         ),
     )
     assert method_source(method) == (

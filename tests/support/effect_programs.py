@@ -14,11 +14,11 @@ from archive.effects.replay.state import Plain, State
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
     EffectTable,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -109,7 +109,7 @@ ALLOWED = {"package.module:Thing": Thing, "package.module:hook": hook}
 def at(path: str) -> Source:
     """``self.child.log``, ``self.items[0]``, ``m.one:COUNT``."""
     if ":" in path:
-        return Global(*path.split(":"))
+        return GlobalName(*path.split(":"))
     first, *rest = path.split(".")
     found: Source = Local(first)
     for name in rest:
@@ -121,7 +121,7 @@ def at(path: str) -> Source:
     return found
 
 
-CELL = Cell("m.one:outer.<locals>.inner", "kept")
+CELL = ClosureCell("m.one:outer.<locals>.inner", "kept")
 START: tuple[tuple[Source, Value], ...] = (
     (at("self.a"), Constant(1)),
     (at("self.b"), Constant("two")),
@@ -197,9 +197,9 @@ def interpreted(  # noqa: C901 (one a kind)
                 return getattr(found(base), name)
             case Item(base, key):
                 return found(base)[key]
-            case Global(module, name):
+            case GlobalName(module, name):
                 return state.globals[module][name]
-            case Cell(function, name):
+            case ClosureCell(function, name):
                 return state.cells[function, name].cell_contents  # type: ignore[union-attr]
             case Temporary(number):
                 return made[number]
@@ -263,10 +263,10 @@ def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> No
         case Op.CLEAR:
             place.clear()
         case Op.SET_GLOBAL:
-            assert isinstance(effect.source, Global)
+            assert isinstance(effect.source, GlobalName)
             state.globals[effect.source.module][effect.source.name] = value
         case Op.SET_CELL:
-            assert isinstance(effect.source, Cell)
+            assert isinstance(effect.source, ClosureCell)
             state.cells[effect.source.function, effect.source.name].cell_contents = value  # type: ignore[union-attr]
         case Op.COPY:
             place.copy_(value)

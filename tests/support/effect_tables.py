@@ -14,11 +14,11 @@ from archive.formats.effects import NAME
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
     EffectTable,
-    Global,
+    GlobalName,
     Guard,
     Item,
     Local,
@@ -131,8 +131,8 @@ references = st.sampled_from(["m:f", "a.b:C.d", "builtins:list", "m:f.<locals>.g
 def sources(made: tuple[int, ...]) -> SearchStrategy[Source]:
     roots: list[SearchStrategy[Source]] = [
         st.builds(Local, names),
-        st.builds(Global, names, names),
-        st.builds(Cell, names, names),
+        st.builds(GlobalName, names, names),
+        st.builds(ClosureCell, names, names),
     ]
     if made:
         roots.append(st.builds(Temporary, st.sampled_from(made)))
@@ -204,7 +204,7 @@ _OF_TYPE: dict[Any, SearchStrategy[Literal]] = {
 @cache
 def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     rule = RULES[op]
-    if rule.source in (Global, Cell):
+    if rule.source in (GlobalName, ClosureCell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)
     else:
         source = sources(made)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.scalars import NUMBERS, is_scalar, value_of
-from archive.formats.effects.model import Global
+from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
     from archive.effects.capture.recorder import Recorder
@@ -132,7 +132,7 @@ def replaced_builtins(recorder: Recorder) -> dict[str, Any]:
 
     def imported(name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         module = importlib.__import__(name, *args, **kwargs)
-        return recorder.wrap(module, Global(module.__name__, "__self__"))
+        return recorder.wrap(module, GlobalName(module.__name__, "__self__"))
 
     def length(value: Any) -> Any:  # noqa: ANN401
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)

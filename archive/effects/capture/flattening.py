@@ -15,10 +15,10 @@ from archive.effects.errors import CaptureError, ValueRefusedError
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
-    Global,
+    GlobalName,
     Guard,
     Item,
     Local,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source, Value
 
 VALUES = (Output, Constant, At, Made, New, Stored)
-SOURCES = (Local, Attribute, Item, Global, Cell, Temporary)
+SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary)
 LITERALS = (bool, int, float, str, bytes, type(None))
 STORES = {Kind.OBJECT: Op.SET_ATTRIBUTE, Kind.CELL: Op.SET_CELL, Kind.GLOBAL: Op.SET_GLOBAL}
 

@@ -17,7 +17,7 @@ import torch
 from archive.effects.capture.builtin import replaced_builtins
 from archive.effects.capture.sites import model_frames, place, position_of
 from archive.effects.capture.variables import ABSENT
-from archive.formats.effects.model import Cell, Global
+from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Globals(dict[str, Any]):
         value = self.recorder.world.global_name(self.real, name)
         if value is ABSENT:
             raise KeyError(name)
-        return self.recorder.wrap(value, Global(self.module, name))
+        return self.recorder.wrap(value, GlobalName(self.module, name))
 
     def stored(self) -> Iterator[tuple[str, Any]]:
         """What has been stored and not been noted."""
@@ -121,8 +121,8 @@ class Functions:
         self._recorder = recorder
         self._builtins = replaced_builtins(recorder)
         self._globals: dict[int, Globals] = {}
-        self._cells: dict[int, tuple[CellType, CellType, Cell]] = {}
-        self._labels: dict[Cell, CellType] = {}
+        self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
+        self._labels: dict[ClosureCell, CellType] = {}
         self.ambiguous: set[Source] = set()
         self._contents: dict[int, object] = {}
         self._copies: dict[int, Any] = {}
@@ -149,7 +149,7 @@ class Functions:
         names: Any = self.globals_of(function.__globals__) if own else function.__globals__
         label = f"{function.__module__}:{function.__qualname__}"
         cells = tuple(
-            self._cell(cell, Cell(label, name))
+            self._cell(cell, ClosureCell(label, name))
             for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
         )
         made = FunctionType(function.__code__, names, function.__name__, None, cells)
@@ -185,11 +185,11 @@ class Functions:
                 followed = own or _is_own(value)
                 fresh.cell_contents = self._contents[id(cell)] = wrap(value, source) if followed else value
 
-    def _cell(self, cell: CellType, source: Cell) -> CellType:
+    def _cell(self, cell: CellType, source: ClosureCell) -> CellType:
         if id(cell) not in self._cells:
             if self._labels.setdefault(source, cell) is not cell:
-                source = Cell(f"{source.function}#{len(self._cells)}", source.name)
-                self.ambiguous |= {source, Cell(source.function.partition("#")[0], source.name)}
+                source = ClosureCell(f"{source.function}#{len(self._cells)}", source.name)
+                self.ambiguous |= {source, ClosureCell(source.function.partition("#")[0], source.name)}
             self._cells[id(cell)] = cell, CellType(), source
         return self._cells[id(cell)][1]
 
@@ -214,7 +214,7 @@ class Functions:
         recorder = self._recorder
         for names in list(self._globals.values()):
             for name, value in names.stored():
-                source = Global(names.module, name)
+                source = GlobalName(names.module, name)
                 before = recorder.world.global_name(names.real, name)
                 if before is not ABSENT:
                     recorder.originals.setdefault(source, before)
@@ -235,14 +235,14 @@ class Functions:
         effects = self._recorder.side_effects
         if source not in self._items:
             self._items[source] = item = object()
-            if isinstance(source, Cell):
+            if isinstance(source, ClosureCell):
                 effects.track_cell_existing(source, item)
             else:
                 effects.track_global_existing(source, item)
         self._recorder.check_once()
         variable = effects[self._items[source]]
         self._recorder.seen_written.add(source)
-        if isinstance(source, Cell):
+        if isinstance(source, ClosureCell):
             effects.store_cell(variable, value, at)
         else:
             effects.store_global(variable, name, value, at)

@@ -14,7 +14,7 @@ import torch
 from archive.effects.capture.scalars import value_of
 from archive.effects.capture.sites import Place, position_of, span_of
 from archive.effects.looking import FOUND, SETTINGS, setting
-from archive.formats.effects.model import Attribute, Cell, Global, Item, Local, Look, Temporary
+from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local, Look, Temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Held = list[tuple[Look, object, Any, Literal, Place | None]]
 
 LITERALS = (bool, int, float, str, bytes, type(None))
-SOURCES = (Local, Attribute, Item, Global, Cell, Temporary)
+SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary)
 WITHOUT_MODES = torch._C.DisableTorchFunction
 METADATA = frozenset(
     (
@@ -197,9 +197,9 @@ class Guards:
             if isinstance(place, Attribute) and place.name[:2] == place.name[-2:] == "__":
                 return False
             place = place.base
-        if isinstance(place, Cell):
+        if isinstance(place, ClosureCell):
             return place not in self._recorder.functions.ambiguous
-        if isinstance(place, Global):
+        if isinstance(place, GlobalName):
             return place.name.isidentifier() and place.name[:2] != "__"
         return not isinstance(place, Temporary)
 

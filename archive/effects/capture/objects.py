@@ -22,7 +22,7 @@ from archive.effects.capture.hooks import importable
 from archive.effects.capture.stand_ins import ClassStandIn, call_module, object_stand_in, plainly_made
 from archive.effects.capture.variables import ABSENT, DELETED
 from archive.effects.capture.world import REGISTERED
-from archive.formats.effects.model import Attribute, Global, Look
+from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.recorder import Recorder
@@ -258,9 +258,9 @@ def class_source(cls: type) -> Source | None:
     if not model_code(cls.__module__):
         return None
     if "<locals>" in cls.__qualname__:
-        return Global(cls.__module__, cls.__qualname__)
+        return GlobalName(cls.__module__, cls.__qualname__)
     first, *rest = cls.__qualname__.split(".")
-    source: Source = Global(cls.__module__, first)
+    source: Source = GlobalName(cls.__module__, first)
     for name in rest:
         source = Attribute(source, name)
     return source

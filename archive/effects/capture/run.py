@@ -20,7 +20,7 @@ from archive.effects.capture.sites import of_model
 from archive.effects.capture.tape import WITHOUT_MODES
 from archive.effects.capture.wrapping import SAFE
 from archive.effects.errors import CaptureError
-from archive.formats.effects.model import Attribute, Cell, Item, Local, Look, Op
+from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Look, Op
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -203,7 +203,7 @@ def _check_cells(recorder: Recorder, effects: MethodEffects) -> None:
         source = one
         while isinstance(source, Attribute | Item):
             source = source.base
-        if isinstance(source, Cell) and source in recorder.functions.ambiguous:
+        if isinstance(source, ClosureCell) and source in recorder.functions.ambiguous:
             name = source.function.partition("#")[0]
             raise CaptureError(f"{source.name!r} of two functions called {name}: no name tells them apart")
 

@@ -13,7 +13,7 @@ from torch import fx
 
 from archive.effects.capture.scalars import Scalar, is_scalar, scalar, value_of
 from archive.effects.capture.shape import Shape
-from archive.formats.effects.model import Attribute, Cell, Global, Item, Local
+from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -271,9 +271,9 @@ def named(source: Source) -> str:
             text = f"{named(base)}_{name}"
         case Item(base, key):
             text = f"{named(base)}_{key!s}" if not isinstance(key, bytes) else named(base)
-        case Global(module, name):
+        case GlobalName(module, name):
             text = f"{module.rpartition('.')[2]}_{name}"
-        case Cell(_, name):
+        case ClosureCell(_, name):
             text = name
         case _:
             text = "value"

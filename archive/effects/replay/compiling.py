@@ -35,9 +35,9 @@ from archive.effects.replay.steps import DO, HELPERS, KEEP, UNDO, apart
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -149,7 +149,7 @@ class Compiling:
 
     def _seen(self, value: Value) -> str:
         """The name of what a guard looks at; that of Python modules is read as it is, and only compared."""
-        if not isinstance(value, At) or not isinstance(root_of(value.source), Global):
+        if not isinstance(value, At) or not isinstance(root_of(value.source), GlobalName):
             return self._value(value)
         return self._compared(value.source)
 
@@ -159,7 +159,7 @@ class Compiling:
                 return f"getattr({self._compared(base)}, {self._handed(name)})"
             case Item(base, key):
                 return f"{self._compared(base)}[{self._handed(key)}]"
-            case Global(module, name):
+            case GlobalName(module, name):
                 return f"state.names({self._handed(module)})[{self._handed(name)}]"
         raise StateError("no place that can be read")
 
@@ -233,7 +233,7 @@ class Compiling:
         if effect.value is not None:
             parts["value"] = self._before(number, effect)
         parts["comma"] = ", " if parts["key"] else ""
-        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, Global):
+        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
             parts["name"] = self._handed(effect.source.name)
         if effect.op is Op.REGISTER_HOOK and isinstance(effect.key, Constant):
             parts["code"] = self._handed(self._code[str(effect.key.value)])
@@ -251,10 +251,10 @@ class Compiling:
     def _target(self, effect: Effect) -> str:
         """What an effect is done to."""
         source = effect.source
-        if effect.op is Op.SET_GLOBAL and isinstance(source, Global):
+        if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             module, name = self._handed(source.module), self._handed(source.name)
             return self._noted(f"state.target({module}, {name}, allowed)")
-        if effect.op is Op.SET_CELL and isinstance(source, Cell):
+        if effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
             return self._noted(f"state.cell({self._handed(source.function)}, {self._handed(source.name)})")
         return self._source(source)
 
@@ -333,9 +333,9 @@ class Compiling:
                 return f"{holder}.{name}" if is_name(name) else f"getattr({holder}, {self._handed(name)})"
             case Item(base, key):
                 return f"{self._source(base)}[{self._handed(key)}]"
-            case Global(module, name):
+            case GlobalName(module, name):
                 return f"state.global_({self._handed(module)}, {self._handed(name)}, allowed)"
-            case Cell(function, name):
+            case ClosureCell(function, name):
                 return f"state.cell({self._handed(function)}, {self._handed(name)}).cell_contents"
             case Local("self"):
                 return "state.roots['self']"

@@ -12,9 +12,9 @@ from archive.effects.replay.state import ABSENT, Plain, State, StateError
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -148,9 +148,9 @@ class Building:
                     setattr(holder, name, value)
             case Item(base, key):
                 self._put_item(self._holder(base), key, value)
-            case Global(module, name):
+            case GlobalName(module, name):
                 self._globals.setdefault(module, {})[name] = value
-            case Cell(function, name):
+            case ClosureCell(function, name):
                 self._cells[function, name] = CellType(value)
 
     def _put_item(self, holder: Any, key: Any, value: Any) -> None:  # noqa: ANN401
@@ -174,9 +174,9 @@ class Building:
     def _prepare(self, effect: Effect) -> None:
         """Have what an effect changes, and what it puts there, even if nothing is said of it."""
         source = effect.source
-        if effect.op is Op.SET_GLOBAL and isinstance(source, Global):
+        if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             self._globals.setdefault(source.module, {})
-        elif effect.op is Op.SET_CELL and isinstance(source, Cell):
+        elif effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
             self._cells.setdefault((source.function, source.name), CellType())
         else:
             self._find(source)

@@ -27,7 +27,7 @@ from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
 from archive.effects.replay.compiling import Compiling
 from archive.effects.replay.state import Plain, State, StateError
-from archive.formats.effects.model import Attribute, Constant, Global, Item, Look, Op
+from archive.formats.effects.model import Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.rules import MOST_SHOWN, check_method
 from archive.formats.effects.source_text import EMPTY, effect_text, guard_text, source_text
@@ -229,7 +229,7 @@ def _check_names(effects: MethodEffects) -> None:
             if isinstance(place, Attribute) and _is_special(place.name):
                 raise StateError(f"{source_text(place)} is Python's own")
             place = place.base
-        if isinstance(place, Global) and _is_special(place.name):
+        if isinstance(place, GlobalName) and _is_special(place.name):
             raise StateError(f"{source_text(place)} is Python's own")
     for effect in effects.effects:
         named = effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE)

@@ -41,7 +41,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Global:
+class GlobalName:
     """A global name of a Python module."""
 
     module: str
@@ -49,7 +49,7 @@ class Global:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ClosureCell:
     """A variable that a function shares with the function around it; the function as ``module:qualname``."""
 
     function: str
@@ -63,7 +63,7 @@ class Temporary:
     number: int
 
 
-Source: TypeAlias = Local | Attribute | Item | Global | Cell | Temporary
+Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary
 """Where a value lives."""
 
 
@@ -127,8 +127,8 @@ class Op(StrEnum):
     INSERT = "insert"  # source.insert(key, value)
     POP = "pop"  # source.pop(key)
     CLEAR = "clear"  # source.clear()
-    SET_GLOBAL = "setglobal"  # source is a Global
-    SET_CELL = "setcell"  # source is a Cell
+    SET_GLOBAL = "setglobal"  # source is a GlobalName
+    SET_CELL = "setcell"  # source is a ClosureCell
     COPY = "copy"  # source.copy_(value): a tensor that was changed in place
     SAVE_FOR_BACKWARD = "save_for_backward"  # source is the context, value a tuple
     REGISTER_HOOK = "register_hook"  # source.register_hook(key: "module:qualname"); value: its number

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Op,
@@ -48,7 +48,7 @@ ITEM_OPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProgramLine:
     """A line of a program; ``effect``: the number of the effect that it does, None where it does none."""
 
     text: str
@@ -56,7 +56,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MethodProgram:
     """A method's effects as Python.
 
     Attributes:
@@ -68,8 +68,8 @@ class Program:
     """
 
     name: str
-    lines: tuple[Line, ...]
-    cells: Mapping[str, Cell]
+    lines: tuple[ProgramLine, ...]
+    cells: Mapping[str, ClosureCell]
 
     def __str__(self) -> str:
         return "".join(f"{line.text}\n" for line in self.lines)
@@ -80,7 +80,7 @@ def method_source(effects: MethodEffects) -> str:
     return str(method_program(effects))
 
 
-def method_program(effects: MethodEffects) -> Program:
+def method_program(effects: MethodEffects) -> MethodProgram:
     """A method's effects as a Python function."""
     return _Writing(effects).program()
 
@@ -98,7 +98,7 @@ class Changes:
 
     attributes: set[str] = field(default_factory=set)
     globals: set[str] = field(default_factory=set)
-    cells: set[Cell] = field(default_factory=set)
+    cells: set[ClosureCell] = field(default_factory=set)
     items: bool = False
     tensors: bool = False
     anything: bool = False
@@ -108,9 +108,9 @@ class Changes:
         if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE):
             if isinstance(effect.key, Constant):
                 self.attributes.add(str(effect.key.value))
-        elif isinstance(effect.source, Global) and effect.op is Op.SET_GLOBAL:
+        elif isinstance(effect.source, GlobalName) and effect.op is Op.SET_GLOBAL:
             self.globals.add(effect.source.name)
-        elif isinstance(effect.source, Cell) and effect.op is Op.SET_CELL:
+        elif isinstance(effect.source, ClosureCell) and effect.op is Op.SET_CELL:
             self.cells.add(effect.source)
         elif effect.op is Op.COPY:
             self.tensors = True
@@ -133,7 +133,7 @@ class Changes:
                     if self.items:
                         return True
                     source = base
-                case Global(_, name):
+                case GlobalName(_, name):
                     return self.anything or name in self.globals or name in self.attributes
                 case _:
                     return source in self.cells
@@ -175,7 +175,7 @@ class _Writing:
         self.effects = effects
         self.numbering = Numbering()
         self.names = Names()
-        self.cells: dict[str, Cell] = {}
+        self.cells: dict[str, ClosureCell] = {}
         self.known: dict[tuple[int, bool], str] = {}  # by source, and whether it is a copy
         self.reads: list[str] = []
         sources = list(_roots(effects))
@@ -183,7 +183,7 @@ class _Writing:
         for name in self.locals:
             self.names.give(Local(name), name)
         for one in sources:
-            if isinstance(one, Cell):
+            if isinstance(one, ClosureCell):
                 self.cells[self.names.give(one, one.name)] = one
         self.roots = {text.partition(".")[0] for text in _modules(effects) if is_dotted(text)}
         self.roots -= self.names.taken
@@ -193,24 +193,28 @@ class _Writing:
         for stem in ("tmp", "old"):
             self.names.series(stem)
 
-    def program(self) -> Program:
+    def program(self) -> MethodProgram:
         effects = self.effects.effects
         news = [(number, effect) for number, effect in enumerate(effects) if effect.op is Op.NEW]
         done = [(number, effect) for number, effect in enumerate(effects) if effect.op is not Op.NEW]
-        lines = [Line(f"    {Printer(free=self.free).effect(effect)}", number) for number, effect in news]
+        lines = [
+            ProgramLine(f"    {Printer(free=self.free).effect(effect)}", number) for number, effect in news
+        ]
         changes = Changes()
         later = []
         for number, effect in done:
-            later.append(Line(f"    {self.statement(effect, changes)}", number))
+            later.append(ProgramLine(f"    {self.statement(effect, changes)}", number))
             changes.add(effect)
         result = f"    return {self.printer(changes, self.effects.result).value(self.effects.result)}"
-        reads = [Line(f"    {read}") for read in self.reads]
+        reads = [ProgramLine(f"    {read}") for read in self.reads]
         method = self.effects.method
         name = self.names.give(None, method if is_name(method) else "method")
         parameters = ", ".join([self.free(Local(one)) for one in self.locals] + [self.free("out")])
-        head = [Line(f"# {graph_text(self.effects)}"), Line(f"def {name}({parameters}):")]
-        head += [Line(f"    global {cell}  # of {whose.function!r}") for cell, whose in self.cells.items()]
-        return Program(name, (*head, *lines, *reads, *later, Line(result)), self.cells)
+        head = [ProgramLine(f"# {graph_text(self.effects)}"), ProgramLine(f"def {name}({parameters}):")]
+        head += [
+            ProgramLine(f"    global {cell}  # of {whose.function!r}") for cell, whose in self.cells.items()
+        ]
+        return MethodProgram(name, (*head, *lines, *reads, *later, ProgramLine(result)), self.cells)
 
     def statement(self, effect: Effect, changes: Changes) -> str:
         values = [value for value in (effect.key, effect.value) if value is not None]
@@ -232,7 +236,7 @@ class _Writing:
         def named(fact: Source | Value) -> str | None:
             if isinstance(fact, At):
                 return self.known.get((self.numbering.source(fact.source), copied))
-            if isinstance(fact, Attribute | Item | Global | Cell) and fact is not stored:
+            if isinstance(fact, Attribute | Item | GlobalName | ClosureCell) and fact is not stored:
                 number = self.numbering.source(fact)
                 return self.known.get((number, False)) if changes.touch(fact) else None
             return None
@@ -248,7 +252,7 @@ class _Writing:
             self.reads.append(f"{name} = {text}{'.clone()' if copied else ''}")
             self.known[key] = name
 
-    def free(self, what: Local | Cell | str) -> str:
+    def free(self, what: Local | ClosureCell | str) -> str:
         if not isinstance(what, str):
             return self.names.give(what, what.name)
         if what in ("tmp", "old"):
@@ -266,7 +270,7 @@ def _roots(effects: MethodEffects) -> Iterator[Source]:
 def _modules(effects: MethodEffects) -> Iterator[str]:
     """The Python modules that a method's effects name."""
     for source in _roots(effects):
-        if isinstance(source, Global):
+        if isinstance(source, GlobalName):
             yield source.module
     for effect in effects.effects:
         if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):

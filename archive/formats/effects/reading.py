@@ -9,11 +9,11 @@ from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
     Effect,
     EffectTable,
-    Global,
+    GlobalName,
     Guard,
     Item,
     Local,
@@ -244,9 +244,9 @@ class Reading:
         if kind == "attribute":
             return Attribute(sources[base], text)
         if kind == "global":
-            return Global(self.strings[base], text)
+            return GlobalName(self.strings[base], text)
         if kind == "cell":
-            return Cell(self.strings[base], text)
+            return ClosureCell(self.strings[base], text)
         return Local(text)
 
     def _value(self, row: ValueRow, values: Sequence[Value], sources: Sequence[Source]) -> Value:

@@ -12,9 +12,9 @@ from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Made,
@@ -143,9 +143,9 @@ class Numbering:
                 return SourceRow("attribute", self.source(base), self.string(name))
             case Item(base, key):
                 return SourceRow("item", self.source(base), self.constant(key))
-            case Global(module, name):
+            case GlobalName(module, name):
                 return SourceRow("global", self.string(module), self.string(name))
-            case Cell(function, name):
+            case ClosureCell(function, name):
                 return SourceRow("cell", self.string(function), self.string(name))
             case Temporary(number):
                 return SourceRow("temporary", number, NOTHING)

@@ -10,9 +10,9 @@ from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Look,
@@ -67,13 +67,16 @@ RULES = {
     Op.INSERT: Rule(key=ANY, value=ANY),
     Op.POP: Rule(key=MAYBE),
     Op.CLEAR: Rule(),
-    Op.SET_GLOBAL: Rule(value=ANY, source=Global),
-    Op.SET_CELL: Rule(value=ANY, source=Cell),
+    Op.SET_GLOBAL: Rule(value=ANY, source=GlobalName),
+    Op.SET_CELL: Rule(value=ANY, source=ClosureCell),
     Op.COPY: Rule(value=ANY),
     Op.SAVE_FOR_BACKWARD: Rule(value=ANY),
     Op.REGISTER_HOOK: Rule(key=CODE, value=NUMBER),
     Op.REMOVE_HOOK: Rule(value=NUMBER),
 }
+
+
+SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
 
 
 LOOKS: dict[Look, Any] = {
@@ -115,7 +118,7 @@ def check_table(table: EffectTable) -> None:
             raise ArchiveError(f"the effects of method {shown(method)} are there {count} times")
     for effects in table.methods:
         check_method(effects)
-    state = _Walk(None)
+    state = _References(None)
     for row, (source, value) in enumerate(table.state):
         try:
             state.source(source)
@@ -132,7 +135,7 @@ def check_method(effects: MethodEffects) -> None:
     """
     place = "its inputs or result"
     try:
-        walk = _Walk(_made(effects))
+        walk = _References(_made(effects))
         for source in effects.inputs:
             walk.source(source)
         walk.value(effects.result)
@@ -168,7 +171,7 @@ def _made(effects: MethodEffects) -> set[int]:
 def _check(effect: Effect) -> None:
     rule = RULES[effect.op]
     if not isinstance(effect.source, rule.source):
-        raise ArchiveError(f"{effect.op} of what is no {rule.source.__name__.lower()}")
+        raise ArchiveError(f"{effect.op} of what is no {SOURCE_WORDS[rule.source]}")
     for what, wanted, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
         if not _fits(wanted, value):
             found = "nothing" if value is None else value_text(value)[:MOST_SHOWN]
@@ -210,7 +213,7 @@ def _fits(wanted: str, value: Value | None) -> bool:
     return isinstance(literal, str) and (wanted == TEXT or REFERENCE.fullmatch(literal) is not None)
 
 
-class _Walk:
+class _References:
     """Looks at sources and values, each object once.
 
     Args:
@@ -231,7 +234,7 @@ class _Walk:
             source = source.base
         if isinstance(source, Temporary) and source.number not in self._made:
             raise ArchiveError(f"temporary {source.number}, which nothing makes")
-        if not isinstance(source, Temporary | Local | Global | Cell):
+        if not isinstance(source, Temporary | Local | GlobalName | ClosureCell):
             raise ArchiveError(expected="a source", found=shown(source))
 
     def value(self, value: Value) -> None:  # noqa: C901 (one a kind)

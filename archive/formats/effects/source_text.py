@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Cell,
+    ClosureCell,
     Constant,
-    Global,
+    GlobalName,
     Item,
     Local,
     Look,
@@ -155,7 +155,7 @@ def _tuple(items: list[str]) -> str:
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
 
 
-def _own_name(what: Local | Cell | str) -> str:
+def _own_name(what: Local | ClosureCell | str) -> str:
     """The name that something has in the model itself, if it is one."""
     if isinstance(what, str):
         return what
@@ -175,7 +175,7 @@ class Printer:
     def __init__(
         self,
         named: Callable[[Source | Value], str | None] = lambda _: None,
-        free: Callable[[Local | Cell | str], str] = _own_name,
+        free: Callable[[Local | ClosureCell | str], str] = _own_name,
     ) -> None:
         self._named = named
         self._free = free
@@ -190,7 +190,7 @@ class Printer:
                 return self.attribute(self.source(base), attribute)
             case Item(base, key):
                 return f"{self.source(base)}[{literal_text(key)}]"
-            case Global(module, attribute):
+            case GlobalName(module, attribute):
                 return self.attribute(self._dotted(module, "modules"), attribute)
             case Temporary(number):
                 return f"{self._free('tmp')}{number}"
@@ -258,8 +258,8 @@ class Printer:
                 return f"{self._free('hooks')}[{value}] = {source}.register_hook({self.reference(name)})"
             case Op.REMOVE_HOOK, _:
                 return f"{self._free('hooks')}.pop({value}).remove()"
-            case Op.SET_CELL, Cell() as cell:
+            case Op.SET_CELL, ClosureCell() as cell:
                 return f"{self._free(cell)} = {value}"
-            case _, Global(module, name) if effect.op is Op.SET_GLOBAL:
+            case _, GlobalName(module, name) if effect.op is Op.SET_GLOBAL:
                 source = self._dotted(module, "modules")
         return f"{source}.{name} = {value}" if is_name(name) else f"setattr({source}, {name!r}, {value})"
