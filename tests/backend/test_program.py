@@ -25,8 +25,8 @@ from archive.backend.errors import LoweringError
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.places import Places
 from archive.base.errors import ArchiveError
-from tests.backend.test_machine import Containers, Listed, Recording, made, same
 from tests.support.backend_models import Branching
+from tests.support.machines import Containers, Listed, Recording, made, same
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:

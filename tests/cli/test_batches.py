@@ -17,8 +17,7 @@ import pytest
 from archive import ArchiveError
 from archive.cli.jobs import plan
 from archive.cli.pool import outcomes
-from tests.cli.test_cli import run
-from tests.support.commands import called, files, row, size, well
+from tests.support.commands import called, files, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -14,9 +14,12 @@ from rich.console import Console
 import archive
 from archive.report.as_text import inspection_text
 from archive.verbs.inspect import inspect
+from tests.support.commands import process, run
+from tests.support.corpus import FIXTURES, ORACLES, oracle
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-ORACLES = FIXTURES / "oracles"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 HELP = """
 import sys
 from archive.cli.main import group
@@ -24,19 +27,6 @@ group(["--help"], standalone_mode=False)
 sys.exit(bool({"torch", "numpy", "rich"} & set(sys.modules)))
 """
 NESTED = FIXTURES / "releases" / "torch-2.13.0" / "nested.ptl"
-
-
-def run(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
-
-
-def oracle(name: str) -> bytes:
-    return (ORACLES / name).read_bytes()
 
 
 def test_help_names_the_commands_and_imports_nothing_heavy() -> None:
@@ -63,7 +53,7 @@ def test_each_command_has_examples_in_its_help(command: str) -> None:
 
 
 def test_symbolicate_prints_the_text_of_pytorch() -> None:
-    done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445)
+    done = process("symbolicate", ORACLES / "plain_stack.ptl", 1445)
     text = oracle("plain_stack.txt")
     assert done.stdout + b"\n  " == text[text.index(b"Module hierarchy") :]
     assert (done.returncode, done.stderr) == (0, b"")
@@ -99,7 +89,7 @@ def test_an_archive_without_handles_says_why(path: str, words: bytes) -> None:
 
 
 def test_symbolicate_explains_a_log() -> None:
-    done = run("symbolicate", ORACLES / "traced_stack.ptl", stdin=oracle("traced_stack.stripped.txt"))
+    done = process("symbolicate", ORACLES / "traced_stack.ptl", stdin=oracle("traced_stack.stripped.txt"))
     assert done.stdout == oracle("traced_stack.txt")
     assert done.returncode == 0
 
@@ -215,7 +205,7 @@ def test_garbage_is_one_line_and_status_2(command: str, content: bytes, tmp_path
 
 
 def test_a_missing_file_is_one_line_and_status_2(tmp_path: Path) -> None:
-    done = run("inspect", tmp_path / "none.ptl")
+    done = process("inspect", tmp_path / "none.ptl")
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
     assert b"No such file" in done.stderr
 

@@ -13,8 +13,7 @@ from archive import ArchiveError
 from archive.verbs.split import join, split
 from tests.support.corpus import RELEASES
 from tests.support.faults import CALLS, VERBS, contents, failing, full_disk
-from tests.support.halves import halves
-from tests.verbs.test_embedding import embedded
+from tests.support.halves import embedded, halves
 
 ROOT = Path(__file__).resolve().parents[2]
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -16,19 +15,15 @@ import archive
 from archive import ArchiveError
 from archive.reader.provenance import Evidence
 from archive.report.migration_text import migration_facts, plan_text
-from tests.cli.test_cli import run
-from tests.support.commands import called, files, row, size, told, well
+from tests.support.commands import called, files, row, run, size, told, well
 from tests.support.corpus import RELEASES
+from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, contents, digest, lines
 from tests.support.migrations import migrated, records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OLD = RELEASES / "torch-1.9.0" / "nested.ptl"
-OLDER = RELEASES / "torch-1.8.0" / "nested.pt"
-NEW = RELEASES / "torch-2.13.0" / "nested.ptl"
 RESULTS = ["deep/deeper/older.PTH", "deep/new.ptl", "old.ptl"]
-MANIFEST = "manifest.jsonl"
 
 
 LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)"
@@ -58,21 +53,6 @@ def good(models: Path) -> Path:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
-
-
-def digest(path: Path) -> str:
-    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-
-
-def lines(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of a manifest by path, each of which is there once."""
-    read = [json.loads(line) for line in (out / MANIFEST).read_text("utf-8").splitlines()]
-    assert len({line["path"] for line in read}) == len(read)
-    return {line["path"]: line for line in read}
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in files(folder) if name != MANIFEST}
 
 
 # --- one file

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_migrate import MANIFEST, contents
-from tests.cli.test_migrate_resuming import again
 from tests.support.commands import well
 from tests.support.corpus import RELEASES
+from tests.support.migrated_folders import MANIFEST, again, contents
 
 if TYPE_CHECKING:
     from pathlib import Path

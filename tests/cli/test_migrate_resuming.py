@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_migrate import MANIFEST, NEW, OLD, OLDER, contents, digest, lines
 from tests.support.commands import called, files, well
 from tests.support.corpus import RELEASES
+from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, again, contents, digest, lines
 from tests.support.migrations import migrated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from click.testing import Result
 
 NAMES = ["deep/new.ptl", "deep/older.pt", "old.ptl"]
 SOURCES = dict(zip(NAMES, (NEW, OLDER, OLD), strict=True))
@@ -43,10 +42,6 @@ def out(models: Path) -> Path:
     folder = models.parent / "out"
     well("migrate", models, "-o", folder, "--to", "2.13", "-j", 1)
     return folder
-
-
-def again(models: Path, out: Path, *options: object, to: str = "2.13") -> Result:
-    return called("migrate", models, "-o", out, "--to", to, "-j", 1, *options)
 
 
 def times(folder: Path) -> dict[str, int]:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_cli import oracle, run
-from tests.support.commands import called, files, row, size, told, well
-from tests.support.corpus import HANDLES, ORACLES, RELEASES
+from tests.support.commands import called, files, row, run, size, told, well
+from tests.support.corpus import HANDLES, ORACLES, RELEASES, oracle
 from tests.support.halves import halves, rezipped
 
 if TYPE_CHECKING:

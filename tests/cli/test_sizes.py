@@ -13,7 +13,7 @@ from archive.cli.main import group
 from archive.verbs.listing import listed
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.budget import Budget
-from tests.cli.test_cli import run
+from tests.support.commands import run
 from tests.support.corpus import RELEASES
 from tests.support.halves import halves
 from tests.support.kinds import KINDS, ZIPS

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import resource
-import time
 import tracemalloc
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,12 +13,11 @@ import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, compressed
-from archive.companion.encodings import Transform
 from archive.companion.layout import Profile
-from archive.companion.packed import COLUMN
 from archive.companion.templates import Templates
 from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import table_of
+from tests.support.cost import affordable
 from tests.support.halves import PROFILES, facts_of, parsed
 from tests.support.hostile_companions import (
     SMALL,
@@ -34,46 +30,13 @@ from tests.support.hostile_companions import (
     sections,
     solid,
 )
+from tests.support.packed_companions import body, line
 from tests.support.strategies import column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from archive.normalform.form import Facts
 
-MEMORY = 512 << 20
-"""Bytes that no companion of a few hundred bytes may take to be refused, nor to be read."""
-SECONDS = 20  # on a busy machine
 TIGHT = Limits(record_bytes=1 << 20, companion_from=1 << 18, companion_inflation=50)
-
-
-@contextmanager
-def affordable() -> Iterator[None]:
-    """Fail where something takes more memory or time than that."""
-    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (no file)
-        size = int(file.read().split()[0]) * resource.getpagesize()
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    start = time.process_time()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-    assert time.process_time() - start < SECONDS
-
-
-def line(
-    name: str, rows: int, start: int = 0, transform: Transform = Transform.SAME, width: int = 0
-) -> bytes:
-    coding = {"transform": transform, "zigzag": False, "width": width}
-    made: bytes = COLUMN.build(
-        {"number": BY_NAME[name].number, "coding": coding, "count": rows + 1, "start": start}
-    )
-    return made
-
-
-def body(*lines: bytes, rest: bytes = b"") -> bytes:
-    return bytes([len(lines)]) + b"".join(lines) + rest
 
 
 # --- rows

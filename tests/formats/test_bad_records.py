@@ -8,8 +8,8 @@ import pytest
 
 from archive import ArchiveError, LimitError, Limits
 from archive.debuginfo.model import Layout
-from tests.pickles.test_bad_pickles import MIB, peak_below
 from tests.support.corpus import ORACLES, RELEASES, raw
+from tests.support.cost import MIB, peak_below
 from tests.support.programs import PROTO, STOP, get, integer, put, text
 from tests.support.readings import RANGES, archive_of, read
 from tests.support.slow_reader import instructions

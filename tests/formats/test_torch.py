@@ -24,7 +24,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch.jit.mobile
 
-from tests.support.torch_bench import replaced
+from tests.support.torch_bench import printed, replaced
 
 pytestmark = pytest.mark.torch
 
@@ -98,22 +98,6 @@ def saved(kind: str, layout: Layout = Layout.STRING_TABLE, *, mobile: bool = Fal
         out = io.BytesIO()
         torch.jit.save(model(kind), out)
         return out.getvalue()
-
-
-def nodes(block: torch._C.Block) -> Iterator[torch._C.Node]:
-    for node in block.nodes():
-        yield node
-        for inner in node.blocks():
-            yield from nodes(inner)
-
-
-def printed(data: bytes) -> list[str]:
-    """The source range of every node of every method, as PyTorch prints it after loading."""
-    loaded = torch.jit.load(io.BytesIO(data))
-    graphs = [
-        module._c._get_method(name).graph for module in loaded.modules() for name in module._c._method_names()
-    ]
-    return [text for graph in graphs for node in nodes(graph) if (text := node.sourceRange())]
 
 
 def position(opened: Archive, name: str, line: int, context: str) -> int:

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from archive import ArchiveError, LimitError
 from archive.debuginfo.model import Global, Inert
+from tests.support.cost import MIB, peak_below
 from tests.support.programs import PROTO, STOP, get, put, text
 from tests.support.readings import RANGES, archive_of, read, refused, tree_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-MIB = 1 << 20
 MANY = 100_000
-
-
-@contextmanager
-def peak_below(limit: int) -> Iterator[None]:
-    """Memory may grow by so many bytes meanwhile."""
-    tracemalloc.start()
-    try:
-        yield
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < limit
 
 
 # --- nothing is run

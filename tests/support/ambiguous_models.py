@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 import torch.jit.mobile
 
-from tests.verbs.test_logs_torch import without_debug_info
+from tests.support.torch_stripping import without_debug_info
 
 STATEMENTS, EVERY = 300, 2  # that may fail, and which of them are made to
 LOWERED = {"flat": 8, "nested": 14}

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
+from unittest import mock
 
+import pytest
 from click.testing import CliRunner, Result
 
-from archive.cli.main import group
+from archive.cli.main import group, main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def run(*arguments: object, stdin: bytes = b"") -> CompletedProcess[bytes]:
+    """The whole program ``debug-archive``, in this process: the bytes that it prints, its exit status."""
+    words = ["debug-archive", *map(str, arguments)]
+    with CliRunner().isolation(stdin) as (out, err, _), mock.patch.object(sys, "argv", words):
+        with pytest.raises(SystemExit) as ended:
+            main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    assert isinstance(ended.value.code, int)
+    return CompletedProcess(words, ended.value.code, out.getvalue(), err.getvalue())
+
+
+def process(*arguments: object, stdin: bytes = b"") -> CompletedProcess[bytes]:
+    """The same in a process of its own."""
+    words = [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(words, input=stdin, capture_output=True, check=False)
 
 
 def called(*arguments: object, stdin: bytes = b"") -> Result:

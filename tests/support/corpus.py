@@ -50,6 +50,11 @@ def raw_records(path: Path) -> tuple[Raw, ...]:
         return tuple(Raw(name.partition("/")[2], archive.read(name)) for name in archive.namelist())
 
 
+def oracle(name: str) -> bytes:
+    """A text that PyTorch printed when the fixtures were made, or an archive beside it."""
+    return (ORACLES / name).read_bytes()
+
+
 def raw(path: Path, name: str) -> bytes:
     """One record."""
     (data,) = (record.data for record in raw_records(path) if record.name == name)

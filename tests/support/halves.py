@@ -15,11 +15,13 @@ from archive.companion.build import build_companion
 from archive.companion.layout import Profile
 from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
+from archive.verbs.shrink import shrink
 from archive.verbs.split import join, split
 from tests.support.corpus import ARCHIVES
 
 if TYPE_CHECKING:
     from archive.normalform.form import Facts
+    from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Split
 
 PROFILES = list(Profile)
@@ -104,3 +106,12 @@ def rezipped(source: Path | bytes, compression: int) -> bytes:
         for info in before.infolist():
             target.writestr(zipfile.ZipInfo(info.filename, TIME), before.read(info), compression)
     return out.getvalue()
+
+
+@cache
+def embedded(source: Path | bytes) -> tuple[bytes, Shrinkage]:
+    """An archive with its debug information in a companion inside, and what was said of that."""
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "m.pt"
+        said = shrink(source, target, level="embed")
+        return target.read_bytes(), said

@@ -14,7 +14,7 @@ from archive.formats.source_ranges import build_source_ranges
 from tests.support.strategies import Range, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive import Archive
 
@@ -70,3 +70,20 @@ class Bench:
             assert printed[self.nodes[row]].endswith(self.suffixes[row])
         said = [printed[self.nodes[row]].removesuffix(self.suffixes[row]) for row in used]
         return said, archive.open(data)
+
+
+def nodes(block: torch._C.Block) -> Iterator[torch._C.Node]:
+    """The nodes of a block, and of the blocks in them."""
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from nodes(inner)
+
+
+def printed(data: bytes) -> list[str]:
+    """The source range of every node of every method, as PyTorch prints it after loading."""
+    loaded = torch.jit.load(io.BytesIO(data))
+    graphs = [
+        module._c._get_method(name).graph for module in loaded.modules() for name in module._c._method_names()
+    ]
+    return [text for graph in graphs for node in nodes(graph) if (text := node.sourceRange())]

@@ -21,8 +21,7 @@ from tests.support.strategies import Range, table_of
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-from tests.formats.test_torch import printed
-from tests.support.torch_bench import Bench, replaced
+from tests.support.torch_bench import Bench, printed, replaced
 from tests.support.torch_oracles import Call, answers, argument, cases, failure, have_backends
 
 if TYPE_CHECKING:

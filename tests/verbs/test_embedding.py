@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,24 +19,12 @@ from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
 from archive.reader.companion import Rejoined
 from archive.verbs.shrink import Level, restore, shrink
 from tests.support.corpus import HANDLES, RELEASES
-from tests.support.halves import BARE, GROUPS, companion_of, facts_of, group, halves, plain_facts
+from tests.support.halves import BARE, GROUPS, companion_of, embedded, facts_of, group, halves, plain_facts
 from tests.support.plain import plain_handles, plain_ranges
 from tests.support.reports import case, explained
 from tests.support.tampering import NESTED_1_2, STACK, tampered
 
-if TYPE_CHECKING:
-    from archive.verbs.shrink import Shrinkage
-
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
-
-
-@cache
-def embedded(source: Path | bytes) -> tuple[bytes, Shrinkage]:
-    """An archive with its debug information in a companion inside, and what was said of that."""
-    with TemporaryDirectory() as folder:
-        target = Path(folder) / "m.pt"
-        said = shrink(source, target, level="embed")
-        return target.read_bytes(), said
 
 
 def restored(data: bytes) -> tuple[bytes, bool]:

@@ -8,9 +8,10 @@ import pytest
 
 import archive
 from archive.verbs.logs import resolve_handles
-from tests.support.corpus import CALLSTACKS, ORACLES
+from tests.support.corpus import ORACLES
 from tests.support.kinds import KINDS
 from tests.support.reports import explained
+from tests.support.torch_stripping import without, without_debug_info
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -18,8 +19,6 @@ import torch
 import torch.jit.mobile
 
 pytestmark = pytest.mark.torch
-
-WRITTEN_ANEW = {"version", ".data/version", "byteorder", ".data/serialization_id"}
 
 
 @torch.jit.interface
@@ -57,22 +56,6 @@ class Top(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.step.forward(x * 2)
-
-
-def without(path: Path, target: Path, is_left_out: Callable[[str], bool]) -> Path:
-    """A copy of an archive without some of its records."""
-    reader, writer = torch._C.PyTorchFileReader(str(path)), torch._C.PyTorchFileWriter(str(target))
-    for name in reader.get_all_records():
-        if name not in WRITTEN_ANEW and not is_left_out(name):
-            data = reader.get_record(name)
-            writer.write_record(name, data, len(data))
-    writer.write_end_of_file()
-    return target
-
-
-def without_debug_info(path: Path, target: Path) -> Path:
-    """A copy of an archive without source ranges and call stacks."""
-    return without(path, target, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)
 
 
 def failure(model: Callable[..., object], *shape: int) -> bytes:

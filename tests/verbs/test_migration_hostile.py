@@ -20,7 +20,7 @@ from archive.formats.record_kinds import EMBEDDED, MIGRATED
 from archive.normalform.pool import table_of
 from archive.reader.collect import collect
 from archive.verbs.join import with_digest
-from tests.companion.test_bombs import affordable, body, line
+from tests.support.cost import affordable
 from tests.support.halves import companion_of, halves, rezipped
 from tests.support.hostile_companions import solid
 from tests.support.hostile_migrations import (
@@ -34,6 +34,7 @@ from tests.support.hostile_migrations import (
     tried,
 )
 from tests.support.migrations import migrated, original, records
+from tests.support.packed_companions import body, line
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
