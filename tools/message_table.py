@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from archive.verbs.logs.families import LONGEST, parts
+from archive.verbs.logs.families import MAX_MESSAGE, parts
 
 ENOUGH = 5  # calls that work, for an operator to count as measured
 FAMILY = 350  # operators, at most
@@ -51,7 +51,7 @@ def lines(facts: list[dict[str, Any]]) -> list[str]:
     families: dict[str, list[str]] = defaultdict(list)
     for wording, printing in said.items():
         is_anybodys = ANYBODYS.search(wording) or not wording.isprintable()
-        if counts[wording] >= TIMES and not is_anybodys and len(wording) < LONGEST:
+        if counts[wording] >= TIMES and not is_anybodys and len(wording) < MAX_MESSAGE:
             family = sorted(one for one in measured if one in printing or inner[one] & printing)
             if 0 < len(family) <= FAMILY:
                 families[" ".join(family)].append(wording)

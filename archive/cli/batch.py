@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from click.decorators import FC
     from rich.console import RenderableType
 
-    from archive.cli.jobs import Job, Plan
+    from archive.cli.jobs import FilePlan, Job
     from archive.cli.pool import Outcome, Verb
 
 MAX = 19
@@ -140,7 +140,7 @@ class Manner:
     as_json: bool
 
     def run(
-        self, plan: Plan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None
+        self, plan: FilePlan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None
     ) -> NoReturn:
         """Do all that is planned, tell what came of it, and leave.
 
@@ -172,7 +172,7 @@ def _ending_well() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _one(plan: Plan, verb: Verb, words: Words, manner: Manner) -> int:
+def _one(plan: FilePlan, verb: Verb, words: Words, manner: Manner) -> int:
     job = plan.jobs[0]
     doing = Text(f"{words.doing} {_printable(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
@@ -185,7 +185,7 @@ def _one(plan: Plan, verb: Verb, words: Words, manner: Manner) -> int:
 
 
 def _several(
-    plan: Plan, verb: Verb, words: Words, manner: Manner, finished: Callable[[Outcome], None]
+    plan: FilePlan, verb: Verb, words: Words, manner: Manner, finished: Callable[[Outcome], None]
 ) -> int:
     found: dict[Job, Outcome] = {}
     bar = Progress(
@@ -213,7 +213,7 @@ def _several(
     return FAILED if failed else 0
 
 
-def tell_left_out(plan: Plan) -> None:
+def tell_left_out(plan: FilePlan) -> None:
     """Say on standard error which files of folders are not worked on."""
     if plan.others:
         common.note(f"neither archives nor companions, and left out: {told(plan.others)}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FINDINGS = 1
-WIDE = 1 << 16
+UNLIMITED_WIDTH = 1 << 16
 """Columns where nobody looks at a terminal: lines stay whole, for other programs."""
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
@@ -24,7 +24,7 @@ def console() -> Console:
     """Standard output; wide enough for whole lines where it isn't a terminal."""
     from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
 
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else UNLIMITED_WIDTH, highlight=False)
 
 
 def write(data: bytes) -> None:

@@ -20,7 +20,7 @@ from archive.backend import BackendError, Delegate, LoweringError, example, save
 from archive.backend.profile.text import duration
 from archive.base.output import check_target
 from archive.cli.demo_stock import (
-    HANDLES,
+    PRINTED_HANDLES,
     ClaimError,
     check,
     check_same,
@@ -35,17 +35,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from archive.cli.demo_stock import Line, Run
+    from archive.cli.demo_stock import MarkedLine, StockRun
 
-BACKEND = "aten"
-LITE, SCRIPT, TRACE, DEVICE, COMPANION = "host.ptl", "host.pt", "trace.json", "device.ptl", "model.ptdbg"
-WIDTH = 100
+DEMO_BACKEND = "aten"
+LITE_FILE, SCRIPT_FILE = "host.ptl", "host.pt"
+DEVICE_FILE, COMPANION_FILE = "device.ptl", "model.ptdbg"
+TRACE_FILE = "trace.json"
+TEXT_WIDTH = 100
 FAILURES = (ClaimError, LoweringError, BackendError)
 """What steps raise when they do not show what they should."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """A step that was done.
 
     Attributes:
@@ -67,11 +69,11 @@ def check_targets(folder: Path, *, force: bool) -> None:
     Raises:
         ArchiveError: one exists, and ``force`` is not given.
     """
-    for name in (LITE, SCRIPT, TRACE, DEVICE, COMPANION):
+    for name in (LITE_FILE, SCRIPT_FILE, TRACE_FILE, DEVICE_FILE, COMPANION_FILE):
         check_target(folder / name, force=force)
 
 
-def steps(folder: Path, *, force: bool) -> Iterator[Step]:
+def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
     """Do one step after the other.
 
     Args:
@@ -83,35 +85,37 @@ def steps(folder: Path, *, force: bool) -> Iterator[Step]:
         ArchiveError: a file exists and ``force`` is not given.
         OSError: a file cannot be written.
     """
-    model = example.lowered_example(BACKEND)
+    model = example.lowered_example(DEMO_BACKEND)
     yield _saved(model, folder, force=force)
     calls = model.calls()
-    lite, script = run_stock(folder, [LITE, SCRIPT], calls)
+    lite, script = run_stock(folder, [LITE_FILE, SCRIPT_FILE], calls)
     yield _ran(lite, script)
     lines = _failed_at(lite, script)
-    yield Step("lite", "The lite interpreter's words about a bad image", lite.error, lite.facts())
-    yield Step("torchscript", "TorchScript's words about it", script.error, script.facts())
-    delegate = Delegate.load(folder / LITE)
+    yield DemoStep("lite", "The lite interpreter's words about a bad image", lite.error, lite.facts())
+    yield DemoStep("torchscript", "TorchScript's words about it", script.error, script.facts())
+    delegate = Delegate.load(folder / LITE_FILE)
     yield _delegated(delegate, model, lines)
     yield _profiled(delegate, model, folder, force=force)
     yield _split(folder, force=force)
-    (device,) = run_stock(folder, [DEVICE], calls)
+    (device,) = run_stock(folder, [DEVICE_FILE], calls)
     yield _stripped(device)
     yield _explained(device, lite, folder)
 
 
-def _saved(model: example.Example, folder: Path, *, force: bool) -> Step:
-    saved = {name: save_lowered(model.host, folder / name, force=force) for name in (LITE, SCRIPT)}
-    with archive.open(folder / LITE) as opened:
+def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
+    saved = {name: save_lowered(model.host, folder / name, force=force) for name in (LITE_FILE, SCRIPT_FILE)}
+    with archive.open(folder / LITE_FILE) as opened:
         lowered = {path.partition(".")[0]: state.backend for path, state in opened.lowered.items()}
         handles = len(opened.handles)
-    check(lowered == {"features": BACKEND}, "`features`, and nothing else, is lowered")
-    own = saved[LITE].handles
+    check(lowered == {"features": DEMO_BACKEND}, "`features`, and nothing else, is lowered")
+    own = saved[LITE_FILE].handles
     text = (
-        f"{example.__name__} has an image classifier. Its `features` are lowered to the backend {BACKEND};\n"
+        f"{example.__name__} has an image classifier. "
+        f"Its `features` are lowered to the backend {DEMO_BACKEND};\n"
         "the model around them is scripted, and saved twice.\n\n"
-        f"{LITE:<12}{saved[LITE].size:>9,} bytes   for the lite interpreter, {handles:,} debug handles\n"
-        f"{SCRIPT:<12}{saved[SCRIPT].size:>9,} bytes   for TorchScript\n\n"
+        f"{LITE_FILE:<12}{saved[LITE_FILE].size:>9,} bytes   "
+        f"for the lite interpreter, {handles:,} debug handles\n"
+        f"{SCRIPT_FILE:<12}{saved[SCRIPT_FILE].size:>9,} bytes   for TorchScript\n\n"
         f"{own:,} of the backend's own lead to the source of `features`"
     )
     facts = {
@@ -123,18 +127,18 @@ def _saved(model: example.Example, folder: Path, *, force: bool) -> Step:
             {"file": name, "path": str(folder / name), "bytes": one.size} for name, one in saved.items()
         ],
     }
-    return Step("saved", f"A part of a model, lowered to the backend {BACKEND}", text, facts)
+    return DemoStep("saved", f"A part of a model, lowered to the backend {DEMO_BACKEND}", text, facts)
 
 
-def _ran(*runs: Run) -> Step:
+def _ran(*runs: StockRun) -> DemoStep:
     lines = map(str, runs)
     text = "A fresh process, which cannot import this library, loads and calls both:\n\n" + "\n".join(lines)
     told = [{"file": run.file, "same": is_same(run.difference), "difference": run.difference} for run in runs]
     facts = {"importable": False, "runs": told}
-    return Step("stock", "Run by stock PyTorch", text, facts)
+    return DemoStep("stock", "Run by stock PyTorch", text, facts)
 
 
-def _failed_at(lite: Run, script: Run) -> list[Line]:
+def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
     """The lines that the lite interpreter shows; TorchScript shows the last one, too.
 
     Raises:
@@ -148,7 +152,7 @@ def _failed_at(lite: Run, script: Run) -> list[Line]:
     return lines
 
 
-def _delegated(delegate: Delegate, model: example.Example, expected: list[Line]) -> Step:
+def _delegated(delegate: Delegate, model: example.Example, expected: list[MarkedLine]) -> DemoStep:
     """The same failure in this process.
 
     Raises:
@@ -166,7 +170,7 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Line])
     inner = expected[len(expected) - len(lines) :]
     check(lines and lines == inner, f"Delegate shows the lines of stock PyTorch inside of `{delegate.path}`")
     text = (
-        f"Delegate.load({LITE!r}) runs `{delegate.path}`: as eager mode, "
+        f"Delegate.load({LITE_FILE!r}) runs `{delegate.path}`: as eager mode, "
         f"largest difference {difference:.3g}.\n"
         "With the bad image it raises a BackendError that shows the same lines:\n\n"
         f"{found}"
@@ -181,10 +185,10 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Line])
         "same_lines": True,
         "text": str(found),
     }
-    return Step("delegate", "The same failure, in this process", text, facts)
+    return DemoStep("delegate", "The same failure, in this process", text, facts)
 
 
-def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> Step:
+def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> DemoStep:
     with delegate.recording(memory=True) as recording:
         delegate(model.image)
     profile = delegate.profile(recording)
@@ -194,56 +198,60 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
         if event.handle >= 0  # the others are the backend's own: it puts results into tuples
     }
     check(files == {example.__file__}, "all operations of the model lead to its lines")
-    profile.save(folder / TRACE, force=force)
-    events = json.loads((folder / TRACE).read_bytes())["traceEvents"]
+    profile.save(folder / TRACE_FILE, force=force)
+    events = json.loads((folder / TRACE_FILE).read_bytes())["traceEvents"]
     named = sum(one.get("cat") == "cpu_op" for one in events)
-    check(named == len(profile.events), f"{TRACE} has all {len(profile.events)} operations")
-    text = f"{profile}\n\n{TRACE}: {len(events):,} events, for chrome://tracing and ui.perfetto.dev"
+    check(named == len(profile.events), f"{TRACE_FILE} has all {len(profile.events)} operations")
+    text = f"{profile}\n\n{TRACE_FILE}: {len(events):,} events, for chrome://tracing and ui.perfetto.dev"
     facts = {
         "operations": len(profile.events),
         "total_ns": profile.total_ns,
         "by_module": [asdict(row) for row in profile.by_module()],
         "by_line": [asdict(row) for row in profile.by_line()],
-        "trace": str(folder / TRACE),
+        "trace": str(folder / TRACE_FILE),
         "trace_events": len(events),
     }
-    return Step("profile", f"A run, profiled: {duration(profile.total_ns)} in operations", text, facts)
+    return DemoStep("profile", f"A run, profiled: {duration(profile.total_ns)} in operations", text, facts)
 
 
-def _split(folder: Path, *, force: bool) -> Step:
-    made = archive.split(folder / LITE, folder / DEVICE, folder / COMPANION, force=force)
-    sizes = (Sized(LITE, made.size), Sized(DEVICE, made.out_size), Sized(COMPANION, made.companion_size))
-    console = Console(file=io.StringIO(), width=WIDTH)
+def _split(folder: Path, *, force: bool) -> DemoStep:
+    made = archive.split(folder / LITE_FILE, folder / DEVICE_FILE, folder / COMPANION_FILE, force=force)
+    sizes = (
+        Sized(LITE_FILE, made.size),
+        Sized(DEVICE_FILE, made.out_size),
+        Sized(COMPANION_FILE, made.companion_size),
+    )
+    console = Console(file=io.StringIO(), width=TEXT_WIDTH)
     with console.capture() as capture:
         console.print(split_text(made, *sizes))
-    facts = asdict(made) | {"device": str(folder / DEVICE), "companion": str(folder / COMPANION)}
+    facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())
-    return Step("split", "The debug info split off", text, facts)
+    return DemoStep("split", "The debug info split off", text, facts)
 
 
-def _stripped(device: Run) -> Step:
+def _stripped(device: StockRun) -> DemoStep:
     """What is left on the device.
 
     Raises:
         ClaimError: it names no handles, or source.
     """
-    check(HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE}")
-    check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE}")
+    check(PRINTED_HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
+    check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
     text = f"{device}\n\nOf the bad image it says:\n\n{device.error}"
-    return Step("device", f"{DEVICE} in stock PyTorch: numbers are left", text, device.facts())
+    return DemoStep("device", f"{DEVICE_FILE} in stock PyTorch: numbers are left", text, device.facts())
 
 
-def _explained(device: Run, lite: Run, folder: Path) -> Step:
+def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
     """The device's words, with the companion's source.
 
     Raises:
         ClaimError: that is not what stock PyTorch said where the source was at hand.
     """
-    with archive.open(folder / COMPANION) as companion:
+    with archive.open(folder / COMPANION_FILE) as companion:
         explainer = Explainer(companion)
         said = b"".join(explainer.explain([device.error.encode()])).decode()
     same = said == lite.error and (explainer.explained, explainer.unknown) == (1, 0)
-    check(same, f"{COMPANION} makes of it what stock PyTorch says with the source at hand")
-    text = f"{said.rstrip()}\n\nThat is, to the byte, what stock PyTorch says of {LITE}."
+    check(same, f"{COMPANION_FILE} makes of it what stock PyTorch says with the source at hand")
+    text = f"{said.rstrip()}\n\nThat is, to the byte, what stock PyTorch says of {LITE_FILE}."
     facts = {"same_text": same, "lines": [line._asdict() for line in shown_lines(said)], "text": said}
-    return Step("explained", f"The same, explained by {COMPANION}", text, facts)
+    return DemoStep("explained", f"The same, explained by {COMPANION_FILE}", text, facts)

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-5
 """How far results may be apart where another kernel of PyTorch computes them."""
 GENERATED = "<string>"
-ORIGINAL = "Traceback of TorchScript, original code"
-SHOWN = re.compile(
+ORIGINAL_HEADING = "Traceback of TorchScript, original code"
+MARKED_LINE = re.compile(
     r'^  File "(?P<file>[^"\n]*)", line (?P<number>\d+), in [^\n]*\n'
     r"(?:(?!  File )[^\n]*\n)*?"
     r"(?P<text>[^\n]*)\n *~+ <--- HERE",
     re.MULTILINE,
 )
-HANDLES = re.compile(r"Debug info for handle\(s\): debug_handles:\{([-\d,]+)\}, was not found\.")
-HIERARCHY = re.compile(r"Module hierarchy:(.*)")
+PRINTED_HANDLES = re.compile(r"Debug info for handle\(s\): debug_handles:\{([-\d,]+)\}, was not found\.")
+PRINTED_HIERARCHY = re.compile(r"Module hierarchy:(.*)")
 
 
 class ClaimError(Exception):
     """What was to be shown does not hold."""
 
 
-class Line(NamedTuple):
+class MarkedLine(NamedTuple):
     """A line of source that a traceback marks."""
 
     file: str
@@ -42,7 +42,7 @@ class Line(NamedTuple):
         return f"{self.file}:{self.line}: {self.source}"
 
 
-class Run(NamedTuple):
+class StockRun(NamedTuple):
     """What stock PyTorch made of an archive.
 
     Attributes:
@@ -60,8 +60,8 @@ class Run(NamedTuple):
 
     def facts(self) -> dict[str, object]:
         """For programs."""
-        handles = HANDLES.search(self.error)
-        hierarchy = HIERARCHY.search(self.error)
+        handles = PRINTED_HANDLES.search(self.error)
+        hierarchy = PRINTED_HIERARCHY.search(self.error)
         return {
             "file": self.file,
             "same": is_same(self.difference),
@@ -97,7 +97,7 @@ def check_same(difference: float | None, what: str) -> None:
     check(is_same(difference), f"{what} is that of eager mode (largest difference: {difference})")
 
 
-def run_stock(folder: Path, names: list[str], calls: bytes) -> list[Run]:
+def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
     """What a fresh process says of archives that has PyTorch and not this library.
 
     Args:
@@ -116,7 +116,8 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[Run]:
     facts: dict[str, Any] = json.loads(done.stdout)
     check(not facts["importable"], "a stock process cannot import this library")
     runs = [
-        Run(name, one["difference"], one["error"]) for name, one in zip(names, facts["runs"], strict=True)
+        StockRun(name, one["difference"], one["error"])
+        for name, one in zip(names, facts["runs"], strict=True)
     ]
     for run in runs:
         check_same(run.difference, f"the result of {run.file} in stock PyTorch")
@@ -124,8 +125,11 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[Run]:
     return runs
 
 
-def shown_lines(text: str) -> list[Line]:
+def shown_lines(text: str) -> list[MarkedLine]:
     """The lines of source that a traceback of PyTorch marks, outermost first; those of the original code."""
-    _, _, original = text.rpartition(ORIGINAL)
-    found = [Line(one["file"], int(one["number"]), one["text"].strip()) for one in SHOWN.finditer(original)]
+    _, _, original = text.rpartition(ORIGINAL_HEADING)
+    found = [
+        MarkedLine(one["file"], int(one["number"]), one["text"].strip())
+        for one in MARKED_LINE.finditer(original)
+    ]
     return [line for line in found if line.file != GENERATED]

@@ -16,7 +16,7 @@ from archive.reader.recognition import ARCHIVES, FileKind, recognise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-COMPANION = ".ptdbg"
+COMPANION_SUFFIX = ".ptdbg"
 OURS = {*ARCHIVES, FileKind.COMPANION}
 """What this tool reads and writes: where a command takes one of these, the others are no strangers."""
 
@@ -64,7 +64,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FilePlan:
     """All that a command has to do.
 
     Attributes:
@@ -86,7 +86,7 @@ def plan(
     companion: str | None = None,
     use: Use = Use.NONE,
     wanted: Collection[FileKind] = ARCHIVES,
-) -> Plan:
+) -> FilePlan:
     """The jobs for some files and folders.
 
     Args:
@@ -128,7 +128,7 @@ def plan(
         beside = f", but other files: {told(others)}" if others else ""
         raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
     _check(jobs)
-    return Plan(jobs, many, left_out, +others)
+    return FilePlan(jobs, many, left_out, +others)
 
 
 def told(others: Mapping[FileKind, int]) -> str:
@@ -172,7 +172,7 @@ def _target(path: str, relative: Path, *, many: bool) -> Path:
 
 def _companion_of(path: Path) -> Path:
     """A companion's path beside an archive's."""
-    return path.with_name(path.name + COMPANION)
+    return path.with_name(path.name + COMPANION_SUFFIX)
 
 
 def _check(jobs: Sequence[Job]) -> None:

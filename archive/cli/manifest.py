@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO, Self
 
-    from archive.cli.jobs import Job, Plan
+    from archive.cli.jobs import FilePlan, Job
     from archive.cli.pool import Outcome
 
-    Line = dict[str, Any]
+    ManifestLine = dict[str, Any]
 
-NAME = "manifest.jsonl"
+MANIFEST_NAME = "manifest.jsonl"
 
 
 class Manifest:
@@ -41,10 +41,10 @@ class Manifest:
     """
 
     def __init__(self, folder: Path, target: str, *, aside: bool) -> None:
-        self.path = folder / NAME
+        self.path = folder / MANIFEST_NAME
         self._folder = folder
         self._asked = {"to": target, "aside": aside}
-        self._known: dict[str, Line] = {}
+        self._known: dict[str, ManifestLine] = {}
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class Manifest:
         if self._file is not None:
             self._file.close()
 
-    def left(self, work: Plan) -> Plan:
+    def left(self, work: FilePlan) -> FilePlan:
         """What is not done yet: all but files that are as they were, with results that are as written.
 
         Results of files that were changed since, or that were changed themselves, may be replaced.
@@ -87,7 +87,7 @@ class Manifest:
 
     def add(self, outcome: Outcome) -> None:
         """A line for a file that is finished."""
-        line: Line = {"path": self._name(outcome.job), **self._asked}
+        line: ManifestLine = {"path": self._name(outcome.job), **self._asked}
         if outcome.error:
             line["outcome"] = escaped(outcome.error)
         else:
@@ -112,7 +112,7 @@ def is_same(path: Path, digest: str) -> bool:
     return _digest(path) == digest
 
 
-def _told(lines: list[bytes]) -> list[tuple[str, Line]]:
+def _told(lines: list[bytes]) -> list[tuple[str, ManifestLine]]:
     """The lines that tell a digest, by path; whatever else stands there is passed over."""
     told = []
     for line in lines:

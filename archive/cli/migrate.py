@@ -27,7 +27,7 @@ from archive.report.migration_text import (
 from archive.verbs.migrate.migrate import target_named
 
 if TYPE_CHECKING:
-    from archive.cli.jobs import Plan
+    from archive.cli.jobs import FilePlan
     from archive.cli.pool import Verb
     from archive.verbs.migrate.migrate import Migration
 
@@ -107,7 +107,7 @@ def _again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
     return facts
 
 
-def _plan(work: Plan, verb: Verb, *, as_json: bool) -> int:
+def _plan(work: FilePlan, verb: Verb, *, as_json: bool) -> int:
     """Print what would be done."""
     facts: list[dict[str, object]] = []
     batch.tell_left_out(work)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     Verb = Callable[..., Any]
 
 INTERRUPTED = 130
-MOST = 61
+MAX_WORKERS = 61
 """Workers; Windows waits for no more."""
-ENDINGS = (signal.SIGINT, signal.SIGTERM)
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def outcomes(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome
         jobs: one a file.
         workers: how many processes; 1 works in this one.
     """
-    workers = min(workers, len(jobs), MOST)
+    workers = min(workers, len(jobs), MAX_WORKERS)
     if workers == 1:
         yield from (_attempt(verb, job) for job in jobs)
         return
@@ -124,12 +124,12 @@ def _work(verb: Verb, job: Job) -> Outcome:
 
 def _await_the_end() -> None:
     """Let a signal end this worker quietly."""
-    for one in ENDINGS:
+    for one in ENDING_SIGNALS:
         signal.signal(one, _leave)
 
 
 def _leave(*_: object) -> None:
-    for one in ENDINGS:
+    for one in ENDING_SIGNALS:
         signal.signal(one, _stay)
     raise SystemExit(INTERRUPTED)
 

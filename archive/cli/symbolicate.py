@@ -18,14 +18,13 @@ from archive.report.runs import runs
 if TYPE_CHECKING:
     from archive import Archive, Symbolication
 
-PIECE = 1 << 16
-CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")  # of 64 bits, and never too long for int()
-PLACE = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
+HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")  # of 64 bits, and never too long for int()
+CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[list[int]]:
     for value in values:
-        if not CHAIN.fullmatch(value):
+        if not HANDLE_CHAIN.fullmatch(value):
             raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {shown(value)}")
     return [[int(number) for number in value.split(",")] for value in values]
 
@@ -33,7 +32,7 @@ def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
     places = []
     for value in values:
-        place = PLACE.fullmatch(value)
+        place = CODE_POSITION.fullmatch(value)
         if not place:
             raise click.BadParameter(f"expected RECORD:BYTE like code/__torch__.py:301; found {shown(value)}")
         places.append((place["record"], int(place["byte"])))

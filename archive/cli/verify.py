@@ -11,9 +11,9 @@ from rich.progress import Progress
 from archive.cli import common
 from archive.cli.main import FAILED
 from archive.report.as_json import escaped
-from archive.verbs.verify import Finding, verify
+from archive.verbs.verify import Diagnostic, verify
 
-SHOWN = {"error", "not checked"}
+NEVER_HIDDEN = {"error", "not checked"}
 """What ``--quiet`` does not hide."""
 
 
@@ -34,7 +34,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
     """  # noqa: D301 (click reads the backspace)
-    results: dict[str, list[Finding]] = {}
+    results: dict[str, list[Diagnostic]] = {}
     unread = False
     idle = len(files) == 1 or not sys.stderr.isatty()
     with Progress(console=Console(stderr=True), transient=True, disable=idle) as progress:
@@ -43,8 +43,8 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
             try:
                 findings = verify(file)
             except OSError as error:  # the other files still count
-                findings, unread = [Finding("error", "", "", error.strerror or str(error))], True
-            results[file] = [one for one in findings if not quiet or one.severity in SHOWN]
+                findings, unread = [Diagnostic("error", "", "", error.strerror or str(error))], True
+            results[file] = [one for one in findings if not quiet or one.severity in NEVER_HIDDEN]
             progress.advance(task)
     if as_json:
         common.write_json(results)

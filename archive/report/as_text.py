@@ -10,7 +10,7 @@ from rich.text import Text
 from archive.base.errors import one_line
 from archive.container.serialization_id import PLATFORMS
 from archive.report.as_json import escaped
-from archive.report.listing import Listing
+from archive.report.fitted_table import FittedTable
 from archive.report.runs import SHOWN_RUNS, runs
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def _line(text: str) -> str:
     return one_line(escaped(text))
 
 
-def _records(facts: Inspection) -> Listing:
-    listing = Listing(
+def _records(facts: Inspection) -> FittedTable:
+    listing = FittedTable(
         [("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text"), ("holds", "text")]
     )
     for name, record in facts.records.items():

@@ -11,7 +11,7 @@ from rich.text import Text
 from archive.base.errors import one_line
 from archive.formats.record_kinds import MIGRATED
 from archive.report.as_json import escaped
-from archive.report.outcome_text import SAME, SAME_RECORDS
+from archive.report.outcome_text import SAME_FILE, SAME_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
     lines += facts.refused
     if facts.aside_size:
-        back = f"is {SAME}" if facts.exact else f"has {SAME_RECORDS}"
+        back = f"is {SAME_FILE}" if facts.exact else f"has {SAME_RECORDS}"
         lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it {back}")
     return _group(lines)
 

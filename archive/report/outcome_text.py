@@ -9,7 +9,7 @@ from rich.text import Text
 
 from archive.base.errors import one_line
 from archive.report.as_json import escaped
-from archive.report.listing import Listing
+from archive.report.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from archive.verbs.convert import Conversion
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archive.verbs.split import Join, Split
 
 TOTAL = "total"
-SAME = "the original file, byte for byte"
+SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
 
 
@@ -40,7 +40,7 @@ def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group
         Text(""),
         *(Text(line) for line in facts.refused),
         *(Text(f"{name} stayed{names}") for name in facts.kept),
-        Text(f"`debug-archive join` gives {SAME if facts.exact else SAME_RECORDS}"),
+        Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
     )
 
 
@@ -54,13 +54,13 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
             *halves,
             (out, f"with its {facts.records:,} debug record{'s' * (facts.records != 1)} again"),
         ),
-        Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME}"),
+        Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME_FILE}"),
     )
 
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
     """What shrinking made of each kind of record."""
-    table = Listing.of("kind", "before", "after", "%")
+    table = FittedTable.of("kind", "before", "after", "%")
     kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
     for kind, (before, after) in kinds:
         table.add(kind, f"{before:,}", f"{after:,}", _share(after, before))
@@ -81,7 +81,7 @@ def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
 
 def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
     """A file that was put together again."""
-    return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME if facts.exact else SAME_RECORDS}"
+    return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME_FILE if facts.exact else SAME_RECORDS}"
 
 
 def total_line(files: int, failed: int, before: int = 0, after: int = 0, *companions: int) -> str:
@@ -127,12 +127,12 @@ def _compared(facts: Shrinkage) -> list[str]:
 
 
 def _back(facts: Shrinkage) -> str:
-    return f"`debug-archive restore` gives {SAME if facts.exact else SAME_RECORDS}"
+    return f"`debug-archive restore` gives {SAME_FILE if facts.exact else SAME_RECORDS}"
 
 
-def _files(whole: int, *rows: tuple[Sized, str]) -> Listing:
+def _files(whole: int, *rows: tuple[Sized, str]) -> FittedTable:
     """Files, their sizes, also as parts of the archive with its debug info, and what they hold."""
-    table = Listing([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
+    table = FittedTable([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
     for file, holds in rows:
         table.add(str(file), f"{file.size:,}", _share(file.size, whole), holds)
     return table

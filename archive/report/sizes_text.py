@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
-from archive.report.listing import Listing
+from archive.report.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ V = TypeVar("V")
 TOTAL = "total"
 
 
-def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> Listing:
+def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> FittedTable:
     """Stored bytes, their share of the file, and inflated bytes, by label.
 
     Args:
@@ -25,7 +25,7 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
         view: that view.
         rows: how many labels are shown, the others together; 0 for all.
     """
-    table = Listing.of(view.value, "stored", "%", "inflated")
+    table = FittedTable.of(view.value, "stored", "%", "inflated")
     shown, others = _parted(sizes, rows)
     lines = [(label, size.stored, size.inflated) for label, size in shown.items()]
     if others:
@@ -39,7 +39,7 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
 
 def difference_text(
     account: Account, base: Account, changes: Mapping[str, Change], view: View, rows: int
-) -> Listing:
+) -> FittedTable:
     """Stored bytes of the old and the new file, and their difference, by label.
 
     Args:
@@ -49,7 +49,7 @@ def difference_text(
         view: that view.
         rows: how many labels are shown, the others together; 0 for all.
     """
-    table = Listing.of(view.value, "old", "new", "difference", "%")
+    table = FittedTable.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)
     lines = [(label, change.old, change.new) for label, change in shown.items()]
     if others:
@@ -83,5 +83,5 @@ def _name(others: Mapping[str, object]) -> str:
     return f"[{len(others):,} others]"
 
 
-def _add(table: Listing, label: str, *columns: str) -> None:
+def _add(table: FittedTable, label: str, *columns: str) -> None:
     table.add(one_line(label), *columns, style="bold" if label == TOTAL else "")

@@ -19,7 +19,7 @@ from rich.console import Console, Group
 import archive
 from archive.container.container import member_from, new_member
 from archive.report.as_text import inspection_text
-from archive.report.listing import Listing, in_the_middle, shortened
+from archive.report.fitted_table import FittedTable, in_the_middle, shortened
 from archive.report.outcome_text import Sized, join_text, shrink_text, split_text
 from archive.report.sizes_text import difference_text, sizes_text
 from archive.verbs.inspect import inspect
@@ -58,8 +58,8 @@ def rendered(renderable: RenderableType, width: int) -> str:
     return capture.get()
 
 
-def listings(renderable: RenderableType) -> Iterator[Listing]:
-    if isinstance(renderable, Listing):
+def listings(renderable: RenderableType) -> Iterator[FittedTable]:
+    if isinstance(renderable, FittedTable):
         yield renderable
     for part in renderable.renderables if isinstance(renderable, Group) else ():
         yield from listings(part)
@@ -125,7 +125,7 @@ texts = st.lists(st.sampled_from(["string", "table", "1,234", "rows", "of 99%"])
 @patient
 @given(st.lists(st.tuples(names, numbers, numbers, texts), max_size=8), st.integers(24, 200))
 def test_any_table_keeps_its_numbers(rows: list[tuple[str, str, str, str]], width: int) -> None:
-    listing = Listing([("file", "name"), ("old", "number"), ("new", "number"), ("holds", "text")])
+    listing = FittedTable([("file", "name"), ("old", "number"), ("new", "number"), ("holds", "text")])
     for row in rows:
         listing.add(*row)
     text = rendered(listing, width)

@@ -15,7 +15,7 @@ import archive
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.verbs.logs.lines import Lines
-from archive.verbs.logs.tracebacks import Code, Traceback
+from archive.verbs.logs.tracebacks import CodeRecord, Traceback
 from tests.support.reports import case, explained
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ def test_a_traceback_that_is_too_long_stays(frames: int, function: bytes) -> Non
 
 
 def test_code_is_looked_for_in_code_records_only(stack: archive.Archive) -> None:
-    assert Code(stack, CODE.encode()).lines
-    assert not Code(stack, b"data.pkl").lines
+    assert CodeRecord(stack, CODE.encode()).lines
+    assert not CodeRecord(stack, b"data.pkl").lines
 
 
 def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
@@ -223,5 +223,5 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
         lines=[b"x"], shows=lambda *_: True, marks=lambda *_: True, original=lambda *_: whole
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
-    traceback = Traceback(Lines([frame, frame, END]), HEADING, lambda _: cast("Code", code))
+    traceback = Traceback(Lines([frame, frame, END]), HEADING, lambda _: cast("CodeRecord", code))
     assert b"".join(traceback.explained()) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2

@@ -14,8 +14,8 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.container.container import member_from, new_member
-from archive.verbs.verify import Finding, verify
-from archive.verbs.verify.finding import Report
+from archive.verbs.verify import Diagnostic, verify
+from archive.verbs.verify.diagnostic import Diagnostics
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
 from tests.support.kinds import KINDS
 from tests.support.tampering import (
@@ -52,7 +52,7 @@ def test_what_pytorch_wrote_is_well() -> None:
 
 def test_an_archive_can_be_given_as_a_path_a_buffer_a_file_or_opened() -> None:
     data = tampered(STACK, {"version": b"three\n"})
-    expected = [Finding("error", "version", "", r"expected a number, found b'three\n'")]
+    expected = [Diagnostic("error", "version", "", r"expected a number, found b'three\n'")]
     assert verify(data) == expected
     assert verify(io.BytesIO(data)) == expected
     with archive.open(data) as opened:
@@ -258,16 +258,16 @@ def test_an_archive_without_debug_information_is_noted_once() -> None:
 
 
 def test_a_finding_is_one_printable_line() -> None:
-    assert str(Finding("note", "", "", "text")) == "text"
-    assert str(Finding("note", "", "row 1", "ü")) == "row 1: ü"
-    assert str(Finding("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\udcff, row 1: \x1b[1m"
+    assert str(Diagnostic("note", "", "", "text")) == "text"
+    assert str(Diagnostic("note", "", "row 1", "ü")) == "row 1: ü"
+    assert str(Diagnostic("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\udcff, row 1: \x1b[1m"
     code = new_member("code/m.py", b"")
     data = packed([code, new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
     assert any(line.startswith(r"error: data/\n, byte ") for line in said(data))
 
 
 def test_a_fault_of_the_library_hides_nothing() -> None:
-    report = Report()
+    report = Diagnostics()
     assert report.attempt("data.pkl", lambda: int("x")) is None
     assert report.attempt("data.pkl", lambda: 1) == 1
     (finding,) = report.findings

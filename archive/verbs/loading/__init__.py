@@ -27,7 +27,7 @@ from archive.formats.inert_values import DATA
 from archive.formats.releases import LOADED_BYTECODE
 from archive.reader.recognition import FileKind
 from archive.verbs.loading import code, handles, records
-from archive.verbs.loading.facts import Facts
+from archive.verbs.loading.facts import ParsedRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.loading.facts import Fault
 
-__all__ = ["CHECKS", "Check", "Facts", "Loader", "Refusal", "loaded_like", "refusals"]
+__all__ = ["CHECKS", "Check", "Loader", "ParsedRecords", "Refusal", "loaded_like", "refusals"]
 
-CONSTANTS = "constants.pkl"
-MISSING = "PytorchStreamReader failed locating file {}: file not found"
-TAG = "Source range tag must exist in deserialized source range map."
+CONSTANTS_RECORD = "constants.pkl"
+MISSING_FILE = "PytorchStreamReader failed locating file {}: file not found"
+TAG_MESSAGE = "Source range tag must exist in deserialized source range map."
 
 
 class Loader(StrEnum):
@@ -64,11 +64,11 @@ class Check:
 
     loader: Loader
     message: str
-    find: Callable[[Facts], Iterator[Fault]]
+    find: Callable[[ParsedRecords], Iterator[Fault]]
     of_release: bool = False
-    mended: Callable[[Facts], bool] = lambda _: False
+    mended: Callable[[ParsedRecords], bool] = lambda _: False
 
-    def told(self, facts: Facts) -> str:
+    def told(self, facts: ParsedRecords) -> str:
         """What PyTorch makes of an archive that fails the check, and the way out where there is one."""
         way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
         return f'{self.loader} refuses it: "{self.message}"{way_out}'
@@ -106,7 +106,9 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
         return []
     bytecode = (archive if like is None else like).bytecode
     tags = tags_of(archive.range_table)
-    facts = Facts(archive, archive.records, tags, archive.handle_table, archive.method_table, bytecode)
+    facts = ParsedRecords(
+        archive, archive.records, tags, archive.handle_table, archive.method_table, bytecode
+    )
     found = []
     for check in CHECKS:
         fault = next((one for one in check.find(facts) if len(one.found)), None)
@@ -138,7 +140,7 @@ def loaded_like(after: Archive, before: Archive) -> list[Refusal]:
 
 def _about(check: Check) -> str:
     """What a check is about: tags of rows and of calls are one thing, wrong alike where there are none."""
-    return TAG if check.message.startswith(TAG) else check.message
+    return TAG_MESSAGE if check.message.startswith(TAG_MESSAGE) else check.message
 
 
 CHECKS = (
@@ -149,8 +151,8 @@ CHECKS = (
         of_release=True,
     ),
     Check(Loader.BOTH, "Legacy model format is not supported on mobile.", records.legacy, of_release=True),
-    Check(Loader.BOTH, MISSING.format(DATA), records.missing(DATA)),
-    Check(Loader.TORCHSCRIPT, MISSING.format(CONSTANTS), records.missing(CONSTANTS)),
+    Check(Loader.BOTH, MISSING_FILE.format(DATA), records.missing(DATA)),
+    Check(Loader.TORCHSCRIPT, MISSING_FILE.format(CONSTANTS_RECORD), records.missing(CONSTANTS_RECORD)),
     Check(Loader.TORCHSCRIPT, "expected a valid token but found", code.names),
     Check(Loader.TORCHSCRIPT, "ill formed octal specifier", code.escapes),
     Check(
@@ -190,8 +192,13 @@ CHECKS = (
         of_release=True,
         mended=lambda _: True,
     ),
-    Check(Loader.LITE, TAG, handles.row_tags, mended=handles.can_be_mended),
-    Check(Loader.LITE, f"{TAG} Not found source range tag", handles.call_tags, mended=handles.can_be_mended),
+    Check(Loader.LITE, TAG_MESSAGE, handles.row_tags, mended=handles.can_be_mended),
+    Check(
+        Loader.LITE,
+        f"{TAG_MESSAGE} Not found source range tag",
+        handles.call_tags,
+        mended=handles.can_be_mended,
+    ),
     Check(Loader.LITE, "Debug handles should be unique.", handles.unique),
 )
 """In the order in which PyTorch comes upon them."""

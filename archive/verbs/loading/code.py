@@ -17,7 +17,7 @@ from archive.verbs.loading.facts import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.verbs.loading.facts import Facts
+    from archive.verbs.loading.facts import ParsedRecords
 
 LEXED = re.compile(
     rb"#[^\n]*"
@@ -32,7 +32,7 @@ ESCAPE = re.compile(rb"\\(?:(?P<known>[\\'\"\nabfnvtxuU]|[0-3][0-7]{2})|.)", re.
 """Any escape; of ``x``, ``u`` and ``U`` PyTorch says something else."""
 
 
-def names(facts: Facts) -> Iterator[Fault]:
+def names(facts: ParsedRecords) -> Iterator[Fault]:
     """Names are ASCII."""
     for record, code in _codes(facts):
         if not code.isascii():
@@ -45,7 +45,7 @@ def names(facts: Facts) -> Iterator[Fault]:
             )
 
 
-def escapes(facts: Facts) -> Iterator[Fault]:
+def escapes(facts: ParsedRecords) -> Iterator[Fault]:
     """Numbers after a backslash are three octal digits, up to 377."""
     for record, code in _codes(facts):
         if b"\\" in code:
@@ -64,7 +64,7 @@ def escapes(facts: Facts) -> Iterator[Fault]:
             )
 
 
-def _codes(facts: Facts) -> Iterator[tuple[str, bytes]]:
+def _codes(facts: ParsedRecords) -> Iterator[tuple[str, bytes]]:
     if BYTECODE not in facts.archive.records:
         for name in filter(is_code, facts.readable):
             yield name, bytes(facts.archive.records[name].view())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 
-class Facts(NamedTuple):
+class ParsedRecords(NamedTuple):
     """What the checks look at; None where there is none, or none that can be read.
 
     Attributes:

@@ -10,47 +10,46 @@ from archive.base.columns import numbered
 from archive.debuginfo.mending import calls_without_range, mended, rows_without_range
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
+from archive.formats.callstack_map import NAME as CALLSTACK_MAP
 from archive.verbs.loading.facts import Fault, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.debuginfo.tables import HandleTable
-    from archive.verbs.loading.facts import Facts
-
-MAP = callstack_map.NAME
+    from archive.verbs.loading.facts import ParsedRecords
 
 
-def elements(facts: Facts) -> Iterator[Fault]:
+def elements(facts: ParsedRecords) -> Iterator[Fault]:
     """As many elements a row as PyTorch 1.10 and later write."""
     if facts.handles is not None and callstack_map.generation(facts.handles) is Generation.CALLSTACK_3:
-        yield whole(MAP, "rows of three elements, as PyTorch 1.9 wrote them")
+        yield whole(CALLSTACK_MAP, "rows of three elements, as PyTorch 1.9 wrote them")
 
 
-def row_tags(facts: Facts) -> Iterator[Fault]:
+def row_tags(facts: ParsedRecords) -> Iterator[Fault]:
     """The tag of each row is that of a source range."""
     if facts.handles is None or facts.tags is None:
         return
     tag = facts.handles.tag
     if not len(facts.tags) and len(tag):
-        yield whole(MAP, "no source range has a tag, so nothing tells where the handles lead")
+        yield whole(CALLSTACK_MAP, "no source range has a tag, so nothing tells where the handles lead")
         return
     rows = rows_without_range(facts.handles, facts.tags)
     yield Fault(
-        MAP,
+        CALLSTACK_MAP,
         "tags of no source range",
         rows,
         lambda row: (f"row {row}, field tag", f"expected the tag of a source range, found {tag[row]}"),
     )
 
 
-def call_tags(facts: Facts) -> Iterator[Fault]:
+def call_tags(facts: ParsedRecords) -> Iterator[Fault]:
     """So is each tag inside of call stacks, but for -1."""
     if facts.handles is None or facts.tags is None or not len(facts.tags):
         return
-    tag, frames = facts.handles.call_tag, _Frames(facts.handles)
+    tag, frames = facts.handles.call_tag, _FramePlaces(facts.handles)
     yield Fault(
-        MAP,
+        CALLSTACK_MAP,
         "tags of no source range in call stacks",
         calls_without_range(facts.handles, facts.tags),
         lambda frame: (
@@ -60,12 +59,12 @@ def call_tags(facts: Facts) -> Iterator[Fault]:
     )
 
 
-def can_be_mended(facts: Facts) -> bool:
+def can_be_mended(facts: ParsedRecords) -> bool:
     """Whether tags of no source range can be replaced."""
     return mended(facts.handles, facts.archive.range_table)[1] > 0
 
 
-def unique(facts: Facts) -> Iterator[Fault]:
+def unique(facts: ParsedRecords) -> Iterator[Fault]:
     """Each handle has one row."""
     if facts.handles is None:
         return
@@ -73,14 +72,14 @@ def unique(facts: Facts) -> Iterator[Fault]:
     again = np.ones(len(handle), np.bool_)
     again[numbered(handle)[1]] = False
     yield Fault(
-        MAP,
+        CALLSTACK_MAP,
         "handles that are not unique",
         np.flatnonzero(again),
         lambda row: (f"row {row}, field handle", f"expected a new handle, found {handle[row]} again"),
     )
 
 
-class _Frames:
+class _FramePlaces:
     """Where frames stand; one that several stacks share, in one of them."""
 
     def __init__(self, table: HandleTable) -> None:

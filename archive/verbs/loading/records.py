@@ -16,15 +16,15 @@ from archive.verbs.migrate.rescue import may_be_stale, stale_methods
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.verbs.loading.facts import Facts
+    from archive.verbs.loading.facts import ParsedRecords
 
-LEGACY = "model.json"
+LEGACY_TREE = "model.json"
 LOADED_VERSIONS = range(1, 11)
 """The versions of the archive's format that 2.13 reads."""
 INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 
 
-def version(facts: Facts) -> Iterator[Fault]:
+def version(facts: ParsedRecords) -> Iterator[Fault]:
     """The version is the first number in the first of its records."""
     name = next((name for name in VERSIONS if name in facts.readable), None)
     number = None if name is None else INTEGER.match(bytes(facts.archive.records[name].view()[:64]))
@@ -33,37 +33,37 @@ def version(facts: Facts) -> Iterator[Fault]:
         yield whole(name, f"expected a version from {known}, found {int(number[1])}")
 
 
-def legacy(facts: Facts) -> Iterator[Fault]:
+def legacy(facts: ParsedRecords) -> Iterator[Fault]:
     """The module tree as it was before ``data.pkl``."""
-    if LEGACY in facts.archive.records:
-        yield whole(LEGACY, "the module tree as PyTorch 1.0 to 1.2 wrote it")
+    if LEGACY_TREE in facts.archive.records:
+        yield whole(LEGACY_TREE, "the module tree as PyTorch 1.0 to 1.2 wrote it")
 
 
-def missing(name: str) -> Callable[[Facts], Iterator[Fault]]:
+def missing(name: str) -> Callable[[ParsedRecords], Iterator[Fault]]:
     """A record that has to be there."""
 
-    def find(facts: Facts) -> Iterator[Fault]:
-        if name not in facts.archive.records and LEGACY not in facts.archive.records:
+    def find(facts: ParsedRecords) -> Iterator[Fault]:
+        if name not in facts.archive.records and LEGACY_TREE not in facts.archive.records:
             yield whole("", f"expected a record {name}, found none")
 
     return find
 
 
-def stale(facts: Facts) -> Iterator[Fault]:
+def stale(facts: ParsedRecords) -> Iterator[Fault]:
     """Methods of lowered code that call what backends no longer have."""
     for name in filter(may_be_stale, facts.readable):
         if stale_methods(bytes(facts.archive.records[name].view())):
             yield whole(name, "a lowered module with the method __preprocess of PyTorch 1.6 to 1.8")
 
 
-def bytecode_version(facts: Facts) -> Iterator[Fault]:
+def bytecode_version(facts: ParsedRecords) -> Iterator[Fault]:
     """The version of the lite interpreter's code."""
     if facts.bytecode is not None and facts.bytecode.version not in LOADED_BYTECODE:
         known = f"{LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}"
         yield whole(BYTECODE, f"expected a version from {known}, found {facts.bytecode.version}")
 
 
-def method_count(facts: Facts) -> Iterator[Fault]:
+def method_count(facts: ParsedRecords) -> Iterator[Fault]:
     """As many methods with handles as in the bytecode."""
     if facts.methods is None or facts.bytecode is None:
         return
@@ -76,7 +76,7 @@ def method_count(facts: Facts) -> Iterator[Fault]:
         yield whole(method_handles.HANDLES, problem)
 
 
-def method_names(facts: Facts) -> Iterator[Fault]:
+def method_names(facts: ParsedRecords) -> Iterator[Fault]:
     """The methods with handles are those of the bytecode, in its order."""
     if facts.methods is None or facts.bytecode is None:
         return
@@ -94,7 +94,7 @@ def method_names(facts: Facts) -> Iterator[Fault]:
         )
 
 
-def instructions(facts: Facts) -> Iterator[Fault]:
+def instructions(facts: ParsedRecords) -> Iterator[Fault]:
     """As many handles as instructions."""
     if facts.methods is None or facts.bytecode is None:
         return

@@ -14,24 +14,31 @@ from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.verbs.logs.families import cannot_print, known_message
 from archive.verbs.logs.handles import HandleSplits
 from archive.verbs.logs.lines import Lines, ending, has_shape
-from archive.verbs.logs.tracebacks import HEADING, MAX_BYTES, MAX_LINES, Code, Places, Traceback
+from archive.verbs.logs.tracebacks import (
+    MAX_BYTES,
+    MAX_LINES,
+    TRACEBACK_HEADING,
+    CodeRecord,
+    CompanionCode,
+    Traceback,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from archive.reader.archive import Archive
-    from archive.verbs.logs.tracebacks import Frame
+    from archive.verbs.logs.tracebacks import LoggedFrame
 
 # With braces in PyTorch 1.11 and later; 1.10 had none around a single handle, 1.9 no "(s)".
-HANDLES = re.compile(
+HANDLES_NOT_FOUND = re.compile(
     rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
     rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
 )
 MAX_NOTES = 100
 MAX_NOTE = 500  # characters
-MAX_BEFORE = 5  # lines between a message and the handles
-SHOWN = 100  # characters of a message
-LISTED = 3  # readings
+MAX_LINES_BEFORE = 5  # lines between a message and the handles
+MAX_MESSAGE_SHOWN = 100  # characters of a message
+MAX_READINGS_LISTED = 3  # readings
 MAX_DIGITS = 20  # of a debug handle
 
 
@@ -97,20 +104,20 @@ class Explainer:
             ArchiveError: a record that is needed is broken.
         """
         lines = Lines(log)
-        before = deque([b""], MAX_BEFORE)
+        before = deque([b""], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
             if b"Debug info for handle" in line:
                 yield self._lite(line, before, lines.number)
-            elif b"Traceback of TorchScript" in line and HEADING.fullmatch(line):
+            elif b"Traceback of TorchScript" in line and TRACEBACK_HEADING.fullmatch(line):
                 yield from self._traceback(lines, line)
             else:
                 yield line
             before.append(line)
 
-    def _code_of(self, file: bytes) -> Code:
+    def _code_of(self, file: bytes) -> CodeRecord:
         if isinstance(self.archive, Companion) and self._unchecked:
-            return Places(self.archive, file)
-        return Code(self.archive, file)
+            return CompanionCode(self.archive, file)
+        return CodeRecord(self.archive, file)
 
     def _note(self, line: int, note: str) -> None:
         note = note[:MAX_NOTE]
@@ -121,7 +128,7 @@ class Explainer:
             self._more += 1
 
     def _lite(self, line: bytes, before: deque[bytes], number: int) -> bytes:
-        found = HANDLES.match(line)
+        found = HANDLES_NOT_FOUND.match(line)
         if not found:
             return line
         digits = (found["joined"] or found["single"]).decode()
@@ -173,7 +180,7 @@ class Explainer:
                 what = "no operator runs there, and only operators print"
             else:
                 what = f"{self.archive.handles[handle].op} does not print"
-            return f"{what} {message[:SHOWN]!r}: the failure is another model's"
+            return f"{what} {message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
         if "-" in digits:
             return "where this ran, the model had no handles"
         return "not in this archive" if self.archive.handles else why_no_handles(self.archive)
@@ -197,7 +204,7 @@ class Explainer:
         self.explained += 1
         return traceback.explained()
 
-    def _why_not(self, traceback: Traceback, frames: list[Frame]) -> tuple[int, str] | None:
+    def _why_not(self, traceback: Traceback, frames: list[LoggedFrame]) -> tuple[int, str] | None:
         """Line, counted from the heading, and reason that a traceback cannot be explained."""
         if traceback.is_too_long:
             return 0, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
@@ -211,8 +218,9 @@ class Explainer:
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:
     """The first of some readings, and how many more there are."""
-    first = "; ".join(", ".join(map(str, reading)) for reading in readings[:LISTED])
-    return first + (f"; {len(readings) - LISTED} more" if len(readings) > LISTED else "")
+    listed = "; ".join(", ".join(map(str, reading)) for reading in readings[:MAX_READINGS_LISTED])
+    more = len(readings) - MAX_READINGS_LISTED
+    return listed + (f"; {more} more" if more > 0 else "")
 
 
 def _message(before: deque[bytes], prefix: bytes) -> str:

@@ -17,16 +17,16 @@ from archive.verbs.logs.messages import wording
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-TABLE = "families.txt"
-HEADING = 2  # lines of the table
-STRUCTURE = {
+FAMILIES_FILE = "families.txt"
+HEADING_LINES = 2  # lines of the table
+INTERPRETER_OPERATORS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::Constant", "prim::Drop"),
     *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return"),
 }
 """What the interpreter does itself, without calling an operator: it prints none of their messages."""
 
-LONGEST = 2_000  # characters of a message that are looked at
-STARTS = re.compile(r": |\] |\| |- |\t|  ")
+MAX_MESSAGE = 2_000  # characters of a message that are looked at
+MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  ")
 MAX_STARTS = 32
 
 
@@ -45,7 +45,8 @@ class Families(NamedTuple):
 @cache
 def families() -> Families:
     """The table, read when first asked for."""
-    lines = files("archive.verbs.logs").joinpath(TABLE).read_text("utf-8").splitlines()[HEADING:]
+    text = files("archive.verbs.logs").joinpath(FAMILIES_FILE).read_text("utf-8")
+    lines = text.splitlines()[HEADING_LINES:]
     measured = family = frozenset(lines[0].split())
     printed_by: dict[str, frozenset[str]] = {}
     for line in lines[1:]:
@@ -59,7 +60,7 @@ def families() -> Families:
 def parts(message: str) -> Iterator[str]:
     """A message, and what may be one in it: behind a logger's prefix, or the name of an exception."""
     yield message
-    for count, start in enumerate(STARTS.finditer(message)):
+    for count, start in enumerate(MESSAGE_STARTS.finditer(message)):
         if count == MAX_STARTS:
             return
         yield message[start.end() :]
@@ -67,7 +68,7 @@ def parts(message: str) -> Iterator[str]:
 
 def known_message(line: str) -> str:
     """The message at the end of a line, where one is in the table; else ""."""
-    if len(line) > LONGEST:
+    if len(line) > MAX_MESSAGE:
         return ""
     return next((part.strip() for part in parts(line) if wording(part) in families().printed_by), "")
 
@@ -80,7 +81,7 @@ def cannot_print(operator: str, message: str) -> bool:
         message: as :func:`known_message` gives it.
     """
     table = families()
-    if operator in STRUCTURE:
+    if operator in INTERPRETER_OPERATORS:
         return wording(message) in table.printed_by
     namespace, _, name = operator.partition("::")
     name = name.partition(".")[0]

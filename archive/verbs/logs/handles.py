@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 MAX_HANDLES = 16  # modules inside one another, each called through an interface or a backend
 MAX_READINGS = 1_000  # those with fewest handles
-RUNNING = {"OP", "OPN", "CALL", "INTERFACE_CALL", "RAISE_EXCEPTION"}
-CALL = "INTERFACE_CALL"
-EXECUTE = "execute"
+RUNNING_OPCODES = {"OP", "OPN", "CALL", "INTERFACE_CALL", "RAISE_EXCEPTION"}
+INTERFACE_CALL = "INTERFACE_CALL"
+EXECUTE_METHOD = "execute"
 
 
 def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
@@ -57,14 +57,14 @@ def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
     return HandleSplits(archive).fitting(digits)
 
 
-class Instruction(NamedTuple):
+class LiteInstruction(NamedTuple):
     """Opcode, and the name of the method that it calls through an interface, or nothing."""
 
     opcode: str
     calls: str
 
 
-class Place(NamedTuple):
+class ReadingState(NamedTuple):
     """How far a reading has come.
 
     Attributes:
@@ -94,7 +94,7 @@ class HandleSplits:
         return max((len(str(handle)) for handle in self._archive.handles), default=0)
 
     @cached_property
-    def _instructions(self) -> Mapping[int, Instruction]:
+    def _instructions(self) -> Mapping[int, LiteInstruction]:
         """The instruction of each handle; none where the bytecode does not tell."""
         value = self._archive.value(BYTECODE) if BYTECODE in self._archive.records else ()
         methods = self._archive.methods
@@ -119,7 +119,7 @@ class HandleSplits:
     def runs_nothing(self, handle: int) -> bool:
         """Whether a handle is known to be of an instruction that calls neither operator nor method."""
         instruction = self._instructions.get(handle)
-        return instruction is not None and instruction.opcode not in RUNNING
+        return instruction is not None and instruction.opcode not in RUNNING_OPCODES
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Those of some readings that no rule puts behind another."""
@@ -138,12 +138,12 @@ class HandleSplits:
         """All readings, those with few handles first; no way is followed that leads nowhere."""
 
         @cache
-        def leads_on(place: Place, left: int) -> bool:
+        def leads_on(place: ReadingState, left: int) -> bool:
             if place.at == len(digits):
                 return place.inside and not left
             return left > 0 and any(leads_on(step, left - 1) for _, step in self._steps(digits, place))
 
-        def readings(place: Place, left: int) -> Iterator[tuple[int, ...]]:
+        def readings(place: ReadingState, left: int) -> Iterator[tuple[int, ...]]:
             if place.at == len(digits):
                 yield ()
                 return
@@ -151,12 +151,12 @@ class HandleSplits:
                 if leads_on(step, left - 1):
                     yield from ((handle, *rest) for rest in readings(step, left - 1))
 
-        start = Place(0, "", inside=False)
+        start = ReadingState(0, "", inside=False)
         for count in range(1, MAX_HANDLES + 1):
             if leads_on(start, count):
                 yield from readings(start, count)
 
-    def _steps(self, digits: str, place: Place) -> Iterator[tuple[int, Place]]:
+    def _steps(self, digits: str, place: ReadingState) -> Iterator[tuple[int, ReadingState]]:
         """The handles that may come next, and the places behind them."""
         longest = 1 if digits[place.at] == "0" else self._digits
         for end in range(place.at + 1, min(place.at + longest, len(digits)) + 1):
@@ -166,13 +166,13 @@ class HandleSplits:
                 continue
             if handle not in self._methods and self._methods:
                 if not place.inside:
-                    yield handle, Place(end, EXECUTE, inside=False)
+                    yield handle, ReadingState(end, EXECUTE_METHOD, inside=False)
             elif not place.at or (_may_call(entry) and self._calls(handle, place.callee)):
-                yield handle, Place(end, self._methods.get(handle, "").rpartition(".")[2], inside=True)
+                yield handle, ReadingState(end, self._methods.get(handle, "").rpartition(".")[2], inside=True)
 
     def _calls(self, handle: int, callee: str) -> bool:
         instruction = self._instructions.get(handle)
-        return instruction is None or instruction == (CALL, callee)
+        return instruction is None or instruction == (INTERFACE_CALL, callee)
 
     def _is_stack(self, handles: tuple[int, ...]) -> bool:
         methods = [self._methods.get(handle, handle) for handle in handles]
@@ -200,7 +200,7 @@ def _may_call(entry: HandleEntry) -> bool:
     return entry.op is None or str(entry.op).startswith("prim::Call")
 
 
-def _bytecode(value: object) -> Iterator[tuple[str, Iterator[Instruction]]]:
+def _bytecode(value: object) -> Iterator[tuple[str, Iterator[LiteInstruction]]]:
     """Each method's instructions, in the value of ``bytecode.pkl``; none where it has another form."""
     for method in _items(value):
         name, table = (*_items(method), None, None)[:2]
@@ -209,11 +209,11 @@ def _bytecode(value: object) -> Iterator[tuple[str, Iterator[Instruction]]]:
         yield str(name), (_instruction(_items(row), constants) for row in rows)
 
 
-def _instruction(row: Sequence[object], constants: Sequence[object]) -> Instruction:
+def _instruction(row: Sequence[object], constants: Sequence[object]) -> LiteInstruction:
     opcode, operand = (*row, None, None)[:2]
-    if opcode == CALL and isinstance(operand, int) and 0 <= operand < len(constants):
-        return Instruction(CALL, str(constants[operand]))
-    return Instruction(str(opcode), "")
+    if opcode == INTERFACE_CALL and isinstance(operand, int) and 0 <= operand < len(constants):
+        return LiteInstruction(INTERFACE_CALL, str(constants[operand]))
+    return LiteInstruction(str(opcode), "")
 
 
 def _items(value: object) -> Sequence[object]:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_LINE = 1 << 20  # bytes; of a longer line there is no need to know more
-DIGITS = bytes.maketrans(b"123456789", b"000000000")
+DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
 class Lines:
@@ -58,7 +58,7 @@ def _split(log: Iterable[bytes]) -> Iterator[bytes]:
 def has_shape(line: bytes, prefix: bytes) -> bool:
     """Whether a line begins with a prefix, other digits aside; blanks at its end may be missing."""
     head = line[: len(prefix)].rstrip(b"\r\n").ljust(len(prefix))
-    return head.translate(DIGITS) == prefix.translate(DIGITS)
+    return head.translate(DIGITS_TO_ZERO) == prefix.translate(DIGITS_TO_ZERO)
 
 
 def ending(line: bytes) -> bytes:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from archive.reader.companion import Companion
     from archive.verbs.logs.lines import Lines
 
-HEADING = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
-FILE = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
-MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
-NO_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
-ORIGINAL = b"\nTraceback of TorchScript, original code (most recent call last):\n"
-CODE = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
+TRACEBACK_HEADING = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
+FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
+RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
+NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
+ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
+CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
 """Where an archive's code is, and a package's."""
 
 MAX_LINES = 10_000  # of one traceback
@@ -46,7 +46,7 @@ MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class LoggedFrame:
     """A frame of a traceback.
 
     Attributes:
@@ -70,16 +70,16 @@ class Frame:
     @property
     def is_serialized(self) -> bool:
         """Whether the frame is of an archive's code."""
-        return self.file.startswith(CODE)
+        return self.file.startswith(CODE_FOLDERS)
 
 
-class Code:
+class CodeRecord:
     """The code record that a frame names: no lines where the archive has no such record."""
 
     def __init__(self, archive: Archive, file: bytes) -> None:
         self.archive = archive
         self.name = decoded(file)
-        known = file.startswith(CODE) and self.name in archive.records
+        known = file.startswith(CODE_FOLDERS) and self.name in archive.records
         text = bytes(archive.records[self.name].view()) if known else b""
         self.lines = text.removesuffix(b"\n").split(b"\n") if text else []
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
@@ -100,7 +100,7 @@ class Code:
         return self.archive.locate(self.name, self.starts[line - 1] + column)
 
 
-class Places(Code):
+class CompanionCode(CodeRecord):
     """The code record that a frame names, of which a companion knows the places of ranges alone."""
 
     def __init__(self, companion: Companion, file: bytes) -> None:
@@ -112,7 +112,7 @@ class Places(Code):
         """Nothing to compare with: whether there is such a record."""
         return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
 
-    def marks(self, number: int, marking: bytes) -> bool:  # noqa: ARG002 (as in Code)
+    def marks(self, number: int, marking: bytes) -> bool:  # noqa: ARG002 (as in CodeRecord)
         """Nothing to compare with."""
         return True
 
@@ -135,14 +135,14 @@ class Traceback:
         is_too_long: reading was given up.
     """
 
-    def __init__(self, lines: Lines, heading: bytes, code: Callable[[bytes], Code]) -> None:
+    def __init__(self, lines: Lines, heading: bytes, code: Callable[[bytes], CodeRecord]) -> None:
         self.raw = [heading]
         self.is_too_long = False
         self._size = len(heading)
         self._lines = lines
         self._code = code
         self._prefix = heading[: heading.index(b"Traceback of")]
-        if not FILE.fullmatch(self._peek() or b""):
+        if not FRAME_HEADER.fullmatch(self._peek() or b""):
             self._prefix = b""
         self.frames = list(iter(self._frame, None))
 
@@ -162,15 +162,15 @@ class Traceback:
     def _text(self, line: bytes) -> bytes:
         return without_end(line)[len(self._prefix) :]
 
-    def _frame(self) -> Frame | None:
+    def _frame(self) -> LoggedFrame | None:
         """The next frame; None where none follows."""
-        first, header = len(self.raw), FILE.fullmatch(self._peek() or b"")
+        first, header = len(self.raw), FRAME_HEADER.fullmatch(self._peek() or b"")
         if not header:
             return None
         self._take()
         shown: list[bytes] = []
-        while (line := self._peek()) is not None and not MARKING.fullmatch(line):
-            if len(shown) == CONTEXT or NO_CODE.match(line):
+        while (line := self._peek()) is not None and not RANGE_MARKING.fullmatch(line):
+            if len(shown) == CONTEXT or NOT_CODE.match(line):
                 return None
             shown.append(line)
             self._take()
@@ -182,7 +182,7 @@ class Traceback:
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         function = header["function"] or b""
-        return Frame(first, len(self.raw), header["file"], function, original, problem, not fits)
+        return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
     def _take_rest(self, follows: list[bytes] | None) -> None:
         """Take markings, and the lines between and behind them: the record's, or what looks like code."""
@@ -190,10 +190,10 @@ class Traceback:
         expected = None if follows is None else iter(follows)
         limit = CONTEXT - (expected is None)  # the last of them only behind a range that ends a line
         while behind < limit and (line := self._peek()) is not None:
-            marking = None if here else MARKING.fullmatch(line)
+            marking = None if here else RANGE_MARKING.fullmatch(line)
             if marking:
                 here = bool(marking["here"])
-            elif NO_CODE.match(line) if expected is None else next(expected, None) != line:
+            elif NOT_CODE.match(line) if expected is None else next(expected, None) != line:
                 return
             else:
                 behind += here
@@ -207,7 +207,7 @@ class Traceback:
         last, end = self.raw[stop - 1], ending(self.raw[0])
         before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
         before += last[: len(self._prefix)]
-        rest = ORIGINAL
+        rest = ORIGINAL_HEADING
         for frame in self.frames:
             *lines, rest = (rest + self._original(frame)).split(b"\n")
             yield b"".join(before + line + behind for line in lines)
@@ -215,13 +215,13 @@ class Traceback:
             yield before + rest
         yield from self.raw[stop:]
 
-    def _original(self, frame: Frame) -> bytes:
+    def _original(self, frame: LoggedFrame) -> bytes:
         if frame.original is not None:
             return excerpt(frame.original, frame.function)
         return b"".join(self._text(line) + b"\n" for line in self.raw[frame.first : frame.stop])
 
 
-def _problem(code: Code, number: int, *, fits: bool) -> str:
+def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:
     if fits:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:

@@ -18,7 +18,7 @@ from archive.reader.archive import Archive
 from archive.reader.companion import Companion, Rejoined
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import DAMAGED, FileKind, recognise
-from archive.verbs.verify.finding import Finding, Report, finding_of
+from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
 from archive.verbs.verify.methods import check_lowered, check_methods
@@ -28,10 +28,10 @@ from archive.verbs.verify.records import check_records
 if TYPE_CHECKING:
     from archive.base.mapped import Source
 
-__all__ = ["Finding", "verify"]
+__all__ = ["Diagnostic", "verify"]
 
 
-def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
+def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Diagnostic]:
     """All problems of an archive, in the order of its records; none if it is as it should be.
 
     Args:
@@ -52,20 +52,20 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
         with closing(Mapped(source)) as mapped:
             return _named(mapped, limits)
     except ArchiveError as error:
-        return [finding_of(error)]
+        return [diagnostic_of(error)]
 
 
-def _named(mapped: Mapped, limits: Limits) -> list[Finding]:
+def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
     """The findings of a file; of one that is no archive, what it is."""
     found = recognise(mapped.data, limits=limits)
     if found.kind is not FileKind.COMPANION and not found.is_archive:
-        return [Finding("error" if found.kind in DAMAGED else "not checked", "", "", str(found))]
+        return [Diagnostic("error" if found.kind in DAMAGED else "not checked", "", "", str(found))]
     with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
         return _findings(archive)
 
 
-def _findings(archive: Archive, *, restored: bool = False) -> list[Finding]:
-    report = Report()
+def _findings(archive: Archive, *, restored: bool = False) -> list[Diagnostic]:
+    report = Diagnostics()
     if isinstance(archive, Rejoined):
         return _findings(archive.remade(), restored=True)
     if isinstance(archive, Companion):
@@ -80,7 +80,7 @@ def _findings(archive: Archive, *, restored: bool = False) -> list[Finding]:
     return report.ordered(archive.records)
 
 
-def _check_companion(companion: Companion, report: Report) -> None:
+def _check_companion(companion: Companion, report: Diagnostics) -> None:
     """Check that a companion alone can be read, all of it, and gives its records."""
     for name in report.attempt("", lambda: list(companion.made)) or ():
         report.attempt(name, partial(companion.made.__getitem__, name))

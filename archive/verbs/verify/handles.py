@@ -13,6 +13,7 @@ import numpy as np
 
 from archive.base.errors import counted
 from archive.formats import callstack_map
+from archive.formats.callstack_map import NAME as CALLSTACK_MAP
 from archive.formats.record_kinds import MIGRATED
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
@@ -20,12 +21,12 @@ from archive.verbs.verify.texts import check_texts
 if TYPE_CHECKING:
     from archive.debuginfo.tables import HandleTable
     from archive.reader.archive import Archive
-    from archive.verbs.verify.finding import Ints, Report
-
-MAP = callstack_map.NAME
+    from archive.verbs.verify.diagnostic import Diagnostics, Ints
 
 
-def check_handles(archive: Archive, readable: set[str], tags: Ints | None, report: Report) -> Ints | None:
+def check_handles(
+    archive: Archive, readable: set[str], tags: Ints | None, report: Diagnostics
+) -> Ints | None:
     """Check the map.
 
     Args:
@@ -37,31 +38,33 @@ def check_handles(archive: Archive, readable: set[str], tags: Ints | None, repor
     Returns:
         The handles that the map knows, sorted; None where there is no map, or none that can be read.
     """
-    table = report.attempt(MAP, lambda: archive.handle_table) if MAP in readable else None
+    table = report.attempt(CALLSTACK_MAP, lambda: archive.handle_table) if CALLSTACK_MAP in readable else None
     if table is None:
         return None
-    check_texts(table.strings, [MAP], report)
+    check_texts(table.strings, [CALLSTACK_MAP], report)
     _check_operators(table, report, migrated=MIGRATED in archive.records)
     if tags is None:
-        report.add("note", MAP, "", "tags are not looked up, as not all source ranges can be read")
+        report.add("note", CALLSTACK_MAP, "", "tags are not looked up, as not all source ranges can be read")
     layout = callstack_map.generation(table)
-    check_bytes(archive, MAP, lambda: callstack_map.build_callstack_map(table, layout), report)
+    check_bytes(archive, CALLSTACK_MAP, lambda: callstack_map.build_callstack_map(table, layout), report)
     return np.unique(table.handle)
 
 
-def _check_operators(table: HandleTable, report: Report, *, migrated: bool) -> None:
+def _check_operators(table: HandleTable, report: Diagnostics, *, migrated: bool) -> None:
     named = np.flatnonzero(table.op >= 0)
     empty = named[table.strings.length[table.op[named]] == 0]
     if len(empty) and len(empty) == len(table):
-        report.add("note", MAP, "", "no operator has a name, as after a conversion from PyTorch 1.9.0")
+        report.add(
+            "note", CALLSTACK_MAP, "", "no operator has a name, as after a conversion from PyTorch 1.9.0"
+        )
         return
     if len(empty) and migrated:
         why = "the archive is migrated, and there was none before"
-        report.add("note", MAP, "", f"no name for {counted(len(empty), 'operator')}: {why}")
+        report.add("note", CALLSTACK_MAP, "", f"no name for {counted(len(empty), 'operator')}: {why}")
         return
     report.add_each(
         "warning",
-        MAP,
+        CALLSTACK_MAP,
         "operators without a name",
         empty,
         lambda row: (f"row {row}, field op", "expected the operator's name, found ''"),

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import NAME as BYTECODE
 from archive.reader.recognition import FileKind
-from archive.verbs.loading import CHECKS, Facts
-from archive.verbs.verify.finding import Report
+from archive.verbs.loading import CHECKS, ParsedRecords
+from archive.verbs.verify.diagnostic import Diagnostics
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.loading import Check
     from archive.verbs.loading.facts import Fault
-    from archive.verbs.verify.finding import Ints, Severity
+    from archive.verbs.verify.diagnostic import Ints, Severity
 
 
 def check_loads(
-    archive: Archive, readable: set[str], tags: Ints | None, report: Report, *, restored: bool
+    archive: Archive, readable: set[str], tags: Ints | None, report: Diagnostics, *, restored: bool
 ) -> None:
     """Check what PyTorch checks, as far as records can be read; of a torch.package nothing is listed.
 
@@ -36,21 +36,21 @@ def check_loads(
     """
     if archive.recognised.kind is FileKind.PACKAGE:
         return
-    told = Report()  # what cannot be read has been told of
+    told = Diagnostics()  # what cannot be read has been told of
     handles = told.attempt("", lambda: archive.handle_table) if callstack_map.NAME in readable else None
     table = told.attempt("", lambda: archive.method_table) if method_handles.HANDLES in readable else None
     bytecode = told.attempt("", lambda: archive.bytecode) if BYTECODE in readable else None
-    facts = Facts(archive, readable, tags, handles, table, bytecode)
+    facts = ParsedRecords(archive, readable, tags, handles, table, bytecode)
     for check in CHECKS:
         for fault in report.attempt("", partial(_faults, check, facts)) or ():
             _add(fault, "restored, " * restored + check.told(facts), report, of_release=check.of_release)
 
 
-def _faults(check: Check, facts: Facts) -> list[Fault]:
+def _faults(check: Check, facts: ParsedRecords) -> list[Fault]:
     return [fault for fault in check.find(facts) if len(fault.found)]
 
 
-def _add(fault: Fault, told: str, report: Report, *, of_release: bool) -> None:
+def _add(fault: Fault, told: str, report: Diagnostics, *, of_release: bool) -> None:
     """One finding for each place, and one with what PyTorch says; or both in one, about a whole record."""
     severity: Severity = "note" if of_release else "error"
     if fault.what:

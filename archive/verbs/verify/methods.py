@@ -17,8 +17,9 @@ import numpy as np
 
 from archive.base.errors import shown
 from archive.debuginfo.model import Generation
-from archive.formats import callstack_map, method_handles
+from archive.formats import method_handles
 from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.callstack_map import NAME as CALLSTACK_MAP
 from archive.formats.inert_values import DATA
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import MethodTable
     from archive.formats.bytecode import Bytecode
     from archive.reader.archive import Archive
-    from archive.verbs.verify.finding import Ints, Report
-
-MAP = callstack_map.NAME
+    from archive.verbs.verify.diagnostic import Diagnostics, Ints
 
 
-def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Report) -> None:
+def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
     """Check what is recorded of the methods' instructions.
 
     Args:
@@ -48,15 +47,20 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
             _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
         if table is not None and handles is not None:
             _check_known(table, handles, report)
-        if MAP not in archive.records:
-            report.add("note", method_handles.HANDLES, "", f"no {MAP} that tells what the handles stand for")
+        if CALLSTACK_MAP not in archive.records:
+            report.add(
+                "note",
+                method_handles.HANDLES,
+                "",
+                f"no {CALLSTACK_MAP} that tells what the handles stand for",
+            )
     if method_handles.PATHS in readable:
         table = report.attempt(method_handles.PATHS, lambda: archive.path_table)
         if table is not None:
             _check_table(archive, table, Generation.MODULE_PATHS, bytecode, report)
 
 
-def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Report) -> None:
+def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
     """Look up the handles that backends keep; the arguments are those of ``check_methods``."""
     if handles is None or DATA not in readable:
         return
@@ -68,7 +72,7 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
 
 
 def _check_table(
-    archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Report
+    archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Diagnostics
 ) -> None:
     name = method_handles.HANDLES if layout is Generation.METHOD_HANDLES else method_handles.PATHS
     check_texts(table.strings, [name], report)
@@ -84,7 +88,7 @@ def _check_table(
     check_bytes(archive, name, lambda: method_handles.build_methods(table, layout), report)
 
 
-def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Report) -> None:
+def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
     found, expected = list(table.names), list(bytecode.instructions)
     known = set(found)
     missing = [name for name in expected if name not in known]
@@ -111,7 +115,7 @@ def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Re
         report.add("error", record, "", message)
 
 
-def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: Report) -> None:
+def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
     names, found, expected = table.names, np.diff(table.first), bytecode.instructions
     wrong = [row for row, name in enumerate(names) if name in expected and found[row] > expected[name]]
     words = "at most as many paths as instructions"
@@ -124,7 +128,7 @@ def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: R
     )
 
 
-def _check_known(table: MethodTable, handles: Ints, report: Report) -> None:
+def _check_known(table: MethodTable, handles: Ints, report: Diagnostics) -> None:
     def describe(at: int) -> tuple[str, str]:
         row = int(np.searchsorted(table.first, at, "right")) - 1
         return _unknown(f"{_method(table, row)}, handle {at - table.first[row]}", int(table.value[at]))
@@ -138,4 +142,4 @@ def _method(table: MethodTable, row: int) -> str:
 
 
 def _unknown(place: str, handle: int) -> tuple[str, str]:
-    return place, f"expected a handle of {MAP}, found {handle}"
+    return place, f"expected a handle of {CALLSTACK_MAP}, found {handle}"

@@ -19,9 +19,9 @@ from archive.base.errors import shown
 from archive.debuginfo.mending import tags_of
 from archive.formats.record_kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
-from archive.verbs.verify.finding import Report
+from archive.verbs.verify.diagnostic import Diagnostics
 from archive.verbs.verify.records import check_bytes
-from archive.verbs.verify.rows import Rows
+from archive.verbs.verify.rows import RangeRows
 from archive.verbs.verify.tags import check_tags
 from archive.verbs.verify.texts import check_texts
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
-    from archive.verbs.verify.finding import Ints
+    from archive.verbs.verify.diagnostic import Ints
 
-UNKNOWN = 1 << 62
+UNKNOWN_SIZE = 1 << 62
 
 
 def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
@@ -44,7 +44,7 @@ def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
     return parse_source_ranges(archive.tree(names), archive.limits)
 
 
-def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints | None:
+def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> Ints | None:
     """Check the source ranges.
 
     Returns:
@@ -54,7 +54,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints |
     table, read = _read(archive, names, report) if names else (None, [])
     if table is not None:
         check_texts(table.sources.strings, read, report)
-        rows = Rows(table, report)
+        rows = RangeRows(table, report)
         _check_offsets(archive, readable, rows)
         _check_spans(rows)
         _check_empty(rows)
@@ -67,32 +67,32 @@ def check_ranges(archive: Archive, readable: set[str], report: Report) -> Ints |
     return np.zeros(0, np.int64) if table is None else tags_of(table)
 
 
-def _read(archive: Archive, names: list[str], report: Report) -> tuple[RangeTable | None, list[str]]:
+def _read(archive: Archive, names: list[str], report: Diagnostics) -> tuple[RangeTable | None, list[str]]:
     """The ranges of all records that can be read, as one table; and those records, in their order."""
     if len(names) == len(archive.range_records):
-        table = Report().attempt("", lambda: archive.range_table)
+        table = Diagnostics().attempt("", lambda: archive.range_table)
         if table is not None:
             return table, names
     read = [name for name in names if report.attempt(name, partial(ranges_of, archive, [name])) is not None]
     if not read:
         return None, []
-    together = Report()
+    together = Diagnostics()
     table = together.attempt("", partial(ranges_of, archive, read))
     for finding in together.findings:
         report.add("error", "", "", f"the source ranges of all records together: {finding.message}")
     return table, [] if table is None else read
 
 
-def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
+def _check_offsets(archive: Archive, readable: set[str], rows: RangeRows) -> None:
     offset, names = rows.table.offset, rows.table.names
     delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
     code = [code_of(name) for name in names]
-    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN for one in code])
+    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN_SIZE for one in code])
 
     def allowed(row: int) -> str:
         if not size[row]:
             return "no offset, as the code is empty"
-        last = "on" if size[row] == UNKNOWN else f"to {size[row] - 1}, inside of the code"
+        last = "on" if size[row] == UNKNOWN_SIZE else f"to {size[row] - 1}, inside of the code"
         return f"an offset from 0 {last}"
 
     rows.add(
@@ -119,7 +119,7 @@ def _check_offsets(archive: Archive, readable: set[str], rows: Rows) -> None:
     )
 
 
-def _check_spans(rows: Rows) -> None:
+def _check_spans(rows: RangeRows) -> None:
     table = rows.table
     start, end, length = table.start, table.end, table.sources.lengths[table.source]
     nothing = (length == 0) & (start == 0) & (end == 1)
@@ -138,7 +138,7 @@ def _check_spans(rows: Rows) -> None:
     )
 
 
-def _check_empty(rows: Rows) -> None:
+def _check_empty(rows: RangeRows) -> None:
     table = rows.table
     sources = table.sources
     first = np.zeros(len(table), np.bool_)

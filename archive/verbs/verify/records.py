@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.reader.archive import Archive
-    from archive.verbs.verify.finding import Report
+    from archive.verbs.verify.diagnostic import Diagnostics
 
-NUMBER = re.compile(rb"[0-9]{1,19}\n?")
+VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
 READ_ELSEWHERE = {callstack_map.NAME, method_handles.HANDLES, method_handles.PATHS, BYTECODE}
 
 
-def check_records(archive: Archive, report: Report) -> set[str]:
+def check_records(archive: Archive, report: Diagnostics) -> set[str]:
     """Check records as such; returns the names of those that can be read, as far as was tried."""
     records = archive.records
     readable = {name for name in records if report.attempt(name, records[name].view) is not None}
@@ -52,7 +52,7 @@ def check_records(archive: Archive, report: Report) -> set[str]:
     }
 
 
-def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Report) -> None:
+def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Diagnostics) -> None:
     """Note where a record differs from what PyTorch would have written."""
     written = report.attempt(name, build)
     if written is None:
@@ -74,7 +74,7 @@ def _is_value(archive: Archive, name: str) -> bool:
     return True
 
 
-def _check_crcs(archive: Archive, readable: set[str], report: Report) -> None:
+def _check_crcs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
     records = [record for name, record in archive.records.items() if name in readable and record.crc32 == 0]
     without = [shown(record.name) for record in records if zlib.crc32(record.view())]
     if without:
@@ -83,16 +83,16 @@ def _check_crcs(archive: Archive, readable: set[str], report: Report) -> None:
         report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
 
 
-def _check_version(archive: Archive, readable: set[str], report: Report) -> None:
+def _check_version(archive: Archive, readable: set[str], report: Diagnostics) -> None:
     if not any(name in archive.records for name in VERSIONS):
         report.add("error", "", "", f"expected a record {' or '.join(VERSIONS)}, found none")
     for name in VERSIONS:
         content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
-        if not NUMBER.fullmatch(content):
+        if not VERSION_NUMBER.fullmatch(content):
             report.add("error", name, "", f"expected a number, found {shown(content)}")
 
 
-def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
+def _check_id(archive: Archive, readable: set[str], report: Diagnostics) -> None:
     if RECORD_NAME in readable:
         found = bytes(archive.records[RECORD_NAME].view()[:64])
         if not writers(archive.records.values(), found):
@@ -102,7 +102,7 @@ def _check_id(archive: Archive, readable: set[str], report: Report) -> None:
             report.add("warning", RECORD_NAME, "", message)
 
 
-def _check_pairs(archive: Archive, report: Report) -> None:
+def _check_pairs(archive: Archive, report: Diagnostics) -> None:
     package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
     code = [name for name in archive.records if is_code(name) and name.startswith(PACKAGE_CODE) >= package]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}

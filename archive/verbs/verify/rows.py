@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.debuginfo.tables import RangeTable
-    from archive.verbs.verify.finding import Report, Severity
+    from archive.verbs.verify.diagnostic import Diagnostics, Severity
 
 
-class Rows:
+class RangeRows:
     """The rows of a table.
 
     Attributes:
@@ -24,7 +24,7 @@ class Rows:
 
     __slots__ = ("record", "report", "table")
 
-    def __init__(self, table: RangeTable, report: Report) -> None:
+    def __init__(self, table: RangeTable, report: Diagnostics) -> None:
         self.table = table
         self.report = report
         self.record = np.repeat(np.arange(len(table.names)), np.diff(table.first))

@@ -19,13 +19,13 @@ from archive.verbs.verify.texts import Contents
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
-    from archive.verbs.verify.finding import Ints
-    from archive.verbs.verify.rows import Rows
+    from archive.verbs.verify.diagnostic import Ints
+    from archive.verbs.verify.rows import RangeRows
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
 
 
-def check_tags(rows: Rows, limits: Limits) -> None:
+def check_tags(rows: RangeRows, limits: Limits) -> None:
     """Check the tags of all rows."""
     tag = rows.table.tag
     tagged = rows.of_records([layout in TAGGED for layout in rows.table.layouts]).astype(np.bool_)
@@ -36,7 +36,7 @@ def check_tags(rows: Rows, limits: Limits) -> None:
     _check_tags_of_ranges(rows, considered)
 
 
-def _check_ranges_of_tags(rows: Rows, considered: Ints, limits: Limits) -> None:
+def _check_ranges_of_tags(rows: RangeRows, considered: Ints, limits: Limits) -> None:
     """Compare each row with the first row of its tag: they are about the same range."""
     table = rows.table
     head = np.arange(len(table))
@@ -57,7 +57,7 @@ def _check_ranges_of_tags(rows: Rows, considered: Ints, limits: Limits) -> None:
         rows.report.add("note", "", "", f"{texts} too long to be compared, tag by tag")
 
 
-def _check_tags_of_ranges(rows: Rows, considered: Ints) -> None:
+def _check_tags_of_ranges(rows: RangeRows, considered: Ints) -> None:
     """Compare each row with the first row of the same stretch of the same source: they have the same tag."""
     table = rows.table
     tag = table.tag

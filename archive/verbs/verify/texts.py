@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.strings import StringTable
     from archive.debuginfo.tables import SourceTable
-    from archive.verbs.verify.finding import Ints, Report
+    from archive.verbs.verify.diagnostic import Diagnostics, Ints
 
-CHUNK = 1 << 24
+CHUNK_BYTES = 1 << 24
 
 
-def check_texts(strings: StringTable, records: Sequence[str], report: Report) -> None:
+def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostics) -> None:
     """Warn about every text that is not UTF-8; PyTorch takes any bytes.
 
     Args:
@@ -47,8 +47,8 @@ def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
     """Which of a buffer's strings have bytes from 0x80 on."""
     data = np.frombuffer(buffer, np.uint8)
     found = [np.zeros(0, np.int64)]
-    for low in range(0, len(data) if len(start) else 0, CHUNK):
-        at = np.flatnonzero(data[low : low + CHUNK] >= 0x80) + low  # noqa: PLR2004 (ASCII ends there)
+    for low in range(0, len(data) if len(start) else 0, CHUNK_BYTES):
+        at = np.flatnonzero(data[low : low + CHUNK_BYTES] >= 0x80) + low  # noqa: PLR2004 (ASCII ends there)
         owner = np.searchsorted(start, at, "right") - 1
         inside = (owner >= 0) & (at < (start + length)[owner])
         found.append(np.unique(owner[inside]))

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     Describe = Callable[[int], tuple[str, str]]
 
 Severity = Literal["error", "warning", "note", "not checked"]
-T = TypeVar("T")
-MOST = 100
-"""Findings of one kind in one record that are listed; the others are counted."""
+ResultT = TypeVar("ResultT")
+MAX_LISTED = 100
+"""Diagnostics of one kind in one record that are listed; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnostic:
     """One thing that is wrong, or worth knowing.
 
     Attributes:
@@ -48,10 +48,10 @@ class Finding:
 class _Notes(NamedTuple):
     """Notes of one kind: the first one, and how many there are in each record."""
 
-    first: Finding
+    first: Diagnostic
     counts: dict[str, int]
 
-    def as_one(self, what: str) -> Finding:
+    def as_one(self, what: str) -> Diagnostic:
         """The first one, which tells of the others."""
         count, records = sum(self.counts.values()), len(self.counts)
         if count == 1:
@@ -60,18 +60,18 @@ class _Notes(NamedTuple):
         return replace(self.first, message=f"{self.first.message}; the first of {count:,} {what}{where}")
 
 
-class Report:
+class Diagnostics:
     """The findings so far."""
 
     __slots__ = ("_notes", "findings")
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[Diagnostic] = []
         self._notes: dict[str, _Notes] = {}
 
     def add(self, severity: Severity, record: str, place: str, message: str) -> None:
         """Note one finding."""
-        self.findings.append(Finding(severity, record, place, message))
+        self.findings.append(Diagnostic(severity, record, place, message))
 
     def add_each(
         self,
@@ -91,16 +91,16 @@ class Report:
             describe: place and message of one of them.
         """
         if severity == "note" and len(found):
-            first = self._notes.get(what) or _Notes(Finding("note", record, *describe(int(found[0]))), {})
+            first = self._notes.get(what) or _Notes(Diagnostic("note", record, *describe(int(found[0]))), {})
             first.counts[record] = first.counts.get(record, 0) + len(found)
             self._notes[what] = first
             return
-        for number in found[:MOST]:
+        for number in found[:MAX_LISTED]:
             self.add(severity, record, *describe(int(number)))
-        if len(found) > MOST:
-            self.add(severity, record, "", f"… and {len(found) - MOST:,} more of the {what}")
+        if len(found) > MAX_LISTED:
+            self.add(severity, record, "", f"… and {len(found) - MAX_LISTED:,} more of the {what}")
 
-    def attempt(self, record: str, read: Callable[[], T]) -> T | None:
+    def attempt(self, record: str, read: Callable[[], ResultT]) -> ResultT | None:
         """What ``read`` returns; None, and a finding, where it fails.
 
         A failure that is no ``ArchiveError`` is a fault of this library that a broken file brings to light.
@@ -109,19 +109,19 @@ class Report:
         try:
             return read()
         except ArchiveError as error:
-            self.findings.append(finding_of(error, record))
+            self.findings.append(diagnostic_of(error, record))
         except Exception as error:  # noqa: BLE001 (see above)
             self.add("error", record, "", f"cannot be read: {type(error).__name__}: {error}")
         return None
 
-    def ordered(self, records: Iterable[str]) -> list[Finding]:
+    def ordered(self, records: Iterable[str]) -> list[Diagnostic]:
         """The findings by record, in the archive's order; first those about the archive as a whole."""
         order = {name: number for number, name in enumerate(records)}
         notes = [notes.as_one(what) for what, notes in self._notes.items()]
         return sorted([*self.findings, *notes], key=lambda finding: order.get(finding.record, -1))
 
 
-def finding_of(error: ArchiveError, record: str = "") -> Finding:
+def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
     """An error as a finding.
 
     Args:
@@ -129,4 +129,4 @@ def finding_of(error: ArchiveError, record: str = "") -> Finding:
         record: the record that was being read, if the error does not name one.
     """
     what = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
-    return Finding("error", record or error.record or "", error.place or "", what)
+    return Diagnostic("error", record or error.record or "", error.place or "", what)

@@ -33,7 +33,7 @@ ELLIPSIS = "…"
 
 
 @dataclass
-class Listing:
+class FittedTable:
     """A table whose columns hold names, numbers or texts; a renderable of rich.
 
     Attributes:
@@ -45,7 +45,7 @@ class Listing:
     rows: list[tuple[Sequence[str | Text], str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, names: str, *numbers: str) -> Listing:
+    def of(cls, names: str, *numbers: str) -> FittedTable:
         """An empty one, of names and numbers."""
         return cls([(names, "name"), *((heading, "number") for heading in numbers)])
 
