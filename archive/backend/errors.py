@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archive.debuginfo.symbolicate import Frame, Symbolication
+    from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
 
 
 class LoweringError(RuntimeError):
@@ -52,7 +52,7 @@ class BackendError(RuntimeError):
         return "" if self.symbolication is None else self.symbolication.module_hierarchy
 
     @property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[TracebackFrame, ...]:
         """The traceback in the model's source, outermost first."""
         return () if self.symbolication is None else self.symbolication.frames
 

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-WIDEST = 1 << 62
+KEY_LIMIT = 1 << 62
 
 
 def keyed(*columns: Ints) -> Ints:
@@ -18,10 +18,10 @@ def keyed(*columns: Ints) -> Ints:
     for column in columns:
         low = int(column.min(initial=0))
         width = int(column.max(initial=0)) - low + 1
-        if span * width > WIDEST:
+        if span * width > KEY_LIMIT:
             key = np.unique(key, return_inverse=True)[1]
             span = int(key.max(initial=0)) + 1
-        if span * width > WIDEST:
+        if span * width > KEY_LIMIT:
             column = np.unique(column, return_inverse=True)[1]  # noqa: PLW2901 (the same, made small)
             low, width = 0, int(column.max(initial=0)) + 1
         key = key * width + (column - low)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     Target = str | os.PathLike[str]
 
-PIECE = 1 << 20
-NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+CHUNK = 1 << 20
+NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def check_target(path: Target, *, force: bool) -> None:
@@ -67,7 +67,7 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
             for target in map(Path, paths):
                 draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
                 drafts.append(draft)  # before it is there: a signal may come at any time
-                outs.append(files.enter_context(os.fdopen(os.open(draft, NEW, 0o600), "w+b")))
+                outs.append(files.enter_context(os.fdopen(os.open(draft, NEW_FILE, 0o600), "w+b")))
             yield outs
             for out in outs:
                 out.flush()
@@ -97,5 +97,5 @@ def save(data: memoryview, path: Target, *, force: bool = False) -> None:
         ArchiveError: the target exists and ``force`` is not given.
     """
     with replacing(path, force=force) as out:
-        for start in range(0, len(data), PIECE):
-            out.write(data[start : start + PIECE])
+        for start in range(0, len(data), CHUNK):
+            out.write(data[start : start + CHUNK])

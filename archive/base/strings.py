@@ -151,9 +151,9 @@ class Text(_Readable):
         self.indices = indices
 
     @property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> TextPieces:
         """The pieces as views, usually one a line."""
-        return Pieces(self)
+        return TextPieces(self)
 
     def __bytes__(self) -> bytes:
         return b"".join([self.table.data(index) for index in self.indices])
@@ -162,7 +162,7 @@ class Text(_Readable):
         return sum(len(self.table.data(index)) for index in self.indices)
 
 
-class Pieces:
+class TextPieces:
     """The pieces of a text, as a sequence of views."""
 
     __slots__ = ("text",)

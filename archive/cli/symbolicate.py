@@ -11,7 +11,7 @@ import click
 import archive
 from archive.base.errors import shown
 from archive.cli import common
-from archive.debuginfo.symbolicate import Frame, Style
+from archive.debuginfo.symbolicate import Style, TracebackFrame
 from archive.report.as_json import symbolication_facts
 from archive.report.runs import runs
 
@@ -96,7 +96,11 @@ def command(
         if as_json:
             facts = [symbolication_facts(one) for one in found]
             spots = [
-                {"record": record, "byte": byte, "text": None if span is None else bytes(Frame(b"", span))}
+                {
+                    "record": record,
+                    "byte": byte,
+                    "text": None if span is None else bytes(TracebackFrame(b"", span)),
+                }
                 for (record, byte), span in frames
             ]
             common.write_json({"symbolications": facts, "positions": spots})
@@ -107,7 +111,9 @@ def command(
                 common.write((title if titled else b"") + bytes(one) + b"\n" * (titled or bool(one.missing)))
             for (record, byte), span in frames:
                 title = f"{record}:{byte}:\n".encode() if titled else b""
-                common.write(title + (b"" if span is None else bytes(Frame(b"", span))) + b"\n" * titled)
+                common.write(
+                    title + (b"" if span is None else bytes(TracebackFrame(b"", span))) + b"\n" * titled
+                )
         missing = [one for one in found if one.missing]
         if missing:
             common.note(_why_unknown(opened, missing))

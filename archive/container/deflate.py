@@ -6,7 +6,7 @@ ones on every machine. PyTorch reads either.
 
 from __future__ import annotations
 
-LONG = 1 << 22
+LONG_DATA = 1 << 22
 """Bytes above which a size is told by a quick stream, a few percent longer than the shortest."""
 STRONGEST, QUICK = 12, 6
 
@@ -20,4 +20,4 @@ def deflate(data: bytes | memoryview, level: int = STRONGEST) -> bytes:
 
 def deflated_size(data: bytes | memoryview) -> int:
     """How many bytes some data take in an archive: deflated, or as they are if that is no more."""
-    return min(len(data), len(deflate(data, STRONGEST if len(data) <= LONG else QUICK)))
+    return min(len(data), len(deflate(data, STRONGEST if len(data) <= LONG_DATA else QUICK)))

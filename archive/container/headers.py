@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 U16_MAX = 0xFFFF
 U32_MAX = 0xFFFF_FFFF
-ALIGNMENT = 64
+RECORD_ALIGNMENT = 64
 
 STORED, DEFLATED = 0, 8
 """Compression methods."""
@@ -131,7 +131,7 @@ H = TypeVar("H", bound=tuple[int, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Layout(Generic[H]):
+class HeaderLayout(Generic[H]):
     """How a header lies in the file.
 
     Attributes:
@@ -171,11 +171,11 @@ class Layout(Generic[H]):
         return self.fields.pack(self.magic, *header)
 
 
-LOCAL = Layout("local header", b"PK\3\4", Struct("<4s3H4I2H"), LocalHeader)
-CENTRAL = Layout("central header", b"PK\1\2", Struct("<4s4H4I5H2I"), CentralHeader)
-ZIP64_END = Layout("zip64 end record", b"PK\6\6", Struct("<4sQ2H2I4Q"), Zip64End)
-ZIP64_LOCATOR = Layout("zip64 locator", b"PK\6\7", Struct("<4sIQI"), Zip64Locator)
-END = Layout("end record", b"PK\5\6", Struct("<4s4H2IH"), EndRecord)
+LOCAL = HeaderLayout("local header", b"PK\3\4", Struct("<4s3H4I2H"), LocalHeader)
+CENTRAL = HeaderLayout("central header", b"PK\1\2", Struct("<4s4H4I5H2I"), CentralHeader)
+ZIP64_END = HeaderLayout("zip64 end record", b"PK\6\6", Struct("<4sQ2H2I4Q"), Zip64End)
+ZIP64_LOCATOR = HeaderLayout("zip64 locator", b"PK\6\7", Struct("<4sIQI"), Zip64Locator)
+END = HeaderLayout("end record", b"PK\5\6", Struct("<4s4H2IH"), EndRecord)
 
 _DESCRIPTOR = b"PK\7\x08"
 
@@ -200,7 +200,7 @@ def zip64_field(*values: int) -> bytes:
 
 def padding_field(position: int) -> bytes:
     """The field that, put at this byte of the file, ends at a multiple of 64."""
-    length = -(position + 4) % ALIGNMENT
+    length = -(position + 4) % RECORD_ALIGNMENT
     return b"FB" + pack("<H", length) + b"Z" * length
 
 

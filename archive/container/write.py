@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from archive.base.errors import ArchiveError, printable
 from archive.container.headers import (
-    ALIGNMENT,
     CENTRAL,
     DEFLATED,
     END,
     FLAG_DESCRIPTOR,
     FLAG_UTF8,
     LOCAL,
+    RECORD_ALIGNMENT,
     STORED,
     U16_MAX,
     U32_MAX,
@@ -125,7 +125,7 @@ def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: 
     Raises:
         ArchiveError: a name is given twice or leads out of the root folder.
     """
-    writer = _Writer(out, root, slim)
+    writer = _ZipWriter(out, root, slim)
     for member in members:
         writer.add(member)
     writer.finish()
@@ -133,7 +133,7 @@ def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: 
 
 
 @dataclass(slots=True)
-class _Writer:
+class _ZipWriter:
     out: BinaryIO
     root: str
     slim: bool
@@ -194,7 +194,7 @@ class _Writer:
 
     def padding(self, at: int, member: Member) -> bytes:
         """The extra field that moves a member's bytes from here to where they have to start."""
-        if self.slim and not (member.aligned and at % ALIGNMENT):
+        if self.slim and not (member.aligned and at % RECORD_ALIGNMENT):
             return b""
         return padding_field(at)
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import HandleTable, RangeTable
 
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
-START = b"<unknown>"
-HEADING = b"Traceback of TorchScript (most recent call last):\n"
+TOP_FUNCTION = b"<unknown>"
+TRACEBACK_HEADING = b"Traceback of TorchScript (most recent call last):\n"
 
 
 class Known(Protocol):
@@ -77,7 +77,7 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TracebackFrame:
     """One frame of a symbolicated traceback, outermost first.
 
     Attributes:
@@ -111,13 +111,13 @@ class Symbolication:
     missing: tuple[int, ...]
     module_hierarchy: str
     entries: tuple[HandleEntry, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[TracebackFrame, ...]
 
     def __bytes__(self) -> bytes:
         if self.missing:
             return not_found(self.handles)
         hierarchy = self.module_hierarchy.encode("utf-8", "surrogateescape")
-        return b"".join((b"Module hierarchy:", hierarchy, b"\n", HEADING, *map(bytes, self.frames)))
+        return b"".join((b"Module hierarchy:", hierarchy, b"\n", TRACEBACK_HEADING, *map(bytes, self.frames)))
 
     def __str__(self) -> str:
         return decoded(bytes(self))
@@ -159,10 +159,10 @@ def symbolicate(
     entries = tuple(entry for entry in found if entry is not None)
     old = style is Style.V1_9
     size = 0
-    hierarchy = [f"top({top})" if old else f"top({top})::{START.decode()}"]
-    frames: list[Frame] = []
+    hierarchy = [f"top({top})" if old else f"top({top})::{TOP_FUNCTION.decode()}"]
+    frames: list[TracebackFrame] = []
     for entry in reversed(entries):
-        function = START
+        function = TOP_FUNCTION
         for call in entry.stack:
             frames.append(_frame(known, call.tag, function, old=old))
             size += _size(frames[-1]) + len(hierarchy[-1])
@@ -178,13 +178,13 @@ def symbolicate(
     return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames))
 
 
-def _size(frame: Frame) -> int:
+def _size(frame: TracebackFrame) -> int:
     """Bytes that a frame may take to show, at most."""
     return len(frame.function) + (0 if frame.range is None else len(frame.range.source.text))
 
 
-def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> Frame:
-    return Frame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
+def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> TracebackFrame:
+    return TracebackFrame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
 
 
 def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:

@@ -37,7 +37,7 @@ class RangeRows(Sequence[RangeRow]):
         return self.table.row(self._rows[index])
 
 
-class Lookup(Mapping[K, V]):
+class FactMapping(Mapping[K, V]):
     """Facts by key: the key's row in a table, and what the table makes of it."""
 
     def __init__(self, rows: Mapping[K, int], fact: Callable[[int], V]) -> None:

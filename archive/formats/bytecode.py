@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.formats.schema import found_at
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 from archive.pickles.write import integer
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from archive.base.errors import ArchiveError
     from archive.pickles.tree import Tree
 
-NAME = "bytecode.pkl"
+BYTECODE = "bytecode.pkl"
 UNVERSIONED = 3
 INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
-WARNING = b"WARN"
-CALLS = (b"OP", b"OPN")
+WARN = b"WARN"
+CALLING = (b"OP", b"OPN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
         _, table = _method(tree, item)
         for instruction in tree.items(_entry(tree, table, INSTRUCTIONS)):
             code, number = _first_two(tree, instruction, "an instruction")
-            if bytes(tree.strings.data(_text(tree, code))) == WARNING:
+            if bytes(tree.strings.data(_text(tree, code))) == WARN:
                 numbers.append(number)
     pieces, end = [], 0
     for count, node in enumerate(dict.fromkeys(numbers)):
@@ -104,15 +104,15 @@ def _called(tree: Tree, table: int) -> list[bytes]:
     for entry in tree.items(_entry(tree, table, OPERATORS)):
         name, _ = _first_two(tree, entry, "an operator: name and overload")
         names.append(bytes(tree.strings.data(_text(tree, name))))
-    short = np.flatnonzero((tree.kinds(instruction) != Kind.TUPLE) | (tree.count[instruction] < 2))  # noqa: PLR2004
+    short = np.flatnonzero((tree.kinds(instruction) != ValueKind.TUPLE) | (tree.count[instruction] < 2))  # noqa: PLR2004
     if len(short):
         raise _unexpected(tree, int(instruction[short[0]]), "an instruction")
     first = tree.first[instruction]
     code, number = tree.children[first], tree.children[first + 1]
-    calls = [node for node in set(code.tolist()) if bytes(tree.strings.data(_text(tree, node))) in CALLS]
+    calls = [node for node in set(code.tolist()) if bytes(tree.strings.data(_text(tree, node))) in CALLING]
     calling = np.isin(code, calls)
     which = tree.value[number]
-    wrong = calling & ((tree.kinds(number) != Kind.INT) | (which < 0) | (which >= len(names)))
+    wrong = calling & ((tree.kinds(number) != ValueKind.INT) | (which < 0) | (which >= len(names)))
     if wrong.any():
         raise _unexpected(tree, int(number[wrong][0]), f"one of {len(names)} operators")
     return [names[one] if call else b"" for one, call in zip(which.tolist(), calling.tolist(), strict=True)]
@@ -121,7 +121,7 @@ def _called(tree: Tree, table: int) -> list[bytes]:
 def _methods(tree: Tree, pickle: int) -> tuple[int, list[int]]:
     """The version, and the methods."""
     items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
-    if items and tree.kind(items[0]) == Kind.INT:
+    if items and tree.kind(items[0]) == ValueKind.INT:
         return int(tree.value[items[0]]), items[1:]
     return UNVERSIONED, items
 
@@ -133,7 +133,7 @@ def _method(tree: Tree, item: int) -> tuple[int, int]:
 
 
 def _text(tree: Tree, node: int) -> int:
-    if tree.kind(node) != Kind.TEXT:
+    if tree.kind(node) != ValueKind.TEXT:
         raise _unexpected(tree, node, "a text")
     return int(tree.value[node])
 
@@ -142,22 +142,22 @@ def _entry(tree: Tree, table: int, wanted: bytes) -> int:
     """The tuple that stands under a key of a method's table."""
     for entry in _tuple(tree, table, "a method's table"):
         key, value = _first_two(tree, entry, "a pair of key and value")
-        if tree.kind(key) == Kind.TEXT and tree.strings.data(int(tree.value[key])) == wanted:
-            if tree.kind(value) != Kind.TUPLE:
+        if tree.kind(key) == ValueKind.TEXT and tree.strings.data(int(tree.value[key])) == wanted:
+            if tree.kind(value) != ValueKind.TUPLE:
                 raise _unexpected(tree, value, wanted.decode())
             return value
     raise _unexpected(tree, table, f"a method with {wanted.decode()}")
 
 
 def _first_two(tree: Tree, node: int, expected: str) -> tuple[int, int]:
-    if tree.kind(node) != Kind.TUPLE or tree.count[node] < 2:  # noqa: PLR2004 (the two)
+    if tree.kind(node) != ValueKind.TUPLE or tree.count[node] < 2:  # noqa: PLR2004 (the two)
         raise _unexpected(tree, node, expected)
     first = int(tree.first[node])
     return int(tree.children[first]), int(tree.children[first + 1])
 
 
 def _tuple(tree: Tree, node: int, expected: str) -> list[int]:
-    if tree.kind(node) != Kind.TUPLE:
+    if tree.kind(node) != ValueKind.TUPLE:
         raise _unexpected(tree, node, expected)
     return tree.items(node)
 

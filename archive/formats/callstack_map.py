@@ -24,18 +24,18 @@ from archive.formats.schema import (
     Chain,
     Indexed,
     Int,
-    Link,
     Links,
+    NextInChain,
     Optional,
-    Rows,
+    Ragged,
     Sequence,
     Shared,
-    Text,
+    String,
     Tuple,
     build,
     parse,
 )
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
@@ -43,21 +43,23 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-NAME = "callstack_debug_map.pkl"
+CALLSTACK_MAP = "callstack_debug_map.pkl"
 
-MODULE = Optional(Shared(Tuple(type=Text(), instance=Text())))
-STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=Link()), link="inner"))
-STACK_4 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=Link(), function=Text()), link="inner"))
+MODULE = Optional(Shared(Tuple(type=String(), instance=String())))
+STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain()), link="inner"))
+STACK_4 = Optional(
+    Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain(), function=String()), link="inner")
+)
 
-LAYOUTS: dict[Generation, Schema] = {
+CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
     Generation.CALLSTACK_3: Sequence(Tuple(handle=Int(), tag=Int(), stack=STACK_3)),
-    Generation.CALLSTACK_4: Sequence(Tuple(handle=Int(), tag=Int(), op=Text(), stack=STACK_4)),
+    Generation.CALLSTACK_4: Sequence(Tuple(handle=Int(), tag=Int(), op=String(), stack=STACK_4)),
 }
 
 
 def generation_of(tree: Tree, root: int) -> Generation:
     """The layout, told by the first row's length; a map without rows counts as the newer one."""
-    rows = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
+    rows = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
     three = bool(rows) and int(tree.count[rows[0]]) == 3  # noqa: PLR2004 (elements)
     return Generation.CALLSTACK_3 if three else Generation.CALLSTACK_4
 
@@ -73,7 +75,7 @@ def parse_callstack_map(tree: Tree, pickle: int, limits: Limits) -> HandleTable:
     Raises:
         ArchiveError: naming the row and field that is not as declared.
     """
-    layout = LAYOUTS[generation_of(tree, int(tree.roots[pickle]))]
+    layout = CALLSTACK_SCHEMAS[generation_of(tree, int(tree.roots[pickle]))]
     fields = parse(layout, tree, np.array([pickle]), limits).items
     stack: Links = fields["stack"]
     frames = stack.items
@@ -103,5 +105,5 @@ def build_callstack_map(table: HandleTable, generation: Generation) -> bytes:
         "op": table.op,
         "stack": Links(table.stack, table.next, frames),
     }
-    rows = Rows(np.array([0, len(table)]), columns)
-    return build(LAYOUTS[generation], rows, 0, Writer(table.strings))
+    rows = Ragged(np.array([0, len(table)]), columns)
+    return build(CALLSTACK_SCHEMAS[generation], rows, 0, Writer(table.strings))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.pickles.ops import CODE, Kind
+from archive.pickles.ops import CODE, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DATA = "data.pkl"
 NEWTRUE = CODE["NEWTRUE"]
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
-TENSORS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
+REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 STORAGE = 5
 
 
@@ -87,23 +87,23 @@ def class_names(root: object) -> set[str]:
 def _value(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:  # noqa: PLR0911 (one a kind)
     kind = tree.kind(node)
     tokens = tree.tokens
-    if kind == Kind.INT:
+    if kind == ValueKind.INT:
         return int(tree.value[node])
-    if kind == Kind.BOOL:
+    if kind == ValueKind.BOOL:
         return bool(tokens.op[node] == NEWTRUE)
-    if kind == Kind.NONE:
+    if kind == ValueKind.NONE:
         return None
-    if kind == Kind.FLOAT:
+    if kind == ValueKind.FLOAT:
         return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
-    if kind == Kind.TEXT:
+    if kind == ValueKind.TEXT:
         return decoded(tree.strings.data(int(tree.value[node])))
-    if kind == Kind.GLOBAL:
+    if kind == ValueKind.GLOBAL:
         return Global(*tree.names(node))
-    if kind == Kind.LIST:
+    if kind == ValueKind.LIST:
         return parts
-    if kind == Kind.DICT:
+    if kind == ValueKind.DICT:
         return _dict(tree, node, parts)
-    if kind in (Kind.REDUCE, Kind.OBJECT):
+    if kind in (ValueKind.REDUCE, ValueKind.OBJECT):
         return _made(tree, node, parts, limits)
     return tuple(parts)
 
@@ -122,10 +122,10 @@ def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
     what, arguments, *state = parts
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
-    if tree.kind(node) == Kind.REDUCE and not state and isinstance(what, Global) and arguments:
+    if tree.kind(node) == ValueKind.REDUCE and not state and isinstance(what, Global) and arguments:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
-        if what.name in TENSORS and what.module == "torch._utils":
+        if what.name in REBUILDERS and what.module == "torch._utils":
             return _tensor(tree, node, arguments, limits)
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}

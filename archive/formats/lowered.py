@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
 
-NEW = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
-OLD = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
+LOWERED_CLASS = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
+LOWERED_CLASS_1_9 = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
 WRAPPER = re.compile(r"torch\.jit\.LoweredWrapper\.")
 IN_BLOB = re.compile(r"<debug_handle>(\d{1,18})")
 PROGRAM = '{"version":1,"operators":'
 LONGEST_PROGRAM = 1 << 23
 """Characters."""
-GENERATIONS = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
+GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
 """The way from the top: that of the holder, a key in it, and whether that names an attribute."""
@@ -67,8 +67,8 @@ def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
 
 
 def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: bool) -> LoweredState | None:
-    match = NEW.fullmatch(name) or OLD.fullmatch(name)
-    if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATIONS:
+    match = LOWERED_CLASS.fullmatch(name) or LOWERED_CLASS_1_9.fullmatch(name)
+    if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATION_BY_LENGTH:
         return None
     spec, processed, *create = value.state
     return LoweredState(
@@ -77,7 +77,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
         name,
         match.groupdict().get("original"),
         wrapped,
-        GENERATIONS[len(value.state)],
+        GENERATION_BY_LENGTH[len(value.state)],
         spec,
         processed,
         bool(create[0]) if create else None,

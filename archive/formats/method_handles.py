@@ -17,7 +17,7 @@ import numpy as np
 
 from archive.debuginfo.model import Generation
 from archive.debuginfo.tables import MethodTable
-from archive.formats.schema import Const, Int, IntList, Rows, Sequence, Text, Tuple, build, parse
+from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String, Tuple, build, parse
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-HANDLES = "mobile_debug_handles.pkl"
-PATHS = "mobile_debug.pkl"
+METHOD_HANDLES = "mobile_debug_handles.pkl"
+MODULE_PATHS = "mobile_debug.pkl"
 
 
 def _methods(key: str, values: Schema) -> Sequence:
     entry = Tuple(key=Const(key), value=values)
-    return Sequence(Tuple(method=Text(), table=Tuple(entry=entry)), head=Int())
+    return Sequence(Tuple(method=String(), table=Tuple(entry=entry)), head=Int())
 
 
-LAYOUTS: dict[Generation, Schema] = {
+METHOD_SCHEMAS: dict[Generation, Schema] = {
     Generation.METHOD_HANDLES: _methods("function_debug_handles", Tuple(handles=IntList())),
-    Generation.MODULE_PATHS: _methods("module_debug_info", Sequence(Text())),
+    Generation.MODULE_PATHS: _methods("module_debug_info", Sequence(String())),
 }
 
 
@@ -46,16 +46,16 @@ def parse_methods(tree: Tree, pickle: int, generation: Generation, limits: Limit
     Raises:
         ArchiveError: naming the row and field that is not as declared.
     """
-    columns = parse(LAYOUTS[generation], tree, np.array([pickle]), limits)
+    columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), limits)
     value = columns.items["table"]["entry"]["value"]
-    rows: Rows = value["handles"] if generation is Generation.METHOD_HANDLES else value
+    rows: Ragged = value["handles"] if generation is Generation.METHOD_HANDLES else value
     return MethodTable(tree.strings, int(columns.head[0]), columns.items["method"], rows.first, rows.items)
 
 
 def build_methods(table: MethodTable, generation: Generation) -> bytes:
     """The record as PyTorch writes it."""
-    rows = Rows(table.first, table.value)
+    rows = Ragged(table.first, table.value)
     value = {"handles": rows} if generation is Generation.METHOD_HANDLES else rows
     fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
-    columns = Rows(np.array([0, len(table)]), fields, np.array([table.version]))
-    return build(LAYOUTS[generation], columns, 0, Writer(table.strings))
+    columns = Ragged(np.array([0, len(table)]), fields, np.array([table.version]))
+    return build(METHOD_SCHEMAS[generation], columns, 0, Writer(table.strings))

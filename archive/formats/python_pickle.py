@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
 
-MARK = object()
-CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+MARK_ON_STACK = object()
+CONSTANT_VALUES = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 LEAVES = {
     *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
 }
-EMPTY = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
+EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 TO_MARK = {"TUPLE": "tuple", "LIST": "list", "DICT": "dict", "FROZENSET": "frozenset"}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
 
@@ -100,19 +100,19 @@ class _Machine:
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
         if name in LEAVES:
             self.stack.append(argument)
-        elif name in CONSTANTS:
-            self.stack.append(CONSTANTS[name])
-        elif name in EMPTY:
-            self.stack.append(Value(EMPTY[name]))
+        elif name in CONSTANT_VALUES:
+            self.stack.append(CONSTANT_VALUES[name])
+        elif name in EMPTY_CONTAINERS:
+            self.stack.append(Value(EMPTY_CONTAINERS[name]))
         elif name in TO_MARK:
             self._collect(TO_MARK[name])
         elif name not in IGNORED:
-            OPS[name](self, argument)
+            ACTIONS[name](self, argument)
 
     def popped(self) -> list[Any]:
         """All values above the last mark, which goes too."""
         at = len(self.stack) - 1
-        while self.stack[at] is not MARK:
+        while self.stack[at] is not MARK_ON_STACK:
             at -= 1
             if at < 0:
                 raise ValueError("no mark")
@@ -207,8 +207,8 @@ def _get(machine: _Machine, argument: int) -> None:
     machine.stack.append(machine.memo[argument])
 
 
-OPS: dict[str, Callable[[_Machine, Any], object]] = {
-    "MARK": lambda machine, _: machine.stack.append(MARK),
+ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
+    "MARK": lambda machine, _: machine.stack.append(MARK_ON_STACK),
     "POP": lambda machine, _: machine.stack.pop(),
     "POP_MARK": lambda machine, _: machine.popped(),
     "DUP": lambda machine, _: machine.stack.append(machine.stack[-1]),

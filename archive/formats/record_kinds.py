@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
 
-VERSIONS = (".data/version", "version")
+VERSION_RECORDS = (".data/version", "version")
 """Where the archive format's version may stand, in the order in which PyTorch looks for it."""
 
 LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
@@ -42,10 +42,10 @@ class RecordKind(StrEnum):
     @property
     def is_debug(self) -> bool:
         """Whether it is debug information: PyTorch runs the model without it."""
-        return self in DEBUG
+        return self in DEBUG_KINDS
 
 
-DEBUG = {
+DEBUG_KINDS = {
     RecordKind.RANGES,
     RecordKind.DELEGATED,
     RecordKind.CALLSTACKS,
@@ -60,18 +60,18 @@ EMBEDDED = "extra/debug.ptdbg"
 MIGRATED = "extra/migrated.ptdbg"
 """Where a migrated archive keeps what it was before: see :mod:`archive.verbs.migrate.aside`."""
 
-EXACT = {
+KIND_BY_NAME = {
     EMBEDDED: RecordKind.COMPANION,
     MIGRATED: RecordKind.ASIDE,
     inert_values.DATA: RecordKind.MODULES,
     "model.json": RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
-    bytecode.NAME: RecordKind.BYTECODE,
+    bytecode.BYTECODE: RecordKind.BYTECODE,
     effects.NAME: RecordKind.EFFECTS,
-    callstack_map.NAME: RecordKind.CALLSTACKS,
-    method_handles.HANDLES: RecordKind.HANDLES,
-    method_handles.PATHS: RecordKind.PATHS,
+    callstack_map.CALLSTACK_MAP: RecordKind.CALLSTACKS,
+    method_handles.METHOD_HANDLES: RecordKind.HANDLES,
+    method_handles.MODULE_PATHS: RecordKind.PATHS,
     source_ranges.DELEGATED: RecordKind.DELEGATED,
     "version": RecordKind.FORMAT,
     "byteorder": RecordKind.FORMAT,
@@ -80,7 +80,7 @@ EXACT = {
     ".format_version": RecordKind.FORMAT,
     ".storage_alignment": RecordKind.FORMAT,
 }
-FOLDERS = {
+KIND_BY_FOLDER = {
     "extra/": RecordKind.EXTRA,
     "data/aotinductor/": RecordKind.OTHER,
     "data/sample_inputs/": RecordKind.OTHER,
@@ -90,7 +90,7 @@ FOLDERS = {
     "code/": RecordKind.CODE,
     PACKAGE_CODE: RecordKind.CODE,
 }
-PACKAGED = (
+KIND_BY_PATTERN = (
     (re.compile(r"\.data/\d+\.storage"), RecordKind.TENSOR),
     (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
     (re.compile(r"\.data/ts_code/\d+/constants\.pkl"), RecordKind.CONSTANTS),
@@ -100,14 +100,14 @@ PACKAGED = (
 
 def kind_of(name: str) -> RecordKind:
     """The kind of a record, by its name without root."""
-    if name in EXACT:
-        return EXACT[name]
+    if name in KIND_BY_NAME:
+        return KIND_BY_NAME[name]
     if holds_ranges(name):
         return RecordKind.RANGES
-    for folder, kind in FOLDERS.items():
+    for folder, kind in KIND_BY_FOLDER.items():
         if name.startswith(folder):
             return kind
-    return next((kind for form, kind in PACKAGED if form.fullmatch(name)), RecordKind.OTHER)
+    return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
 
 
 def is_code(name: str) -> bool:

@@ -78,9 +78,9 @@ RELEASES = (
     Release((1, 12), (2, 0), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8),
     Release((2, 1), (2, 13), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8, byteorder=True),
 )
-NUMBERS: tuple[Number, ...] = (*((1, n) for n in range(14)), *((2, n) for n in range(14)))
+RELEASE_NUMBERS: tuple[Number, ...] = (*((1, n) for n in range(14)), *((2, n) for n in range(14)))
 """All releases, oldest first."""
-LATEST = NUMBERS[-1]
+LATEST = RELEASE_NUMBERS[-1]
 LOADED_BYTECODE = range(4, 10)
 """The versions of bytecode that 2.13 loads."""
 
@@ -100,8 +100,8 @@ def number_of(name: str) -> Number:
         return LATEST
     match = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d{1,3})?(?:\+\w+)?", name, re.ASCII)
     number = (int(match[1]), int(match[2])) if match else None
-    if number not in NUMBERS:
-        known = f"a release from {shown(NUMBERS[0])} to {shown(LATEST)}, or latest"
+    if number not in RELEASE_NUMBERS:
+        known = f"a release from {shown(RELEASE_NUMBERS[0])} to {shown(LATEST)}, or latest"
         raise ArchiveError(expected=known, found=name)
     return number
 

@@ -42,15 +42,15 @@ from archive.formats.schema import (
     IntList,
     Memo,
     Optional,
-    Rows,
+    Ragged,
     Sequence,
     Shared,
-    Text,
+    String,
     Tuple,
     build,
     parse,
 )
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
 
-SOURCE = Shared(Tuple(text=Text(), filename=Optional(Text()), starting_line=Int()))
+SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
 PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
 
 
@@ -70,30 +70,30 @@ def _range(source: Schema) -> Tuple:
     return Tuple(source=source, start=Int(low=0), end=Int(low=0))
 
 
-LAYOUTS: dict[Layout, Schema] = {
+RANGE_SCHEMAS: dict[Layout, Schema] = {
     Layout.PAIR: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE)))),
     Layout.TAG_FIRST: Memo(Sequence(Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)))),
     Layout.INLINE: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE), tag=Int()))),
     Layout.STRING_TABLE: Tuple(
         marker=Const(MARKER),
-        table=Memo(Sequence(Text())),
+        table=Memo(Sequence(String())),
         rows=Memo(Sequence(Tuple(offset=Int(), range=_range(PIECED), tag=Int()))),
     ),
 }
-LAYOUTS[Layout.EMPTY] = LAYOUTS[Layout.INLINE]
+RANGE_SCHEMAS[Layout.EMPTY] = RANGE_SCHEMAS[Layout.INLINE]
 
 
 def layout_of(tree: Tree, root: int) -> Layout:
     """The layout of one record, told by its outermost values."""
-    items = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
+    items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
     if not items:
         return Layout.EMPTY
-    if tree.kind(items[0]) == Kind.TEXT:
+    if tree.kind(items[0]) == ValueKind.TEXT:
         return Layout.STRING_TABLE
     row = tree.items(items[0])
     if len(row) == 2:  # noqa: PLR2004 (the pair)
         return Layout.PAIR
-    return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == Kind.INT else Layout.INLINE
+    return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == ValueKind.INT else Layout.INLINE
 
 
 def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
@@ -106,7 +106,7 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
     parts = []
     for layout in dict.fromkeys(layouts or [Layout.EMPTY]):
         pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
-        columns = parse(LAYOUTS[layout], tree, pickles, limits)
+        columns = parse(RANGE_SCHEMAS[layout], tree, pickles, limits)
         parts.append(_table(tree, layout, pickles, columns, limits))
     if len(parts) == 1:
         return parts[0]
@@ -266,11 +266,11 @@ def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = 
         "end": table.end[part],
     }
     fields = {"offset": table.offset[part], "range": span, "tag": table.tag[part]}
-    columns: Any = Rows(np.array([0, len(rows)]), fields)
+    columns: Any = Ragged(np.array([0, len(rows)]), fields)
     if pieced:
         strings = _own_table(table, record)
-        columns = {"marker": None, "table": Rows(np.array([0, len(strings)]), strings), "rows": columns}
-    return build(LAYOUTS[layout], columns, 0, Writer(table.sources.strings))
+        columns = {"marker": None, "table": Ragged(np.array([0, len(strings)]), strings), "rows": columns}
+    return build(RANGE_SCHEMAS[layout], columns, 0, Writer(table.sources.strings))
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:
@@ -293,7 +293,7 @@ def _pieced_columns(table: RangeTable, record: int, own: slice) -> dict[str, Any
     bounds = sources.first[own.start : own.stop + 1]
     pieces = place[sources.piece[int(bounds[0]) : int(bounds[-1])]]
     return {
-        "text": Rows(bounds - bounds[0], pieces),
+        "text": Ragged(bounds - bounds[0], pieces),
         "filename": place[sources.filename[own]],
         "starting_line": sources.line[own],
     }

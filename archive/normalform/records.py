@@ -46,11 +46,11 @@ class DebugRecords(Mapping[str, bytes]):
         for number, name in enumerate(self.range_names):
             self._add(name, partial(self._ranges, number))
         if "handle.handle" in self._columns:
-            self._add(callstack_map.NAME, self._callstacks)
+            self._add(callstack_map.CALLSTACK_MAP, self._callstacks)
         if "method.name" in self._columns:
-            self._add(method_handles.HANDLES, self._methods)
+            self._add(method_handles.METHOD_HANDLES, self._methods)
         if "pathed.name" in self._columns:
-            self._add(method_handles.PATHS, self._paths)
+            self._add(method_handles.MODULE_PATHS, self._paths)
         self.raw = self._raw()
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.pickles.memo import last_puts
-from archive.pickles.ops import CODE, IS_PUT, KIND, LEVEL, SAME, TAKES, Kind, Takes, lookup
+from archive.pickles.ops import CODE, FILLS, IS_PUT, KIND, LEVEL, TAKES, Takes, ValueKind, lookup
 
 if TYPE_CHECKING:
     from archive.pickles.scan import Tokens
@@ -150,7 +150,7 @@ class Assembly:
 
     def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
         kinds = self.kind[parts]
-        if not kinds.all():  # Kind.NOTHING is 0
+        if not kinds.all():  # ValueKind.NOTHING is 0
             raise self.tokens.fault(
                 int(nodes[kinds == 0].min()), "too few values on the stack for this opcode"
             )
@@ -170,9 +170,9 @@ class Assembly:
         """For each token its node: what the memo held, the container it fills, or itself."""
         op = self.op
         puts = np.flatnonzero(self.is_put)
-        gets = np.flatnonzero(self.kind == Kind.GET)
+        gets = np.flatnonzero(self.kind == ValueKind.GET)
         made = self.before[puts]
-        empty = np.flatnonzero(self.kind[made] == Kind.NOTHING)
+        empty = np.flatnonzero(self.kind[made] == ValueKind.NOTHING)
         if len(empty):
             raise self.tokens.fault(int(puts[empty[0]]), "nothing on the stack to put into the memo")
         self.same.append((gets, made[last_puts(self.tokens, puts, gets)]))
@@ -188,7 +188,7 @@ class Assembly:
 
     def _between(self, closers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What stands between MARKs and their opcodes, in their order, and how much each takes."""
-        free = np.flatnonzero(~self.taken & (self.kind != Kind.NOTHING))
+        free = np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING))
         depth = self.depth[free]
         order = np.argsort(_small(depth), kind="stable")
         free, depth = free[order], depth[order]
@@ -198,7 +198,7 @@ class Assembly:
 
     def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
         """Note operands; of opcodes that leave their first one, APPEND and the like, the others."""
-        same = SAME[self.op[nodes]]
+        same = FILLS[self.op[nodes]]
         if same.any():
             self.same.append((nodes[same], parts[0][same]))
             self._add_chunk(nodes[same], [part[same] for part in parts[1:]])

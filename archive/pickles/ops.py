@@ -31,7 +31,7 @@ class Argument(IntEnum):
     LINES = 9  # two lines, each closed by a newline: module, name
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """What a finished value is."""
 
     NOTHING = 0  # the opcode leaves no value of its own
@@ -58,59 +58,59 @@ class Takes(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class Opcode:
     """One opcode: ``takes`` is a number of values or one of ``Takes``; ``same``: the first value stays."""
 
     name: str
     code: int
     argument: Argument
     takes: int
-    kind: Kind
+    kind: ValueKind
     same: bool = False
 
 
-A, K = Argument, Kind
-OPS = (
-    Op("PROTO", 0x80, A.U8, 0, K.NOTHING),
-    Op("STOP", ord("."), A.NONE, 1, K.NOTHING),
-    Op("MARK", ord("("), A.NONE, 0, K.NOTHING),
-    Op("BININT1", ord("K"), A.U8, 0, K.INT),
-    Op("BININT2", ord("M"), A.U16, 0, K.INT),
-    Op("BININT", ord("J"), A.I32, 0, K.INT),
-    Op("LONG1", 0x8A, A.LONG1, 0, K.INT),
-    Op("NEWTRUE", 0x88, A.NONE, 0, K.BOOL),
-    Op("NEWFALSE", 0x89, A.NONE, 0, K.BOOL),
-    Op("NONE", ord("N"), A.NONE, 0, K.NONE),
-    Op("BINFLOAT", ord("G"), A.F64, 0, K.FLOAT),
-    Op("BINUNICODE", ord("X"), A.TEXT32, 0, K.TEXT),
-    Op("BINUNICODE8", 0x8D, A.TEXT64, 0, K.TEXT),
-    Op("EMPTY_TUPLE", ord(")"), A.NONE, 0, K.TUPLE),
-    Op("TUPLE1", 0x85, A.NONE, 1, K.TUPLE),
-    Op("TUPLE2", 0x86, A.NONE, 2, K.TUPLE),
-    Op("TUPLE3", 0x87, A.NONE, 3, K.TUPLE),
-    Op("TUPLE", ord("t"), A.NONE, Takes.TO_MARK, K.TUPLE),
-    Op("EMPTY_LIST", ord("]"), A.NONE, 0, K.LIST),
-    Op("LIST", ord("l"), A.NONE, Takes.TO_MARK, K.LIST),
-    Op("APPEND", ord("a"), A.NONE, 2, K.LIST, same=True),
-    Op("APPENDS", ord("e"), A.NONE, Takes.TARGET_TO_MARK, K.LIST, same=True),
-    Op("EMPTY_DICT", ord("}"), A.NONE, 0, K.DICT),
-    Op("DICT", ord("d"), A.NONE, Takes.TO_MARK, K.DICT),
-    Op("SETITEM", ord("s"), A.NONE, 3, K.DICT, same=True),
-    Op("SETITEMS", ord("u"), A.NONE, Takes.TARGET_TO_MARK, K.DICT, same=True),
-    Op("GLOBAL", ord("c"), A.LINES, 0, K.GLOBAL),
-    Op("REDUCE", ord("R"), A.NONE, 2, K.REDUCE),
-    Op("NEWOBJ", 0x81, A.NONE, 2, K.OBJECT),
-    Op("BUILD", ord("b"), A.NONE, 2, K.OBJECT, same=True),
-    Op("BINPERSID", ord("Q"), A.NONE, 1, K.PERSISTENT),
-    Op("BINPUT", ord("q"), A.U8, 0, K.NOTHING),
-    Op("LONG_BINPUT", ord("r"), A.U32, 0, K.NOTHING),
-    Op("BINGET", ord("h"), A.U8, 0, K.GET),
-    Op("LONG_BINGET", ord("j"), A.U32, 0, K.GET),
+A, K = Argument, ValueKind
+OPCODES = (
+    Opcode("PROTO", 0x80, A.U8, 0, K.NOTHING),
+    Opcode("STOP", ord("."), A.NONE, 1, K.NOTHING),
+    Opcode("MARK", ord("("), A.NONE, 0, K.NOTHING),
+    Opcode("BININT1", ord("K"), A.U8, 0, K.INT),
+    Opcode("BININT2", ord("M"), A.U16, 0, K.INT),
+    Opcode("BININT", ord("J"), A.I32, 0, K.INT),
+    Opcode("LONG1", 0x8A, A.LONG1, 0, K.INT),
+    Opcode("NEWTRUE", 0x88, A.NONE, 0, K.BOOL),
+    Opcode("NEWFALSE", 0x89, A.NONE, 0, K.BOOL),
+    Opcode("NONE", ord("N"), A.NONE, 0, K.NONE),
+    Opcode("BINFLOAT", ord("G"), A.F64, 0, K.FLOAT),
+    Opcode("BINUNICODE", ord("X"), A.TEXT32, 0, K.TEXT),
+    Opcode("BINUNICODE8", 0x8D, A.TEXT64, 0, K.TEXT),
+    Opcode("EMPTY_TUPLE", ord(")"), A.NONE, 0, K.TUPLE),
+    Opcode("TUPLE1", 0x85, A.NONE, 1, K.TUPLE),
+    Opcode("TUPLE2", 0x86, A.NONE, 2, K.TUPLE),
+    Opcode("TUPLE3", 0x87, A.NONE, 3, K.TUPLE),
+    Opcode("TUPLE", ord("t"), A.NONE, Takes.TO_MARK, K.TUPLE),
+    Opcode("EMPTY_LIST", ord("]"), A.NONE, 0, K.LIST),
+    Opcode("LIST", ord("l"), A.NONE, Takes.TO_MARK, K.LIST),
+    Opcode("APPEND", ord("a"), A.NONE, 2, K.LIST, same=True),
+    Opcode("APPENDS", ord("e"), A.NONE, Takes.TARGET_TO_MARK, K.LIST, same=True),
+    Opcode("EMPTY_DICT", ord("}"), A.NONE, 0, K.DICT),
+    Opcode("DICT", ord("d"), A.NONE, Takes.TO_MARK, K.DICT),
+    Opcode("SETITEM", ord("s"), A.NONE, 3, K.DICT, same=True),
+    Opcode("SETITEMS", ord("u"), A.NONE, Takes.TARGET_TO_MARK, K.DICT, same=True),
+    Opcode("GLOBAL", ord("c"), A.LINES, 0, K.GLOBAL),
+    Opcode("REDUCE", ord("R"), A.NONE, 2, K.REDUCE),
+    Opcode("NEWOBJ", 0x81, A.NONE, 2, K.OBJECT),
+    Opcode("BUILD", ord("b"), A.NONE, 2, K.OBJECT, same=True),
+    Opcode("BINPERSID", ord("Q"), A.NONE, 1, K.PERSISTENT),
+    Opcode("BINPUT", ord("q"), A.U8, 0, K.NOTHING),
+    Opcode("LONG_BINPUT", ord("r"), A.U32, 0, K.NOTHING),
+    Opcode("BINGET", ord("h"), A.U8, 0, K.GET),
+    Opcode("LONG_BINGET", ord("j"), A.U32, 0, K.GET),
 )
 del A, K
 
-BY_CODE = {op.code: op for op in OPS}
-CODE = {op.name: op.code for op in OPS}
+BY_CODE = {op.code: op for op in OPCODES}
+CODE = {op.name: op.code for op in OPCODES}
 
 FIXED_SIZE = {
     Argument.NONE: 1,
@@ -130,16 +130,16 @@ def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> 
     return table
 
 
-SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPS}, np.uint8)
+SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.uint8)
 """Bytes of an instruction by opcode; 0 where they depend on the argument and for unknown opcodes."""
 
-KIND = _table({op.code: op.kind for op in OPS}, np.uint8)
-TAKES = _table({op.code: op.takes for op in OPS}, np.int8)
+KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
+TAKES = _table({op.code: op.takes for op in OPCODES}, np.int8)
 IS_PUT = _table({CODE["BINPUT"]: 1, CODE["LONG_BINPUT"]: 1}, np.bool_)
-LEVEL = _table({op.code: -1 for op in OPS if op.takes < 0} | {CODE["MARK"]: 1}, np.int8)
+LEVEL = _table({op.code: -1 for op in OPCODES if op.takes < 0} | {CODE["MARK"]: 1}, np.int8)
 """How an opcode changes the number of open MARKs."""
 
-SAME = _table({op.code: op.same for op in OPS}, np.bool_)
+FILLS = _table({op.code: op.same for op in OPCODES}, np.bool_)
 
 
 def lookup(table: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.pickles.ops import BY_CODE, CODE, Argument, lookup
-from archive.pickles.walk import KNOWN, Walk
+from archive.pickles.walk import KNOWN_OPCODE, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +34,8 @@ NUMBER_SIZE = {
     Argument.TEXT32: 4,
     Argument.TEXT64: 8,
 }
-WIDTH = np.zeros(256, np.uint8)
-WIDTH[list(BY_CODE)] = [NUMBER_SIZE.get(op.argument, SLOW) for op in BY_CODE.values()]
+NUMBER_WIDTH = np.zeros(256, np.uint8)
+NUMBER_WIDTH[list(BY_CODE)] = [NUMBER_SIZE.get(op.argument, SLOW) for op in BY_CODE.values()]
 BININT = CODE["BININT"]
 
 
@@ -138,7 +138,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
         _joined(ats, np.int64),
         _joined(args, np.int64),
     )
-    unknown = np.flatnonzero(~lookup(KNOWN, found.op))
+    unknown = np.flatnonzero(~lookup(KNOWN_OPCODE, found.op))
     if len(unknown):
         token = int(unknown[0])
         raise found.fault(
@@ -203,7 +203,7 @@ def _positions(
 
 def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits) -> np.ndarray:
     """The numbers behind the opcodes."""
-    width = lookup(WIDTH, op)
+    width = lookup(NUMBER_WIDTH, op)
     spots = at + 1
     if len(spots) and spots[-1] == len(data):
         spots[-1] = 0  # of an opcode without argument, or cut off by the end, which is refused later

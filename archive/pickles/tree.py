@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.strings import StringTable
 from archive.pickles.assemble import Assembly
-from archive.pickles.ops import CODE, KIND, SAME, Kind, lookup
+from archive.pickles.ops import CODE, FILLS, KIND, ValueKind, lookup
 from archive.pickles.scan import Pickle, Tokens, scan
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ class Tree:
     strings: StringTable
     value: np.ndarray
 
-    def kind(self, node: int) -> Kind:
+    def kind(self, node: int) -> ValueKind:
         """What a node is."""
-        return Kind(int(KIND[self.tokens.op[node]]))
+        return ValueKind(int(KIND[self.tokens.op[node]]))
 
     def kinds(self, nodes: np.ndarray) -> np.ndarray:
-        """What each of some nodes is (as numbers of ``Kind``)."""
+        """What each of some nodes is (as numbers of ``ValueKind``)."""
         return lookup(KIND, self.tokens.op[nodes])
 
     def items(self, node: int) -> list[int]:
@@ -126,18 +126,18 @@ def _texts(tokens: Tokens, borrowed: Sequence[bool]) -> tuple[StringTable, np.nd
 
 def _check_states(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
     """BUILD gives a state to what a call made."""
-    wrong = maker[~np.isin(KIND[tokens.op[owner]], (Kind.OBJECT, Kind.REDUCE))]
+    wrong = maker[~np.isin(KIND[tokens.op[owner]], (ValueKind.OBJECT, ValueKind.REDUCE))]
     if len(wrong):
         raise tokens.fault(int(wrong.min()), "expected an object to give a state")
 
 
 def _check_targets(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
     """APPEND goes to lists, SETITEM to dicts; other containers are their own makers."""
-    filling = np.flatnonzero(SAME[tokens.op[maker]])
+    filling = np.flatnonzero(FILLS[tokens.op[maker]])
     kinds = KIND[tokens.op[maker[filling]]]
     wrong = np.flatnonzero(KIND[tokens.op[owner[filling]]] != kinds)
     if len(wrong):
-        kind = Kind(int(kinds[wrong[0]])).name.lower()
+        kind = ValueKind(int(kinds[wrong[0]])).name.lower()
         raise tokens.fault(int(maker[filling[wrong[0]]]), f"expected a {kind} to fill")
 
 

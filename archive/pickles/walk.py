@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 LANE = 256
 STOP, GLOBAL = CODE["STOP"], CODE["GLOBAL"]
 TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
-KNOWN = np.isin(np.arange(256), list(BY_CODE))
-STEP = np.where(KNOWN, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
-STEP[STOP] = 0
-STEPS = STEP.tolist()
+KNOWN_OPCODE = np.isin(np.arange(256), list(BY_CODE))
+ADVANCE = np.where(KNOWN_OPCODE, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
+ADVANCE[STOP] = 0
+ADVANCES = ADVANCE.tolist()
 A_TEXT = 255
 STRIDES = 16  # of all lanes, before those that have left are taken out
-LANE_STEP = STEP.astype(np.uint8)
-LANE_STEP[TEXT32] = A_TEXT
+LANE_ADVANCE = ADVANCE.astype(np.uint8)
+LANE_ADVANCE[TEXT32] = A_TEXT
 
 
 class Walk:
@@ -67,7 +67,7 @@ class Walk:
 
     def _run_lanes(self) -> np.ndarray:
         """Follow every lane to its end or to where it can't go on; returns where each one left."""
-        steps = lookup(LANE_STEP, self.data[self.low : self.low + len(self.visited)])
+        steps = lookup(LANE_ADVANCE, self.data[self.low : self.low + len(self.visited)])
         steps = np.append(steps, np.uint8(0))
         visited = np.zeros(len(steps), np.bool_)
         at, end = self.start - self.low, self.end - self.low
@@ -152,7 +152,7 @@ class Walk:
                 if op == STOP:
                     self.exit, self.stopped = at + 1, True
                     return
-                at += STEPS[op] or self._length(record, at, op)
+                at += ADVANCES[op] or self._length(record, at, op)
             if at >= end:
                 if self.whole:
                     raise ArchiveError(

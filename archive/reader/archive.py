@@ -10,10 +10,9 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import save
 from archive.debuginfo.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
 from archive.debuginfo.symbolicate import InTables, Known, Style, Symbolication, symbolicate
-from archive.debuginfo.views import Lookup, RangeRows
+from archive.debuginfo.views import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.bytecode import Bytecode, parse_bytecode
+from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.effects import NAME as EFFECTS
 from archive.formats.inert_values import DATA, class_names, inert_value
 from archive.formats.lowered import find_lowered
@@ -108,10 +107,12 @@ class Archive:
     @cached_property
     def handle_table(self) -> HandleTable | None:
         """The call-stack debug map, as columns; None where there is none."""
-        if callstack_map.NAME not in self.records:
+        if callstack_map.CALLSTACK_MAP not in self.records:
             return None
         return self._located(
-            lambda: callstack_map.parse_callstack_map(self.tree([callstack_map.NAME]), 0, self.limits)
+            lambda: callstack_map.parse_callstack_map(
+                self.tree([callstack_map.CALLSTACK_MAP]), 0, self.limits
+            )
         )
 
     def _method_table(self, name: str, generation: Generation) -> MethodTable | None:
@@ -124,12 +125,12 @@ class Archive:
     @cached_property
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions, as columns; None where there are none."""
-        return self._method_table(method_handles.HANDLES, Generation.METHOD_HANDLES)
+        return self._method_table(method_handles.METHOD_HANDLES, Generation.METHOD_HANDLES)
 
     @cached_property
     def path_table(self) -> MethodTable | None:
         """The module paths of 1.7 and 1.8, as columns; None where there are none."""
-        return self._method_table(method_handles.PATHS, Generation.MODULE_PATHS)
+        return self._method_table(method_handles.MODULE_PATHS, Generation.MODULE_PATHS)
 
     def _located(self, read: Callable[[], V]) -> V:
         try:
@@ -172,7 +173,7 @@ class Archive:
         table = self.handle_table
         if table is None:
             return {}
-        return Lookup(table.rows, table.entry)
+        return FactMapping(table.rows, table.entry)
 
     @cached_property
     def methods(self) -> Mapping[str, Sequence[int]]:
@@ -180,7 +181,7 @@ class Archive:
         table = self.method_table
         if table is None:
             return {}
-        return Lookup({name: i for i, name in enumerate(table.names)}, table.values)
+        return FactMapping({name: i for i, name in enumerate(table.names)}, table.values)
 
     @cached_property
     def module_paths(self) -> Mapping[str, Sequence[str]]:
@@ -188,7 +189,7 @@ class Archive:
         table = self.path_table
         if table is None:
             return {}
-        return Lookup({name: i for i, name in enumerate(table.names)}, table.texts)
+        return FactMapping({name: i for i, name in enumerate(table.names)}, table.texts)
 
     def value(self, name: str) -> object:
         """A pickle record as inert values: see ``formats.values``.
@@ -253,11 +254,11 @@ class Archive:
         layouts: dict[str, str] = dict(zip(table.names, map(str, table.layouts), strict=True))
         handles = self.handle_table
         if handles is not None:
-            layouts[callstack_map.NAME] = callstack_map.generation(handles)
+            layouts[callstack_map.CALLSTACK_MAP] = callstack_map.generation(handles)
         if self.method_table is not None:
-            layouts[method_handles.HANDLES] = Generation.METHOD_HANDLES
+            layouts[method_handles.METHOD_HANDLES] = Generation.METHOD_HANDLES
         if self.path_table is not None:
-            layouts[method_handles.PATHS] = Generation.MODULE_PATHS
+            layouts[method_handles.MODULE_PATHS] = Generation.MODULE_PATHS
         found = sorted({state.generation for state in self.lowered.values()})
         if found:
             layouts[DATA] = ", ".join(found)

@@ -34,9 +34,9 @@ the serialization id, where it is what PyTorch on Linux computes from the other 
 DEFLATED, NO_CRC = 8, 16
 """Added to it: how the record was stored."""
 NAMED = {
-    callstack_map.NAME: CALLSTACKS,
-    method_handles.HANDLES: METHODS,
-    method_handles.PATHS: PATHS,
+    callstack_map.CALLSTACK_MAP: CALLSTACKS,
+    method_handles.METHOD_HANDLES: METHODS,
+    method_handles.MODULE_PATHS: PATHS,
     RECORD_NAME: COMPUTED,
 }
 

@@ -29,13 +29,13 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     """
     if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
         return "this companion has no call-stack map: the archive that it was split from had none"
-    if callstack_map.NAME in archive.records:
+    if callstack_map.CALLSTACK_MAP in archive.records:
         return "this archive's call-stack map is empty"
-    if bytecode.NAME not in archive.records:
+    if bytecode.BYTECODE not in archive.records:
         return "this archive is not for the lite interpreter; only such archives have debug handles"
-    if method_handles.PATHS in archive.records:
+    if method_handles.MODULE_PATHS in archive.records:
         return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
-    if method_handles.HANDLES in archive.records:
+    if method_handles.METHOD_HANDLES in archive.records:
         return _taken_out(archive)
     if _lost_ranges(archive):  # of these, not every one had a call-stack map
         return _taken_out(archive, "handles, if there were some, are")

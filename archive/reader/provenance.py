@@ -15,11 +15,11 @@ from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.model import Generation, Layout
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
-from archive.formats.lowered import NEW
-from archive.formats.record_kinds import VERSIONS, is_legacy
-from archive.formats.releases import LATEST, NUMBERS, RELEASES, spanned
+from archive.formats.lowered import LOWERED_CLASS
+from archive.formats.record_kinds import VERSION_RECORDS, is_legacy
+from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned
 from archive.formats.source_ranges import DELEGATED
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 BYTEORDER, LEGACY = "byteorder", "model.json"
-OLDEST = NUMBERS[0]
+OLDEST = RELEASE_NUMBERS[0]
 LAYOUTS = {
     Layout.PAIR: ((1, 3), (1, 8)),
     Layout.TAG_FIRST: ((1, 8), (1, 9)),
@@ -89,10 +89,10 @@ def provenance(archive: Archive) -> Provenance:
         ArchiveError: a debug record is broken.
     """
     evidence = tuple(_evidence(archive))
-    votes = [sum(one.first <= number <= one.last for one in evidence) for number in NUMBERS]
+    votes = [sum(one.first <= number <= one.last for one in evidence) for number in RELEASE_NUMBERS]
     runs = [list(run) for best, run in groupby(range(len(votes)), lambda at: votes[at] == max(votes)) if best]
     chosen = max(runs, key=lambda run: (len(run), run))
-    first, last = NUMBERS[chosen[0]], NUMBERS[chosen[-1]]
+    first, last = RELEASE_NUMBERS[chosen[0]], RELEASE_NUMBERS[chosen[-1]]
     against = tuple(one for one in evidence if first < one.first or one.last < last)
     return Provenance(first, last, evidence, against)
 
@@ -110,7 +110,9 @@ def _evidence(archive: Archive) -> Iterator[Evidence]:
     if archive.handle_table is not None and len(archive.handle_table):
         generation = callstack_map.generation(archive.handle_table)
         three = generation is Generation.CALLSTACK_3
-        yield Evidence(callstack_map.NAME, generation, *(((1, 9), (1, 9)) if three else ((1, 10), LATEST)))
+        yield Evidence(
+            callstack_map.CALLSTACK_MAP, generation, *(((1, 9), (1, 9)) if three else ((1, 10), LATEST))
+        )
     yield from _lowered(archive)
     bytecode = archive.bytecode
     written = [one for one in RELEASES if bytecode is not None and one.bytecode == bytecode.version]
@@ -124,14 +126,14 @@ def _container(archive: Archive) -> Iterator[Evidence]:
     for name, first, last in (
         (LEGACY, OLDEST, (1, 2)),
         (DATA, (1, 3), LATEST),
-        (method_handles.PATHS, (1, 7), (1, 8)),
-        (method_handles.HANDLES, (1, 9), LATEST),
+        (method_handles.MODULE_PATHS, (1, 7), (1, 8)),
+        (method_handles.METHOD_HANDLES, (1, 9), LATEST),
         (DELEGATED, (1, 10), LATEST),
         ("traced_inputs.pkl", (2, 0), LATEST),
     ):
         if name in records:
             yield Evidence(name, "there is one", first, last)
-    if method_handles.HANDLES in records and DELEGATED not in records:
+    if method_handles.METHOD_HANDLES in records and DELEGATED not in records:
         yield Evidence(DELEGATED, "there is none beside the handles", (1, 9), (1, 9))
     for name in (BYTEORDER, RECORD_NAME):
         there = name in records
@@ -142,7 +144,7 @@ def _container(archive: Archive) -> Iterator[Evidence]:
         yield Evidence("bytecode/", "tensors of its own", (1, 7), (1, 8))
     if any(name.startswith("constants/") and name.endswith(".storage") for name in names):
         yield Evidence("constants/", "storages", (1, 9), LATEST)
-    version = next((name for name in VERSIONS if name in records), None)
+    version = next((name for name in VERSION_RECORDS if name in records), None)
     if version is not None:
         yield from _version(version, decoded(records[version].view()[:64]).strip())
         if DATA in records:
@@ -160,7 +162,7 @@ def _version(name: str, says: str) -> Iterator[Evidence]:
 def _lowered(archive: Archive) -> Iterator[Evidence]:
     for path, state in archive.lowered.items():
         record = f"{DATA}, {path or 'the top module'}"
-        if not NEW.fullmatch(state.type_name):
+        if not LOWERED_CLASS.fullmatch(state.type_name):
             old = state.generation is Generation.LOWERED_2
             yield Evidence(record, state.generation, *(((1, 6), (1, 8)) if old else ((1, 9), (1, 9))))
         elif state.wrapped:

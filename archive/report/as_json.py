@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.strings import StringView, Text, decoded
 
 if TYPE_CHECKING:
-    from archive.debuginfo.symbolicate import Frame, Symbolication
+    from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
 
 
 def as_json(value: object) -> str:
@@ -55,7 +55,7 @@ def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
     }
 
 
-def _frame(frame: Frame) -> dict[str, object]:
+def _frame(frame: TracebackFrame) -> dict[str, object]:
     span = frame.range
     if span is None or span.source.is_null:
         return {"function": frame.function, "file": None, "line": None, "source": None}

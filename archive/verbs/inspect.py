@@ -10,11 +10,11 @@ from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
-from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import NAME as EFFECTS
 from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
-from archive.formats.record_kinds import MIGRATED, VERSIONS, RecordKind, kind_of
+from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of
 from archive.reader.companion import Companion, Rejoined
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
@@ -318,7 +318,7 @@ def _platforms(archive: Archive) -> list[str] | None:
 
 
 def _version(archive: Archive) -> str:
-    for name in VERSIONS:
+    for name in VERSION_RECORDS:
         if name in archive.records:
             return decoded(archive.records[name].view()[:64]).strip()
     return ""
@@ -333,12 +333,12 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     if handles is not None:
         stacks = int((handles.stack >= 0).sum())
         yield (
-            callstack_map.NAME,
+            callstack_map.CALLSTACK_MAP,
             f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
         )
     for name, methods_table in (
-        (method_handles.HANDLES, archive.method_table),
-        (method_handles.PATHS, archive.path_table),
+        (method_handles.METHOD_HANDLES, archive.method_table),
+        (method_handles.MODULE_PATHS, archive.path_table),
     ):
         if methods_table is not None:
             yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"

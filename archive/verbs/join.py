@@ -118,9 +118,9 @@ def joined_members(
     kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
     names = {
         RANGES: iter([name for name in known.range_names if name not in known.raw]),
-        CALLSTACKS: iter([callstack_map.NAME]),
-        METHODS: iter([method_handles.HANDLES]),
-        PATHS: iter([method_handles.PATHS]),
+        CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
+        METHODS: iter([method_handles.METHOD_HANDLES]),
+        PATHS: iter([method_handles.MODULE_PATHS]),
         RAW_RECORD: iter(known.raw),
         COMPUTED: iter([RECORD_NAME]),
     }

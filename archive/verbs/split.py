@@ -198,12 +198,13 @@ def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:
     Raises:
         ArchiveError: there are no handles to keep or drop.
     """
-    there = method_handles.HANDLES in opened.records
+    there = method_handles.METHOD_HANDLES in opened.records
     if asked and not there:
         raise ArchiveError(
-            f"has no debug handles to {handles}: there is no {method_handles.HANDLES}", file=opened.file
+            f"has no debug handles to {handles}: there is no {method_handles.METHOD_HANDLES}",
+            file=opened.file,
         )
-    return [method_handles.HANDLES] if there and handles == "keep" else []
+    return [method_handles.METHOD_HANDLES] if there and handles == "keep" else []
 
 
 def profile_named(profile: Profile | str) -> Profile:

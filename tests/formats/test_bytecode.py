@@ -10,7 +10,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.bytecode import NAME, parse_bytecode, parse_operators
+from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from archive.pickles.tree import Tree
 
-LITE = [path for path in ARCHIVES if any(one.name == NAME for one in raw_records(path))]
+LITE = [path for path in ARCHIVES if any(one.name == BYTECODE for one in raw_records(path))]
 GROUPS = sorted({path.parent.name for path in LITE})
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 UNICODE = RELEASES / "torch-2.13.0" / "unicode.ptl"
 
 
 def tree_of(data: bytes) -> Tree:
-    return read_trees([Pickle(NAME, memoryview(data))], [False], DEFAULT_LIMITS)
+    return read_trees([Pickle(BYTECODE, memoryview(data))], [False], DEFAULT_LIMITS)
 
 
 def operators(data: bytes) -> dict[str, list[bytes]]:
@@ -54,7 +54,7 @@ def test_every_instruction_of_every_archive_calls_what_the_slow_reader_finds(gro
     for path in LITE:
         if path.parent.name != group:
             continue
-        data = raw(path, NAME)
+        data = raw(path, BYTECODE)
         version, called = expected(data)
         assert operators(data) == called, path
         assert list(operators(data)) == list(called)
@@ -66,7 +66,7 @@ def test_every_instruction_of_every_archive_calls_what_the_slow_reader_finds(gro
 
 
 def test_a_model_calls_what_its_code_says() -> None:
-    (calls,) = operators(raw(UNICODE, NAME)).values()
+    (calls,) = operators(raw(UNICODE, BYTECODE)).values()
     assert calls[4] == b"aten::sub"
     assert [one for one in calls if one] == [b"aten::sub", b"aten::mul", b"aten::sum", b"aten::add"]
 
@@ -75,7 +75,7 @@ def test_module_paths_are_as_many_as_operators_are_called() -> None:
     for path in LITE:
         if any(one.name == PATHS for one in raw_records(path)):
             _, paths = slow_reader.methods(raw(path, PATHS))
-            called = operators(raw(path, NAME))
+            called = operators(raw(path, BYTECODE))
             counts = {name: sum(map(bool, calls)) for name, calls in called.items()}
             assert {name.decode(): len(steps) for name, steps in paths} == counts
 
@@ -161,7 +161,7 @@ def test_what_is_no_bytecode_is_refused_with_its_place(what: str) -> None:
     with pytest.raises(ArchiveError) as caught:
         operators(made(value))
     error = caught.value
-    assert (error.record, error.expected, error.found) == (NAME, wanted, found)
+    assert (error.record, error.expected, error.found) == (BYTECODE, wanted, found)
     assert error.place is not None
     assert error.place.startswith("byte ")
 
@@ -173,7 +173,7 @@ def test_what_an_instruction_that_calls_nothing_says_does_not_matter() -> None:
 
 @pytest.mark.parametrize("path", [UNICODE, RELEASES / "torch-1.7.0" / "unicode.ptl"], ids=str)
 def test_every_cut_is_refused_and_every_change_gives_a_result_or_an_error(path: Path) -> None:
-    data = raw(path, NAME)
+    data = raw(path, BYTECODE)
     for end in range(len(data)):
         with pytest.raises(ArchiveError):
             operators(data[:end])
@@ -184,11 +184,11 @@ def test_every_cut_is_refused_and_every_change_gives_a_result_or_an_error(path: 
             operators(changed)
             ends.add("")
         except ArchiveError as error:
-            assert (error.record, bool(error.place)) == (NAME, True)  # noqa: PT017 (each of many)
+            assert (error.record, bool(error.place)) == (BYTECODE, True)  # noqa: PT017 (each of many)
             ends.add("refused")
     assert ends == {"", "refused"}
 
 
 def test_the_same_operators_are_found_in_an_open_archive() -> None:
     with archive.open(NESTED) as opened:
-        assert parse_operators(opened.tree([NAME]), 0) == operators(raw(NESTED, NAME))
+        assert parse_operators(opened.tree([BYTECODE]), 0) == operators(raw(NESTED, BYTECODE))

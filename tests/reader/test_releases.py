@@ -15,7 +15,7 @@ from archive.formats.record_kinds import MIGRATED
 from archive.formats.releases import (
     LATEST,
     LOADED_BYTECODE,
-    NUMBERS,
+    RELEASE_NUMBERS,
     RELEASES,
     number_of,
     release,
@@ -98,12 +98,12 @@ def test_spans_of_releases_are_told_in_words() -> None:
 
 
 def test_the_table_has_every_release_once_and_in_order() -> None:
-    assert [number for one in RELEASES for number in NUMBERS if one.first <= number <= one.last] == list(
-        NUMBERS
-    )
-    assert list(NUMBERS) == sorted(set(NUMBERS))
-    assert (NUMBERS[0], NUMBERS[-1]) == ((1, 0), LATEST) == ((1, 0), (2, 13))
-    for number in NUMBERS:
+    assert [
+        number for one in RELEASES for number in RELEASE_NUMBERS if one.first <= number <= one.last
+    ] == list(RELEASE_NUMBERS)
+    assert list(RELEASE_NUMBERS) == sorted(set(RELEASE_NUMBERS))
+    assert (RELEASE_NUMBERS[0], RELEASE_NUMBERS[-1]) == ((1, 0), LATEST) == ((1, 0), (2, 13))
+    for number in RELEASE_NUMBERS:
         assert release(number).first <= number <= release(number).last
 
 
@@ -251,7 +251,7 @@ def test_records_that_contradict_one_another_evenly_are_all_told() -> None:
     new = original(FOLDER / "torch-1.9.0" / "nested.ptl")
     found = of(tampered(path, {HANDLES: new[HANDLES], CALLSTACKS: new[CALLSTACKS]}))
     assert {PATHS, HANDLES, CALLSTACKS} <= signs(found)
-    assert not any(found.includes(number) for number in NUMBERS)
+    assert not any(found.includes(number) for number in RELEASE_NUMBERS)
 
 
 def test_a_migrated_archive_comes_from_its_target_but_for_what_could_not_be_made() -> None:

@@ -19,7 +19,7 @@ from archive.formats.inert_values import inert_value
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import parse_methods
 from archive.formats.source_ranges import parse_source_ranges
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
@@ -82,9 +82,16 @@ def assert_same(tree: Tree, root: int, value: slow_reader.Value) -> None:
     while pairs:
         node, slow = pairs.pop()
         kind, items = tree.kind(node), tree.items(node)
-        if kind in (Kind.INT, Kind.BOOL, Kind.NONE, Kind.FLOAT, Kind.TEXT, Kind.GLOBAL):
+        if kind in (
+            ValueKind.INT,
+            ValueKind.BOOL,
+            ValueKind.NONE,
+            ValueKind.FLOAT,
+            ValueKind.TEXT,
+            ValueKind.GLOBAL,
+        ):
             assert leaf(tree, node, kind) == (struct.pack("<d", slow) if type(slow) is float else slow)
-            assert kind is not Kind.INT or type(slow) is int
+            assert kind is not ValueKind.INT or type(slow) is int
             continue
         if node in seen:
             assert seen[node] == id(slow)
@@ -99,28 +106,28 @@ def assert_same(tree: Tree, root: int, value: slow_reader.Value) -> None:
     assert len(set(seen.values())) == len(seen)
 
 
-def leaf(tree: Tree, node: int, kind: Kind) -> object:
-    if kind is Kind.TEXT:
+def leaf(tree: Tree, node: int, kind: ValueKind) -> object:
+    if kind is ValueKind.TEXT:
         return bytes(tree.strings[int(tree.value[node])])
-    if kind is Kind.GLOBAL:
+    if kind is ValueKind.GLOBAL:
         return slow_reader.Name(*tree.names(node))
-    if kind is Kind.FLOAT:
+    if kind is ValueKind.FLOAT:
         return struct.pack("<q", int(tree.value[node]))
-    if kind is Kind.NONE:
+    if kind is ValueKind.NONE:
         return None
-    return int(tree.value[node]) if kind is Kind.INT else bool(tree.tokens.op[node] == 0x88)
+    return int(tree.value[node]) if kind is ValueKind.INT else bool(tree.tokens.op[node] == 0x88)
 
 
-def children(slow: slow_reader.Value, kind: Kind) -> list[slow_reader.Value]:
+def children(slow: slow_reader.Value, kind: ValueKind) -> list[slow_reader.Value]:
     if isinstance(slow, slow_reader.Made):
-        assert kind is {"REDUCE": Kind.REDUCE, "NEWOBJ": Kind.OBJECT}[slow.how]
+        assert kind is {"REDUCE": ValueKind.REDUCE, "NEWOBJ": ValueKind.OBJECT}[slow.how]
         state = [] if slow.state is slow_reader.NOTHING else [slow.state]
         return [slow.what, slow.arguments, *state]
     if isinstance(slow, slow_reader.Persistent):
-        assert kind is Kind.PERSISTENT
+        assert kind is ValueKind.PERSISTENT
         return [slow.identity]
     if isinstance(slow, slow_reader.Dict):
-        assert kind is Kind.DICT
+        assert kind is ValueKind.DICT
         return slow.items
-    assert kind is (Kind.TUPLE if isinstance(slow, tuple) else Kind.LIST)
+    assert kind is (ValueKind.TUPLE if isinstance(slow, tuple) else ValueKind.LIST)
     return list(slow)

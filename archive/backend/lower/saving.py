@@ -38,7 +38,7 @@ from archive.debuginfo.sites import Site, Span
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import NAME as EFFECTS
-from archive.formats.record_kinds import VERSIONS
+from archive.formats.record_kinds import VERSION_RECORDS
 from archive.normalform.form import Facts
 from archive.normalform.handles import pack_handles, pack_methods
 from archive.normalform.pool import Pool, table_of
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 GENERATED = "<string>"
-CHANGED = (bytecode.NAME, EFFECTS)
+CHANGED = (bytecode.BYTECODE, EFFECTS)
 """Records of the model that are not as PyTorch has written them."""
 NOWHERE = Span(b"", b"", 0, 0, 0)
 """The place of a handle that PyTorch knows none for. It writes ``NO_TAG``, and then refuses to load that."""
@@ -216,8 +216,8 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
         attachment.add(handle, site.op, site.span, site.steps)
     made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
     records = {name: made[name] for name in made}
-    if bytecode.NAME in opened.records:
-        records[bytecode.NAME] = bytecode.renumber_warnings(opened.tree([bytecode.NAME]), 0)
+    if bytecode.BYTECODE in opened.records:
+        records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)
     return records
 
 
@@ -268,7 +268,7 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
         if name != RECORD_NAME
     ]
     added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
-    place = next((n for n, name in enumerate(opened.records) if name in VERSIONS), len(members))
+    place = next((n for n, name in enumerate(opened.records) if name in VERSION_RECORDS), len(members))
     members[place:place] = added
     found = opened.records[RECORD_NAME].view()
     members.append(new_member(RECORD_NAME, renewed_id(members, opened.records.values(), found)))

@@ -9,7 +9,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
 from archive.formats.effects.rows import NOTHING, Numbering
-from archive.formats.schema import Rows
+from archive.formats.schema import Ragged
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Laying:
     def _kinds(self, rows: Sequence[ConstantRow | SourceRow | ValueRow]) -> Ints:
         return _column(self._word(row.kind) for row in rows)
 
-    def _with_items(self, rows: Sequence[ConstantRow] | Sequence[ValueRow], number: str) -> Rows:
+    def _with_items(self, rows: Sequence[ConstantRow] | Sequence[ValueRow], number: str) -> Ragged:
         numbers = _column(row[1] for row in rows)
         return _rows({"kind": self._kinds(rows), number: numbers, "items": _many([row[2] for row in rows])})
 
@@ -112,7 +112,7 @@ class Laying:
             "name": _column(numbers.string(method.method) for method in methods),
             "inputs": _many([[numbers.source(source) for source in method.inputs] for method in methods]),
             "result": _column(numbers.value(method.result) for method in methods),
-            "effects": Rows(_first([len(method.effects) for method in methods]), fields),
+            "effects": Ragged(_first([len(method.effects) for method in methods]), fields),
         }
 
     def _conditions(self) -> dict[str, Any]:
@@ -127,8 +127,8 @@ class Laying:
         }
         defaults = [method.defaults for method in methods]
         return {
-            "guards": Rows(_first([len(method.guards) for method in methods]), fields),
-            "defaults": Rows(_first([len(some) for some in defaults]), self._pairs(defaults)),
+            "guards": Ragged(_first([len(method.guards) for method in methods]), fields),
+            "defaults": Ragged(_first([len(some) for some in defaults]), self._pairs(defaults)),
         }
 
     def _pairs(self, rows: Sequence[Sequence[tuple[Source, Value]]]) -> dict[str, Any]:
@@ -147,18 +147,18 @@ def _first(counts: Sequence[int]) -> Ints:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
-def _many(sequences: Sequence[Sequence[int]]) -> Rows:
+def _many(sequences: Sequence[Sequence[int]]) -> Ragged:
     """Sequences of numbers."""
     numbers = _column(number for sequence in sequences for number in sequence)
-    return Rows(_first([len(sequence) for sequence in sequences]), numbers)
+    return Ragged(_first([len(sequence) for sequence in sequences]), numbers)
 
 
-def _one(numbers: Sequence[int]) -> Rows:
+def _one(numbers: Sequence[int]) -> Ragged:
     """One sequence of numbers."""
     return _many([numbers])
 
 
-def _rows(columns: dict[str, Any]) -> Rows:
+def _rows(columns: dict[str, Any]) -> Ragged:
     """One sequence of rows, the first of whose columns has a number for each."""
     counted = next(iter(columns.values()))
-    return Rows(_first([len(counted.first) - 1 if isinstance(counted, Rows) else len(counted)]), columns)
+    return Ragged(_first([len(counted.first) - 1 if isinstance(counted, Ragged) else len(counted)]), columns)

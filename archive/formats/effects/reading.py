@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from archive.base.strings import StringTable
     from archive.formats.effects.model import Literal, Source, Value
-    from archive.formats.schema import Rows
+    from archive.formats.schema import Ragged
 
     Columns = dict[str, Any]
     Conditions = tuple[tuple[Guard, ...], tuple[tuple[Local, Value], ...]]
@@ -260,7 +260,7 @@ class Reading:
         return Made(kind, tuple(values[item] for item in items))
 
     def _effects(
-        self, rows: Rows, sources: Sequence[Source], values: Sequence[Value]
+        self, rows: Ragged, sources: Sequence[Source], values: Sequence[Value]
     ) -> list[tuple[Effect, ...]]:
         """The effects of each method."""
         fields = rows.items
@@ -320,7 +320,7 @@ def _at(table: str, row: int) -> str:
     return f"field {table}, row {row}"
 
 
-def _parts(rows: Rows) -> Iterator[list[int]]:
+def _parts(rows: Ragged) -> Iterator[list[int]]:
     """The items of each sequence."""
     items, first = rows.items.tolist(), rows.first.tolist()
     return (items[begin:end] for begin, end in pairwise(first))

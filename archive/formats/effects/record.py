@@ -75,8 +75,8 @@ from archive.formats.effects.reading import Reading
 from archive.formats.effects.rows import NOTHING, Numbering
 from archive.formats.effects.rules import check_table
 from archive.formats.effects.weighing import check_weights
-from archive.formats.schema import Int, Sequence, Text, Tuple, build, parse
-from archive.pickles.ops import Kind
+from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
+from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -90,23 +90,23 @@ NUMBER, REFERENCE = Int(low=0), Int(low=NOTHING)
 PAIRS = Sequence(Tuple(source=NUMBER, value=NUMBER))
 FIELDS: dict[str, Schema] = {
     "version": Int(),
-    "strings": Sequence(Text()),
-    "constants": Sequence(Tuple(kind=Text(), string=REFERENCE, items=Sequence(NUMBER))),
-    "sources": Sequence(Tuple(kind=Text(), base=REFERENCE, name=REFERENCE)),
-    "values": Sequence(Tuple(kind=Text(), number=REFERENCE, items=Sequence(NUMBER))),
+    "strings": Sequence(String()),
+    "constants": Sequence(Tuple(kind=String(), string=REFERENCE, items=Sequence(NUMBER))),
+    "sources": Sequence(Tuple(kind=String(), base=REFERENCE, name=REFERENCE)),
+    "values": Sequence(Tuple(kind=String(), number=REFERENCE, items=Sequence(NUMBER))),
     "methods": Sequence(
         Tuple(
             name=NUMBER,
             inputs=Sequence(NUMBER),
             result=NUMBER,
             effects=Sequence(
-                Tuple(op=Text(), source=NUMBER, key=REFERENCE, value=REFERENCE, handle=REFERENCE)
+                Tuple(op=String(), source=NUMBER, key=REFERENCE, value=REFERENCE, handle=REFERENCE)
             ),
         )
     ),
     "state": PAIRS,
 }
-GUARD = Tuple(look=Text(), subject=NUMBER, value=NUMBER, key=REFERENCE, handle=REFERENCE)
+GUARD = Tuple(look=String(), subject=NUMBER, value=NUMBER, key=REFERENCE, handle=REFERENCE)
 CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
 RECORDS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
 
@@ -134,8 +134,8 @@ def parse_effects(tree: Tree, pickle: int, limits: Limits) -> EffectTable:
 
 def _version(tree: Tree, root: int) -> int:
     """The version of a record; of another one just that is said."""
-    items = tree.items(root) if tree.kind(root) == Kind.TUPLE else []
-    version = int(tree.value[items[0]]) if items and tree.kind(items[0]) == Kind.INT else VERSIONS[0]
+    items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
+    version = int(tree.value[items[0]]) if items and tree.kind(items[0]) == ValueKind.INT else VERSIONS[0]
     if version not in VERSIONS:
         raise ArchiveError(
             record=tree.tokens.place(root)[0],

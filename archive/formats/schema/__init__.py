@@ -8,12 +8,12 @@ that should match and returns columns of n entries:
 declaration    value                                          columns
 =============  =============================================  ================================
 ``Int``        an integer                                     int64 (n)
-``Text``       a text                                         index into the tree's strings (n)
+``String``       a text                                         index into the tree's strings (n)
 ``Const``      one text that is always the same               nothing
 ``Optional``   None or the value                              as the value's, -1 for None
 ``Tuple``      a tuple of fixed fields                        a dict, by field
-``Sequence``   a tuple of any number of items                 ``Rows``
-``IntList``    ``build_intlist([…])``                         ``Rows``
+``Sequence``   a tuple of any number of items                 ``Ragged``
+``IntList``    ``build_intlist([…])``                         ``Ragged``
 ``Shared``     a value kept once and referred to              ``Indexed``
 ``Chain``      a linked list: each tuple holds the next one   ``Links``
 ``Memo``       the value, with a memo entry of its own        the value's
@@ -23,9 +23,9 @@ declaration    value                                          columns
 """
 
 from archive.formats.schema.containers import IntList, Sequence, Tuple
-from archive.formats.schema.core import Indexed, Links, Mismatch, Rows, Schema, build, found_at, parse
-from archive.formats.schema.scalars import Const, Int, Optional, Text
-from archive.formats.schema.shared import Chain, Link, Memo, Shared
+from archive.formats.schema.core import Indexed, Links, Mismatch, Ragged, Schema, build, found_at, parse
+from archive.formats.schema.scalars import Const, Int, Optional, String
+from archive.formats.schema.shared import Chain, Memo, NextInChain, Shared
 
 __all__ = [
     "Chain",
@@ -33,16 +33,16 @@ __all__ = [
     "Indexed",
     "Int",
     "IntList",
-    "Link",
     "Links",
     "Memo",
     "Mismatch",
+    "NextInChain",
     "Optional",
-    "Rows",
+    "Ragged",
     "Schema",
     "Sequence",
     "Shared",
-    "Text",
+    "String",
     "Tuple",
     "build",
     "found_at",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import LimitError
-from archive.formats.schema.core import Mismatch, Rows, expect
+from archive.formats.schema.core import Mismatch, Ragged, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 from archive.pickles.write import CLOSE, MARK
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Tuple:
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> dict[str, Any]:
         """A dict from field to its columns."""
         width = len(self.fields)
-        good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] == width)
+        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] == width)
         expect(nodes, good, f"a tuple of {width}")
         first = tree.first[nodes]
         columns = {}
@@ -90,15 +90,15 @@ class Sequence:
     def __str__(self) -> str:
         return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Rows:
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ragged:
         """The items of all sequences."""
         skip = int(self.head is not None)
-        good = (tree.kinds(nodes) == Kind.TUPLE) & (tree.count[nodes] >= skip)
+        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] >= skip)
         expect(nodes, good, "a tuple with a head" if skip else "a tuple")
         head = None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], limits)
         return replace(_take_items(self.item, tree, nodes, skip, limits), head=head)
 
-    def emitter(self, writer: Writer, columns: Rows) -> Emit:
+    def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes head and items."""
         emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.append, columns.first
         emit_head = None if self.head is None else self.head.emitter(writer, columns.head)
@@ -116,7 +116,7 @@ class Sequence:
         return emit
 
 
-def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limits) -> Rows:
+def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limits) -> Ragged:
     """The columns of all children of some nodes, but for the first ``skip`` of each."""
     counts = tree.count[nodes] - skip
     first = np.concatenate(([0], np.cumsum(counts)))
@@ -127,7 +127,7 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limi
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
     children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
     try:
-        return Rows(first, schema.take(tree, children, limits))
+        return Ragged(first, schema.take(tree, children, limits))
     except Mismatch as mismatch:
         owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
         mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
@@ -142,20 +142,20 @@ class IntList:
     def __str__(self) -> str:
         return "[int, ...]"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Rows:
+    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ragged:
         """The integers of all lists."""
-        expect(nodes, tree.kinds(nodes) == Kind.REDUCE, "build_intlist([...])")
+        expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
         for node in set(callee.tolist()):
-            if tree.kind(node) != Kind.GLOBAL or tree.names(node) != INTLIST:
+            if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[tree.first[nodes] + 1]
-        expect(nodes, (tree.kinds(arguments) == Kind.TUPLE) & (tree.count[arguments] == 1), "one list")
+        expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (tree.count[arguments] == 1), "one list")
         lists = tree.children[tree.first[arguments]]
-        expect(lists, tree.kinds(lists) == Kind.LIST, "a list")
+        expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
         return _take_items(Int(), tree, lists, 0, limits)
 
-    def emitter(self, writer: Writer, columns: Rows) -> Emit:
+    def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the list with its builder."""
         out = writer.out.append
         data, start = write.integers(columns.items)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, shown
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Ragged:
     """Items of n sequences, one after the other: sequence i has ``items[first[i]:first[i + 1]]``.
 
     ``head`` holds the columns of what stands before the items, if anything does.
@@ -99,15 +99,15 @@ def build(schema: Schema, columns: Any, index: int, writer: Writer) -> bytes:  #
 def found_at(tree: Tree, node: int) -> str:
     """A node, for a message."""
     kind = tree.kind(node)
-    if kind == Kind.INT:
+    if kind == ValueKind.INT:
         return shown(int(tree.value[node]))
-    if kind == Kind.TEXT:
+    if kind == ValueKind.TEXT:
         return shown(str(tree.strings[int(tree.value[node])]))
-    if kind in (Kind.TUPLE, Kind.LIST):
+    if kind in (ValueKind.TUPLE, ValueKind.LIST):
         return f"a {kind.name.lower()} of {int(tree.count[node])}"
-    if kind == Kind.GLOBAL:
+    if kind == ValueKind.GLOBAL:
         return ".".join(tree.names(node))
-    return {Kind.NONE: "None", Kind.BOOL: "a bool", Kind.OBJECT: "an object"}.get(
+    return {ValueKind.NONE: "None", ValueKind.BOOL: "a bool", ValueKind.OBJECT: "an object"}.get(
         kind, f"a {kind.name.lower()}"
     )
 

@@ -1,4 +1,4 @@
-"""Declarations of single values: Int, Text, Const, Optional."""
+"""Declarations of single values: Int, String, Const, Optional."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from archive.formats.schema.core import Mismatch, expect
 from archive.pickles import write
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -30,7 +30,7 @@ class Int:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
         """int64 (n)."""
-        expect(nodes, tree.kinds(nodes) == Kind.INT, "an int")
+        expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
             nodes,
@@ -47,7 +47,7 @@ class Int:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class String:
     """A text."""
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Text:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
         """Indices of strings (n)."""
-        expect(nodes, tree.kinds(nodes) == Kind.TEXT, "a str")
+        expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
         return tree.value[nodes]
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
@@ -75,7 +75,7 @@ class Const:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
         """Nothing, if all texts are this one."""
-        strings = Text().take(tree, nodes, limits)
+        strings = String().take(tree, nodes, limits)
         for string in set(strings.tolist()):
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
@@ -102,7 +102,7 @@ class Optional:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401
         """As the item's; references and indices are -1 where the value is None."""
-        there = np.flatnonzero(tree.kinds(nodes) != Kind.NONE)
+        there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there], limits)
         except Mismatch as mismatch:

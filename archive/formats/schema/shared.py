@@ -11,7 +11,7 @@ from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import Indexed, Links, Mismatch
 from archive.pickles import write
-from archive.pickles.ops import Kind
+from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -86,7 +86,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class NextInChain:
     """Stands for the next tuple of a chain in the field that holds it; ``Chain`` takes and writes it."""
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Chain:
         new = nodes
         rounds = 0
         while len(new):
-            good = (tree.kinds(new) == Kind.TUPLE) & (tree.count[new] == width)
+            good = (tree.kinds(new) == ValueKind.TUPLE) & (tree.count[new] == width)
             if not good.all():
                 culprit = int(new[np.flatnonzero(~good)[0]])
                 mismatch = Mismatch(0, f"a tuple of {width}", culprit)
@@ -125,7 +125,7 @@ class Chain:
             seen[new] = True
             inner = tree.children[tree.first[new] + place]
             new = np.array(
-                sorted({*inner[(tree.kinds(inner) != Kind.NONE) & ~seen[inner]].tolist()}), np.int64
+                sorted({*inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]].tolist()}), np.int64
             )
             rounds += 1
             if rounds > limits.stack_frames:
@@ -133,7 +133,7 @@ class Chain:
         links = np.flatnonzero(seen)
         number = np.cumsum(seen) - 1
         inner = tree.children[tree.first[links] + place]
-        following = np.where(tree.kinds(inner) == Kind.NONE, -1, number[inner])
+        following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, number[inner])
         _check_depth(tree, links, following, limits)
         try:
             return Links(number[nodes], following, self.item.take(tree, links, limits))

@@ -23,7 +23,7 @@ from archive.formats.record_kinds import (
     EMBEDDED,
     MIGRATED,
     PACKAGE_CODE,
-    VERSIONS,
+    VERSION_RECORDS,
     RecordKind,
     is_code,
     kind_of,
@@ -42,13 +42,13 @@ PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
     "constants.pkl",
     "model.json",
-    bytecode.NAME,
-    callstack_map.NAME,
-    method_handles.HANDLES,
-    method_handles.PATHS,
+    bytecode.BYTECODE,
+    callstack_map.CALLSTACK_MAP,
+    method_handles.METHOD_HANDLES,
+    method_handles.MODULE_PATHS,
 }
 """Records that only TorchScript has."""
-HANDLE_RECORDS = {method_handles.HANDLES, method_handles.PATHS, callstack_map.NAME}
+HANDLE_RECORDS = {method_handles.METHOD_HANDLES, method_handles.MODULE_PATHS, callstack_map.CALLSTACK_MAP}
 SPLIT_OFF, TAKEN_OUT, NONE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
@@ -132,7 +132,7 @@ def _is_script(records: Mapping[str, Record]) -> bool:
     """Whether there is what only TorchScript has; a folder of code alone has many a zip."""
     if not ALONE.isdisjoint(records) or any(name.endswith(SUFFIX) for name in records):
         return True
-    return any(name in records for name in VERSIONS) and any(map(is_code, records))
+    return any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))
 
 
 def _exported(records: Mapping[str, Record]) -> Recognised:
@@ -170,7 +170,7 @@ def _saved(container: Container, limits: Limits) -> Recognised:
 def _torchscript(container: Container) -> Recognised:
     """A TorchScript or lite archive."""
     records = container.records
-    kind = FileKind.LITE if bytecode.NAME in records else FileKind.TORCHSCRIPT
+    kind = FileKind.LITE if bytecode.BYTECODE in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
     if found := _elsewhere(container, kind, what):
         return found
@@ -199,7 +199,7 @@ def _gone(container: Container) -> str:
         return ""
     if is_slim(container):
         return SPLIT_OFF
-    return TAKEN_OUT if method_handles.HANDLES in container.records else NONE
+    return TAKEN_OUT if method_handles.METHOD_HANDLES in container.records else NONE
 
 
 def is_slim(container: Container) -> bool:

@@ -58,11 +58,11 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
             yield name, ranges.ways(record, _layouts(record, name, layout, tables=tables))
     handles, _ = mended(opened.handle_table, table)
     if handles is not None:
-        yield callstack_map.NAME, stacks.ways(handles, callstack_map.generation(handles))
+        yield callstack_map.CALLSTACK_MAP, stacks.ways(handles, callstack_map.generation(handles))
     if opened.method_table is not None:
-        yield method_records.HANDLES, methods.ways(opened.method_table, Generation.METHOD_HANDLES)
+        yield method_records.METHOD_HANDLES, methods.ways(opened.method_table, Generation.METHOD_HANDLES)
     if opened.path_table is not None:
-        yield method_records.PATHS, methods.ways(opened.path_table, Generation.MODULE_PATHS)
+        yield method_records.MODULE_PATHS, methods.ways(opened.path_table, Generation.MODULE_PATHS)
 
 
 def _layouts(record: Record, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
@@ -87,7 +87,7 @@ def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     """The record, in the way that takes the fewest bytes in an archive: as it stands if no other does."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
-    if name == callstack_map.NAME and mended(opened.handle_table, opened.range_table)[1]:
+    if name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]:
         least = NEVER
     for data in ways:
         size = deflated_size(data)

@@ -51,8 +51,8 @@ def same_facts(before: Archive, after: Archive) -> None:
             _refuse_missing(name, before=next(there), after=next(there))
         compare_ranges(before, after, before.range_table.names)
         compare_handles(mended(before.handle_table, before.range_table)[0], after.handle_table)
-        _compare_methods(method_handles.HANDLES, before.method_table, after.method_table)
-        _compare_methods(method_handles.PATHS, before.path_table, after.path_table)
+        _compare_methods(method_handles.METHOD_HANDLES, before.method_table, after.method_table)
+        _compare_methods(method_handles.MODULE_PATHS, before.path_table, after.path_table)
     except ArchiveError as error:
         raise error.within(file=after.file) from error.__cause__
 
@@ -211,7 +211,7 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None) -> No
     Raises:
         ArchiveError: naming the handle and field of a difference.
     """
-    name = callstack_map.NAME
+    name = callstack_map.CALLSTACK_MAP
     _refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
         return
@@ -271,7 +271,7 @@ def _compare_methods(name: str, before: MethodTable | None, after: MethodTable |
         method = int(np.searchsorted(before.first, instruction, "right")) - 1
         return name, f"method {method}, instruction {instruction - int(before.first[method])}"
 
-    if name == method_handles.PATHS:
+    if name == method_handles.MODULE_PATHS:
         paths, other_paths = (string_numbers(table.strings, table.value, known) for table in (before, after))
         _compare(where, paths, other_paths, _quoted(known))
     else:

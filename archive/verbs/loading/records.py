@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, shown
 from archive.formats import method_handles
-from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.record_kinds import VERSIONS
+from archive.formats.bytecode import BYTECODE
+from archive.formats.record_kinds import VERSION_RECORDS
 from archive.formats.releases import LOADED_BYTECODE
 from archive.verbs.loading.facts import Fault, whole
 from archive.verbs.migrate.rescue import may_be_stale, stale_methods
@@ -26,7 +26,7 @@ INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 
 def version(facts: ParsedRecords) -> Iterator[Fault]:
     """The version is the first number in the first of its records."""
-    name = next((name for name in VERSIONS if name in facts.readable), None)
+    name = next((name for name in VERSION_RECORDS if name in facts.readable), None)
     number = None if name is None else INTEGER.match(bytes(facts.archive.records[name].view()[:64]))
     if name is not None and number is not None and int(number[1]) not in LOADED_VERSIONS:
         known = f"{LOADED_VERSIONS[0]} to {LOADED_VERSIONS[-1]}"
@@ -73,7 +73,7 @@ def method_count(facts: ParsedRecords) -> Iterator[Fault]:
         which = f", without {missing}" if missing else ""
         there = counted(len(expected), "method")
         problem = f"expected {there}, as in {BYTECODE}, found {len(found):,}{which}"
-        yield whole(method_handles.HANDLES, problem)
+        yield whole(method_handles.METHOD_HANDLES, problem)
 
 
 def method_names(facts: ParsedRecords) -> Iterator[Fault]:
@@ -84,7 +84,7 @@ def method_names(facts: ParsedRecords) -> Iterator[Fault]:
     other = [row for row, pair in enumerate(zip(expected, found, strict=False)) if pair[0] != pair[1]]
     if len(expected) == len(found):
         yield Fault(
-            method_handles.HANDLES,
+            method_handles.METHOD_HANDLES,
             "methods of other names",
             other,
             lambda row: (
@@ -108,4 +108,4 @@ def instructions(facts: ParsedRecords) -> Iterator[Fault]:
         problem = f"expected as many handles as instructions, {expected[name]}, found {count}"
         return f"row {row}, method {shown(name)}", problem
 
-    yield Fault(method_handles.HANDLES, "methods with another number of instructions", other, describe)
+    yield Fault(method_handles.METHOD_HANDLES, "methods with another number of instructions", other, describe)

@@ -25,7 +25,7 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import BYTECODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.formats import bytecode, callstack_map, method_handles
-from archive.formats.record_kinds import MIGRATED, VERSIONS, kind_of
+from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, kind_of
 from archive.formats.source_ranges import DELEGATED
 from archive.verbs.migrate.aside import is_format
 
@@ -22,7 +22,12 @@ LITTLE = b"little"
 HIDDEN_FROM = 6
 """The archive's version from which on it stands in ``.data/version``."""
 HIDDEN_SINCE = (1, 9)
-BEHIND_BYTECODE = (method_handles.PATHS, method_handles.HANDLES, DELEGATED, callstack_map.NAME)
+BEHIND_BYTECODE = (
+    method_handles.MODULE_PATHS,
+    method_handles.METHOD_HANDLES,
+    DELEGATED,
+    callstack_map.CALLSTACK_MAP,
+)
 
 
 def format_records(records: Mapping[str, Record], release: Release | None) -> dict[str, bytes]:
@@ -30,15 +35,15 @@ def format_records(records: Mapping[str, Record], release: Release | None) -> di
     if release is None:
         return {name: bytes(record.view()) for name, record in records.items() if is_format(name)}
     formats = {}
-    version = next((name for name in VERSIONS if name in records), None)
+    version = next((name for name in VERSION_RECORDS if name in records), None)
     for name, record in records.items():
-        if is_format(name) and name not in (*VERSIONS, BYTEORDER):
+        if is_format(name) and name not in (*VERSION_RECORDS, BYTEORDER):
             formats[name] = bytes(record.view())
     if version is not None:
         data = bytes(records[version].view())
         digits = data.strip()
         hidden = digits.isdigit() and len(digits) < 10 and int(digits) >= HIDDEN_FROM  # noqa: PLR2004
-        formats[VERSIONS[0 if hidden and release.first >= HIDDEN_SINCE else 1]] = data
+        formats[VERSION_RECORDS[0 if hidden and release.first >= HIDDEN_SINCE else 1]] = data
     if release.byteorder:
         formats[BYTEORDER] = bytes(records[BYTEORDER].view()) if BYTEORDER in records else LITTLE
     return formats
@@ -68,7 +73,7 @@ def ordered(
         and (name in rewritten or not kind_of(name).is_debug)
     ]
     new = [name for name in (*BEHIND_BYTECODE, *rewritten) if name in rewritten and name not in names]
-    at = names.index(bytecode.NAME) + 1 if bytecode.NAME in names else len(names)
+    at = names.index(bytecode.BYTECODE) + 1 if bytecode.BYTECODE in names else len(names)
     names[at:at] = list(dict.fromkeys(new))
     members = [_member(name, records, rewritten) for name in names]
     if aside is not None:

@@ -181,7 +181,7 @@ class Rewriting:
         archive = self.archive
         if archive.bytecode is None:
             return None
-        operators = parse_operators(archive.tree([bytecode.NAME]), 0)
+        operators = parse_operators(archive.tree([bytecode.BYTECODE]), 0)
         return Code(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.record_kinds import DEBUG
+from archive.formats.record_kinds import DEBUG_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ class Account:
     @property
     def debug_bytes(self) -> int:
         """Stored bytes of all debug records, without their headers."""
-        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
+        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG_KINDS)
 
     def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
         """The sizes by label, largest first.

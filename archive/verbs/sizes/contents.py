@@ -12,7 +12,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import parse_source_ranges
-from archive.pickles.ops import OPS, Kind, lookup
+from archive.pickles.ops import OPCODES, ValueKind, lookup
 from archive.pickles.tree import TEXT32, TEXT64
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.stretches import Stretches, range_stretches, record_stretches
@@ -43,9 +43,17 @@ PICKLED = {
     RecordKind.HANDLES,
     RecordKind.PATHS,
 }
-FACTS = {Kind.INT, Kind.BOOL, Kind.NONE, Kind.FLOAT, Kind.TUPLE, Kind.LIST, Kind.DICT}
+FACTS = {
+    ValueKind.INT,
+    ValueKind.BOOL,
+    ValueKind.NONE,
+    ValueKind.FLOAT,
+    ValueKind.TUPLE,
+    ValueKind.LIST,
+    ValueKind.DICT,
+}
 IS_FACT = np.zeros(256, np.bool_)
-IS_FACT[[op.code for op in OPS if op.kind in FACTS]] = True
+IS_FACT[[op.code for op in OPCODES if op.kind in FACTS]] = True
 
 
 def debug_contents(archive: Archive) -> Contents:

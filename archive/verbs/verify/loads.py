@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import BYTECODE
 from archive.reader.recognition import FileKind
 from archive.verbs.loading import CHECKS, ParsedRecords
 from archive.verbs.verify.diagnostic import Diagnostics
@@ -37,8 +37,12 @@ def check_loads(
     if archive.recognised.kind is FileKind.PACKAGE:
         return
     told = Diagnostics()  # what cannot be read has been told of
-    handles = told.attempt("", lambda: archive.handle_table) if callstack_map.NAME in readable else None
-    table = told.attempt("", lambda: archive.method_table) if method_handles.HANDLES in readable else None
+    handles = (
+        told.attempt("", lambda: archive.handle_table) if callstack_map.CALLSTACK_MAP in readable else None
+    )
+    table = (
+        told.attempt("", lambda: archive.method_table) if method_handles.METHOD_HANDLES in readable else None
+    )
     bytecode = told.attempt("", lambda: archive.bytecode) if BYTECODE in readable else None
     facts = ParsedRecords(archive, readable, tags, handles, table, bytecode)
     for check in CHECKS:

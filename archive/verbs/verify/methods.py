@@ -18,8 +18,8 @@ import numpy as np
 from archive.base.errors import shown
 from archive.debuginfo.model import Generation
 from archive.formats import method_handles
-from archive.formats.bytecode import NAME as BYTECODE
-from archive.formats.callstack_map import NAME as CALLSTACK_MAP
+from archive.formats.bytecode import BYTECODE
+from archive.formats.callstack_map import CALLSTACK_MAP as CALLSTACK_MAP
 from archive.formats.inert_values import DATA
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
@@ -41,8 +41,8 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
         report: where findings go.
     """
     bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
-    if method_handles.HANDLES in readable:
-        table = report.attempt(method_handles.HANDLES, lambda: archive.method_table)
+    if method_handles.METHOD_HANDLES in readable:
+        table = report.attempt(method_handles.METHOD_HANDLES, lambda: archive.method_table)
         if table is not None:
             _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
         if table is not None and handles is not None:
@@ -50,12 +50,12 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
         if CALLSTACK_MAP not in archive.records:
             report.add(
                 "note",
-                method_handles.HANDLES,
+                method_handles.METHOD_HANDLES,
                 "",
                 f"no {CALLSTACK_MAP} that tells what the handles stand for",
             )
-    if method_handles.PATHS in readable:
-        table = report.attempt(method_handles.PATHS, lambda: archive.path_table)
+    if method_handles.MODULE_PATHS in readable:
+        table = report.attempt(method_handles.MODULE_PATHS, lambda: archive.path_table)
         if table is not None:
             _check_table(archive, table, Generation.MODULE_PATHS, bytecode, report)
 
@@ -74,7 +74,9 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
 def _check_table(
     archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Diagnostics
 ) -> None:
-    name = method_handles.HANDLES if layout is Generation.METHOD_HANDLES else method_handles.PATHS
+    name = (
+        method_handles.METHOD_HANDLES if layout is Generation.METHOD_HANDLES else method_handles.MODULE_PATHS
+    )
     check_texts(table.strings, [name], report)
     if bytecode is not None:
         if layout is Generation.MODULE_PATHS:
@@ -134,7 +136,7 @@ def _check_known(table: MethodTable, handles: Ints, report: Diagnostics) -> None
         return _unknown(f"{_method(table, row)}, handle {at - table.first[row]}", int(table.value[at]))
 
     unknown = np.flatnonzero(~np.isin(table.value, handles))
-    report.add_each("error", method_handles.HANDLES, "unknown handles", unknown, describe)
+    report.add_each("error", method_handles.METHOD_HANDLES, "unknown handles", unknown, describe)
 
 
 def _method(table: MethodTable, row: int) -> str:

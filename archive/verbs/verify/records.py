@@ -22,9 +22,9 @@ import numpy as np
 from archive.base.errors import counted, shown
 from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import NAME as BYTECODE
+from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import PACKAGE_CODE, VERSIONS, code_of, is_code
+from archive.formats.record_kinds import PACKAGE_CODE, VERSION_RECORDS, code_of, is_code
 from archive.formats.source_ranges import DELEGATED
 from archive.reader.recognition import FileKind
 
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from archive.verbs.verify.diagnostic import Diagnostics
 
 VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
-READ_ELSEWHERE = {callstack_map.NAME, method_handles.HANDLES, method_handles.PATHS, BYTECODE}
+READ_ELSEWHERE = {
+    callstack_map.CALLSTACK_MAP,
+    method_handles.METHOD_HANDLES,
+    method_handles.MODULE_PATHS,
+    BYTECODE,
+}
 
 
 def check_records(archive: Archive, report: Diagnostics) -> set[str]:
@@ -84,9 +89,9 @@ def _check_crcs(archive: Archive, readable: set[str], report: Diagnostics) -> No
 
 
 def _check_version(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    if not any(name in archive.records for name in VERSIONS):
-        report.add("error", "", "", f"expected a record {' or '.join(VERSIONS)}, found none")
-    for name in VERSIONS:
+    if not any(name in archive.records for name in VERSION_RECORDS):
+        report.add("error", "", "", f"expected a record {' or '.join(VERSION_RECORDS)}, found none")
+    for name in VERSION_RECORDS:
         content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
         if not VERSION_NUMBER.fullmatch(content):
             report.add("error", name, "", f"expected a number, found {shown(content)}")
