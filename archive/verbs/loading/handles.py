@@ -10,7 +10,7 @@ from archive.base.columns import numbered
 from archive.debuginfo.mending import calls_without_range, mended, rows_without_range
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
-from archive.formats.callstack_map import CALLSTACK_MAP as CALLSTACK_MAP
+from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.verbs.loading.facts import Fault, whole
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.errors import counted
 from archive.formats import callstack_map
-from archive.formats.callstack_map import CALLSTACK_MAP as CALLSTACK_MAP
+from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.record_kinds import MIGRATED
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts

@@ -19,7 +19,7 @@ from archive.base.errors import shown
 from archive.debuginfo.model import Generation
 from archive.formats import method_handles
 from archive.formats.bytecode import BYTECODE
-from archive.formats.callstack_map import CALLSTACK_MAP as CALLSTACK_MAP
+from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.inert_values import DATA
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
