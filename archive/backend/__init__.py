@@ -14,12 +14,13 @@ from archive.backend.delegate import Delegate
 from archive.backend.effectful import Effectful
 from archive.backend.errors import BackendError, LoweringError, OperationError
 from archive.backend.graph.folding import folded
-from archive.backend.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
+from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
-from archive.backend.profile.profile import Profile, Recording
+from archive.backend.profile.events import Recording
+from archive.backend.profile.profile import Profile
 from archive.backend.registry import (
     Backend,
     Link,

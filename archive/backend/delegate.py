@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.aten.memory import tensors_in
-from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.errors import NO_HANDLE, BackendError, LoweringError, OperationError
 from archive.backend.lower import codegen
-from archive.backend.lower.links import DEBUG
-from archive.backend.lower.lowering import LOWERED, lowered_parts
+from archive.backend.lower.links import DEBUG_TABLE
+from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
 from archive.backend.lower.saving import write_lowered
-from archive.backend.profile.profile import Profile, Recording
+from archive.backend.profile.events import Recording
+from archive.backend.profile.profile import Profile
 from archive.backend.registry import find_backend
+from archive.backend.tensors import tensors_in
 from archive.base.errors import ArchiveError
 from archive.base.mapped import Mapped
 from archive.reader.opening import open as open_archive
@@ -30,6 +31,7 @@ from archive.reader.opening import open as open_archive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from archive.backend.graph.graphs import Schema
     from archive.base.mapped import Source
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
@@ -56,7 +58,7 @@ class Delegate:
         debug: Callable[[], Archive],
     ) -> None:
         path, lowered = part
-        found = LOWERED.match(lowered._type().annotation_str)
+        found = LOWERED_TYPE.match(lowered._type().annotation_str)
         assert found is not None  # noqa: S101 (callers choose by this)
         self.backend = find_backend(found["backend"])
         self.module = module
@@ -89,7 +91,7 @@ class Delegate:
             ArchiveError: the backend does not compile its state.
         """
         path, lowered = _part(module, part)
-        if lowered.hasattr(DEBUG) and not lowered.getattr(DEBUG):
+        if lowered.hasattr(DEBUG_TABLE) and not lowered.getattr(DEBUG_TABLE):
             raise LoweringError("the module was read from a file, or copied: Delegate.load knows its source")
         return cls(module, (path, lowered), partial(_archived, module))
 
@@ -132,7 +134,7 @@ class Delegate:
         bound.apply_defaults()
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
-        self._runtime.last_handle = -1
+        self._runtime.last_handle = NO_HANDLE
         try:
             results = self._runtime.execute(self._compiled[method], list(bound.arguments.values()))
         except Exception as error:
@@ -234,7 +236,7 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     return part, found[part]
 
 
-def _signature(schema: codegen.Schema) -> inspect.Signature:
+def _signature(schema: Schema) -> inspect.Signature:
     """The arguments of a method behind ``self``, as Python has them."""
     return inspect.Signature(
         [

@@ -19,7 +19,7 @@ import torch
 
 from archive.backend.delegate import Delegate
 from archive.backend.errors import LoweringError
-from archive.backend.lower.lowering import ARGUMENTS, STATE
+from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
 from archive.effects.replay.replay import GuardError, State, prepared
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
@@ -62,7 +62,9 @@ class Effectful:
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
-        tensors = [parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, STATE)]
+        tensors = [
+            parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, EFFECTS_STATE)
+        ]
         (effects,) = table.methods
         if stock and any(one.op is Op.REGISTER_HOOK and _is_made(one.source) for one in effects.effects):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
@@ -70,8 +72,8 @@ class Effectful:
         self.state = State.fresh(table, tensors) if state is None else state
         self._run: Callable[..., Any] = delegate.module if stock else delegate
         self._effects = prepared(effects, allow, delegate.archive.symbolicate)
-        self._signature = _signature(getattr(delegate.module, ARGUMENTS), effects)
-        self._has_defaults = bool(effects.defaults) or "*" in getattr(delegate.module, ARGUMENTS)
+        self._signature = _signature(getattr(delegate.module, EFFECTS_ARGUMENTS), effects)
+        self._has_defaults = bool(effects.defaults) or "*" in getattr(delegate.module, EFFECTS_ARGUMENTS)
         self._guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
 
     @classmethod

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
 
+NO_HANDLE = -1
+"""Stands in place of a debug handle where no operation runs or has failed."""
+
 
 class LoweringError(RuntimeError):
     """A module that cannot be lowered: PyTorch's own words where PyTorch has some."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from archive.backend.errors import LoweringError
@@ -17,17 +16,17 @@ from archive.backend.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.backend.graph.graphs import Graph, Operation
-    from archive.backend.lower.codegen import Schema
+    from archive.backend.graph.graphs import Graph, Operation, Schema
 
     GenerateDebugHandles = Callable[[Graph], dict[Operation, int]]
     Preprocess = Callable[["Original", dict[str, Any], GenerateDebugHandles], Any]
 
-GROUP = "archive.backends"
+ENTRY_POINT_GROUP = "archive.backends"
 BUILT_IN = {
-    "aten": "archive.backend.aten.backend",
-    "backend_with_compiler_demo": "archive.backend.demo.backend",
+    "aten": "archive.backend.aten.backend:ATEN",
+    "backend_with_compiler_demo": "archive.backend.demo.backend:COMPILER_DEMO",
 }
+"""The backends of this library, by name: where each stands, written as entry points are."""
 
 
 class Link(StrEnum):
@@ -179,16 +178,18 @@ def find_backend(name: str) -> Backend:
     if name in _registered:
         return _registered[name]
     if name in BUILT_IN:
-        built_in: Backend = import_module(BUILT_IN[name]).BACKEND
+        built_in: Backend = EntryPoint(name, BUILT_IN[name], ENTRY_POINT_GROUP).load()
         return built_in
-    for point in entry_points(group=GROUP, name=name):
+    for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             found = point.load()
         except Exception as error:  # whatever a foreign module raises
-            raise LoweringError(f"entry point {name} of {GROUP} ({point.value}): {error}") from error
+            raise LoweringError(
+                f"entry point {name} of {ENTRY_POINT_GROUP} ({point.value}): {error}"
+            ) from error
         if not isinstance(found, Backend) or found.name != name:
             raise LoweringError(
-                f"expected entry point {name} of {GROUP} to be a Backend {name}, found {found!r}"
+                f"expected entry point {name} of {ENTRY_POINT_GROUP} to be a Backend {name}, found {found!r}"
             )
         return _registered.setdefault(name, found)
     raise _missing(name)
@@ -196,7 +197,7 @@ def find_backend(name: str) -> Backend:
 
 def backend_names() -> list[str]:
     """The names of all backends that can be found."""
-    return sorted({*_registered, *BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*_registered, *BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def _missing(name: str) -> LoweringError:

@@ -18,9 +18,9 @@ from archive import backend
 from archive.backend import LoweringError, save_lowered
 from archive.backend.graph.folding import folded
 from archive.backend.graph.inlining import inlined
-from archive.backend.graph.places import Places
+from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.emitting import Emitted, emitted
-from archive.backend.lower.links import NAMES, resolved
+from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
 from archive.backend.lower.literals import constant
 from tests.support import control_flow
 from tests.support.control_flow import Calls, Changing, Copying, Doubled, Failing, Shadowing, Waiting
@@ -40,7 +40,7 @@ def lower(module: torch.nn.Module) -> torch.jit.ScriptModule:
 
 def statements(module: torch.jit.ScriptModule) -> Emitted:
     """What lowering writes for a module that takes a tensor and a number."""
-    graph = folded(inlined(module._c, "forward", Places.of(module._c)))
+    graph = folded(inlined(module._c, "forward", RangeFinder.of(module._c)))
     return emitted(graph, ["x", "n"], [])
 
 
@@ -82,7 +82,9 @@ def test_each_statement_is_the_operation_that_it_stands_for(name: str) -> None:
     module = torch._C.ScriptModule("Written", torch._C.CompilationUnit(), True)  # noqa: FBT003
     source = "def forward(self, x: Tensor, n: int):\n" + "".join(f"    {line}\n" for line in written.lines)
     module._define(
-        torch._C.ConcreteModuleType.from_jit_type(module._type()), source, partial(resolved, names=NAMES)
+        torch._C.ConcreteModuleType.from_jit_type(module._type()),
+        source,
+        partial(resolved, names=TORCHSCRIPT_NAMES),
     )
     graph = module._get_method("forward").graph
     chosen: dict[int, list[str]] = {}

@@ -16,7 +16,7 @@ import torch
 
 from archive.backend import LoweringError, lower
 from archive.backend.graph.inlining import inlined
-from archive.backend.graph.places import Places
+from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower import codegen
 from tests.support.backend_models import Block, Branching, Host, cases
 from tests.support.torch_oracles import have_backends
@@ -246,7 +246,7 @@ def test_every_operation_has_its_place_and_the_calls_that_pytorch_records(name: 
             )
             theirs.add((str(entry.op), str(span.source.filename), span.line, span.start, span.end, calls))
     ours = set()
-    for operation in inlined(scripted._c, "forward", Places.of(scripted._c)).operations():
+    for operation in inlined(scripted._c, "forward", RangeFinder.of(scripted._c)).operations():
         own = operation.range
         assert own is not None or operation.kind == "prim::Constant"
         if operation.kind.startswith("aten::") and own is not None:

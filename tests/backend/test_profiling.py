@@ -22,9 +22,11 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, lowered_archive
-from archive.backend.profile.places import Line
-from archive.backend.profile.profile import Profile, Recording, Row
+from archive.backend.profile.events import Recording
+from archive.backend.profile.places import SourceLine
+from archive.backend.profile.profile import Profile
 from archive.backend.profile.text import duration, size, table
+from archive.backend.profile.timeline import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +99,7 @@ def test_an_operation_is_led_to_its_module_and_the_models_line() -> None:
         "top(Stack)", "blocks(Sequential)", "0(Block)", "fc(Linear)",
     ]  # fmt: skip
     assert place.hierarchy == known("plain_stack")[FC_0].module_hierarchy
-    assert place.source == Line("models/plain.py", 25, "return self.act(self.fc(x))")
+    assert place.source == SourceLine("models/plain.py", 25, "return self.act(self.fc(x))")
     assert place.innermost is not None
     assert place.innermost.file.endswith("torch/nn/modules/linear.py")
     assert place.innermost[1:] == (134, "return F.linear(input, self.weight, self.bias)")
@@ -110,16 +112,26 @@ def test_an_operation_is_led_to_its_module_and_the_models_line() -> None:
             "plain_free_functions",
             "scale.aten::mul",
             "top(Free)",
-            Line("models/plain.py", 9, "return x * factor"),
+            SourceLine("models/plain.py", 9, "return x * factor"),
         ),
         ("lowered_ok", "__loweredModule__(A)::forward.aten::__getitem__", "A0", None),
-        ("traced_stack", "0(Block)::forward.aten::add", "blocks.0", Line("models/plain.py", 28, "forward")),
-        ("traced_stack", "fc(Linear)::forward.aten::linear", None, Line("models/plain.py", 25, "_inner")),
+        (
+            "traced_stack",
+            "0(Block)::forward.aten::add",
+            "blocks.0",
+            SourceLine("models/plain.py", 28, "forward"),
+        ),
+        (
+            "traced_stack",
+            "fc(Linear)::forward.aten::linear",
+            None,
+            SourceLine("models/plain.py", 25, "_inner"),
+        ),
         ("plain_stack", "<unknown>.prim::Drop", "top(Stack)", "nowhere"),
     ],
 )
 def test_functions_lowered_and_traced_modules(
-    name: str, hierarchy: str, module: str | None, source: Line | str | None
+    name: str, hierarchy: str, module: str | None, source: SourceLine | str | None
 ) -> None:
     made = Recording("demo", [(0, 1, handle(name, hierarchy), "x")])
     (event,) = Profile(made, of(name)).events

@@ -16,14 +16,14 @@ import torch
 from torch import nn
 
 from archive.backend.aten.blob import decoded, encoded
-from archive.backend.aten.calls import OWN as RUN_BY_PYTHON
+from archive.backend.aten.calls import PYTHON_CALLS as RUN_BY_PYTHON
 from archive.backend.aten.constants import TensorAt
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.operators import supported
-from archive.backend.aten.program import Instruction, Program, program_of
+from archive.backend.aten.program import MachineInstruction, MachineProgram, program_of
 from archive.backend.errors import LoweringError
 from archive.backend.graph.inlining import inlined
-from archive.backend.graph.places import Places
+from archive.backend.graph.range_finder import RangeFinder
 from archive.base.errors import ArchiveError
 from tests.support.backend_models import Branching
 from tests.support.machines import Containers, Listed, Recording, made, same
@@ -121,13 +121,13 @@ CONSTANTS = [
 ]
 
 
-def text_of(*instructions: Instruction, constants: dict[int, Any]) -> str:
+def text_of(*instructions: MachineInstruction, constants: dict[int, Any]) -> str:
     """The text of a program that takes two values and gives back its last register."""
     last = 2 + len(instructions)
-    return encoded({"forward": Program("forward", 2, last + 1, instructions, constants, last)})
+    return encoded({"forward": MachineProgram("forward", 2, last + 1, instructions, constants, last)})
 
 
-ADDED = Instruction("aten::add.Tensor", (3,), (0, 1, 2), 7)
+ADDED = MachineInstruction("aten::add.Tensor", (3,), (0, 1, 2), 7)
 TEXT = text_of(ADDED, constants={2: 1})
 
 
@@ -163,7 +163,7 @@ def test_operators_that_reach_out_are_not_run() -> None:
             return x
 
     scripted = torch.jit.script(Reaching())
-    _, unsupported = program_of(inlined(scripted._c, "forward", Places.of(scripted._c)), {}, [])
+    _, unsupported = program_of(inlined(scripted._c, "forward", RangeFinder.of(scripted._c)), {}, [])
     assert [one.kind for one in unsupported] == ["aten::manual_seed", "aten::save"]
     names = [
         "from_file",

@@ -136,7 +136,7 @@ def test_backends_of_other_distributions_are_found_by_their_entry_points(tmp_pat
 
 
 def test_an_entry_point_that_leads_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("broken", "nowhere_at_all:BACKEND", registry.GROUP)
+    point = EntryPoint("broken", "nowhere_at_all:BACKEND", registry.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda **_: [point])
     with pytest.raises(LoweringError, match=r"broken of archive\.backends \(nowhere_at_all:BACKEND\): "):
         registry.find_backend("broken")

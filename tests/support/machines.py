@@ -14,10 +14,10 @@ from torch import nn
 
 from archive.backend.aten.blob import decoded, encoded
 from archive.backend.aten.machine import Machine
-from archive.backend.aten.program import Program, program_of
+from archive.backend.aten.program import MachineProgram, program_of
 from archive.backend.graph.folding import folded
 from archive.backend.graph.inlining import inlined
-from archive.backend.graph.places import Places
+from archive.backend.graph.range_finder import RangeFinder
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph
@@ -27,7 +27,7 @@ class Made(NamedTuple):
     """A method, ready to run; handles are places among the graph's operations."""
 
     graph: Graph
-    program: Program
+    program: MachineProgram
     tensors: list[torch.Tensor]
 
     @property
@@ -38,7 +38,7 @@ class Made(NamedTuple):
 def made(module: nn.Module, *, fold: bool = True) -> Made:
     """The program of a module's forward, after it was text."""
     scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
-    graph = inlined(scripted._c, "forward", Places.of(scripted._c))
+    graph = inlined(scripted._c, "forward", RangeFinder.of(scripted._c))
     graph = folded(graph) if fold else graph
     tensors: list[torch.Tensor] = []
     program, unsupported = program_of(graph, {op: n for n, op in enumerate(graph.operations())}, tensors)

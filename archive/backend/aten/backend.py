@@ -13,7 +13,8 @@ import torch
 
 from archive.backend.aten.blob import decoded, encoded
 from archive.backend.aten.machine import Machine
-from archive.backend.aten.program import Program, program_of
+from archive.backend.aten.program import MachineProgram, program_of
+from archive.backend.errors import NO_HANDLE
 from archive.backend.graph.folding import folded
 from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.backend.lower.ahead import Ahead
@@ -34,7 +35,7 @@ def preprocess(
     graphs = {method: folded(original.graphs[method]) for method in method_compile_spec}
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []
-    programs: dict[str, Program] = {}
+    programs: dict[str, MachineProgram] = {}
     unsupported: list[Operation] = []
     for method, graph in graphs.items():
         handles |= generate_debug_handles(graph)
@@ -64,7 +65,7 @@ class Aten:
     """
 
     def __init__(self) -> None:
-        self.last_handle = -1
+        self.last_handle = NO_HANDLE
         self.profiling = False
         self.operations: list[tuple[int, int, int, str]] = []
         self.memory: list[tuple[int, int, int, int, int]] | None = None
@@ -97,4 +98,4 @@ class Aten:
         return list(handle.run_observed(inputs, self) if self.profiling else handle.run(inputs))
 
 
-BACKEND = Backend("aten", preprocess, Aten, Link.AHEAD_OF_TIME)
+ATEN = Backend("aten", preprocess, Aten, Link.AHEAD_OF_TIME)

@@ -35,24 +35,24 @@ from archive.backend.aten.constants import (
     unpacked,
 )
 from archive.backend.aten.operators import arity, supported
-from archive.backend.aten.program import CONTROL, MOVE, UNKNOWN, Instruction, Program
-from archive.backend.errors import LoweringError
+from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, MachineProgram
+from archive.backend.errors import NO_HANDLE, LoweringError
 from archive.base.errors import ArchiveError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-VERSION = 1
-LONGEST = 1 << 23
+PROGRAM_VERSION = 1
+MAX_CHARACTERS = 1 << 23
 """Characters of a text; a method of 10,000 operations has some 400,000."""
-METHODS = 1024
-PARAMETERS = 4096
+MAX_METHODS = 1024
+MAX_PARAMETERS = 4096
 """Of a method."""
-LOOPS = 1024
+MAX_LOOPS = 1024
 """Jumps back that a program may have: what it costs to make it ready grows with them."""
 
 
-def encoded(programs: Mapping[str, Program]) -> str:
+def encoded(programs: Mapping[str, MachineProgram]) -> str:
     """Programs by method as text.
 
     Raises:
@@ -74,16 +74,16 @@ def encoded(programs: Mapping[str, Program]) -> str:
         for one in programs.values()
     ]
     text = json.dumps(
-        {"version": VERSION, "operators": list(operators), "methods": methods},
+        {"version": PROGRAM_VERSION, "operators": list(operators), "methods": methods},
         separators=(",", ":"),
         allow_nan=False,
     )
-    if len(text) > LONGEST or any(_loops(one.instructions) > LOOPS for one in programs.values()):
+    if len(text) > MAX_CHARACTERS or any(_loops(one.instructions) > MAX_LOOPS for one in programs.values()):
         raise LoweringError("the module's methods are larger than a backend takes")
     return text
 
 
-def decoded(text: str, tensors: int) -> dict[str, Program]:
+def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
     """The programs of a text, by method; whoever wrote it, they can be run.
 
     Args:
@@ -93,9 +93,9 @@ def decoded(text: str, tensors: int) -> dict[str, Program]:
     Raises:
         ArchiveError: it is not as the module's docstring says.
     """
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise ArchiveError(
-            place="program", expected=f"at most {LONGEST:,} characters", found=f"{len(text):,}"
+            place="program", expected=f"at most {MAX_CHARACTERS:,} characters", found=f"{len(text):,}"
         )
     try:
         read = json.loads(
@@ -106,12 +106,14 @@ def decoded(text: str, tensors: int) -> dict[str, Program]:
             parse_constant=finite,
         )
         version, operators, methods = _fields(read, "version", "operators", "methods")
-        _check(type(version) is int and version == VERSION, f"version {VERSION}", version)
+        _check(type(version) is int and version == PROGRAM_VERSION, f"version {PROGRAM_VERSION}", version)
         _check(type(operators) is list, "a list of operators", operators)
         for name in operators:
             _check(type(name) is str and (name in (*CONTROL, MOVE) or supported(name)), "an operator", name)
         _check(len(set(operators)) == len(operators), "each operator once", operators)
-        _check(type(methods) is list and len(methods) <= METHODS, f"at most {METHODS:,} methods", methods)
+        _check(
+            type(methods) is list and len(methods) <= MAX_METHODS, f"at most {MAX_METHODS:,} methods", methods
+        )
         programs = [_program(one, operators, tensors) for one in methods]
         made = {one.method: one for one in programs}
         _check(len(made) == len(programs), "methods of different names", [one.method for one in programs])
@@ -133,7 +135,7 @@ def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
     return [read[name] for name in names]
 
 
-def _program(read: Any, operators: list[str], tensors: int) -> Program:  # noqa: ANN401
+def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  # noqa: ANN401
     name, parameters, count, result, constants, rows = _fields(
         read, "method", "parameters", "registers", "result", "constants", "instructions"
     )
@@ -141,9 +143,12 @@ def _program(read: Any, operators: list[str], tensors: int) -> Program:  # noqa:
     place = f"method {name}"
     _check(type(constants) is list and type(rows) is list, "constants and instructions", read, place)
     _check(
-        _is_number(parameters, range(PARAMETERS + 1)), f"at most {PARAMETERS:,} parameters", parameters, place
+        _is_number(parameters, range(MAX_PARAMETERS + 1)),
+        f"at most {MAX_PARAMETERS:,} parameters",
+        parameters,
+        place,
     )
-    _check(_is_number(count, range(LONGEST)), "a number of registers", count, place)
+    _check(_is_number(count, range(MAX_CHARACTERS)), "a number of registers", count, place)
     written = set(range(parameters))
     known: dict[int, Any] = {}
     for row in constants:
@@ -165,11 +170,17 @@ def _program(read: Any, operators: list[str], tensors: int) -> Program:  # noqa:
         steps.append(step)
     _check(len(written) == count, f"{len(written)} registers, which are written", count, place)
     _check(_is_number(result, range(count)), "a register as the result", result, place)
-    _check(_loops(steps) <= LOOPS, f"at most {LOOPS:,} loops", _loops(steps), place)
-    return Program(name, parameters, count, tuple(steps), known, result)
+    _check(_loops(steps) <= MAX_LOOPS, f"at most {MAX_LOOPS:,} loops", _loops(steps), place)
+    return MachineProgram(name, parameters, count, tuple(steps), known, result)
 
 
-def _instruction(row: Any, operators: list[str], targets: range, registers: range, place: str) -> Instruction:  # noqa: ANN401
+def _instruction(
+    row: Any,  # noqa: ANN401
+    operators: list[str],
+    targets: range,
+    registers: range,
+    place: str,
+) -> MachineInstruction:
     _check(type(row) is list and len(row) == 5, "[op, outs, ins, handle, target]", row, place)  # noqa: PLR2004
     op, outs, ins, handle, target = row
     _check(_is_number(op, range(len(operators))), f"one of {len(operators)} operators", op, place)
@@ -177,7 +188,7 @@ def _instruction(row: Any, operators: list[str], targets: range, registers: rang
         _check(
             type(some) is list and all(_is_number(one, registers) for one in some), "registers", some, place
         )
-    _check(_is_number(handle, range(UNKNOWN, INT64.stop)), "a debug handle", handle, place)
+    _check(_is_number(handle, range(NO_HANDLE, INT64.stop)), "a debug handle", handle, place)
     name = operators[op]
     jumps = name in CONTROL
     _check(_is_number(target, targets) if jumps else target is None, "a target of a jump", target, place)
@@ -189,13 +200,13 @@ def _instruction(row: Any, operators: list[str], targets: range, registers: rang
         takes = arity(name)
         fits = takes is not None and takes.fits(len(outs), len(ins))
     _check(fits, f"as many values as {name} takes and makes", f"{len(ins)} and {len(outs)}", place)
-    return Instruction(name, tuple(outs), tuple(ins), handle, target)
+    return MachineInstruction(name, tuple(outs), tuple(ins), handle, target)
 
 
 def _is_number(value: object, numbers: range) -> bool:
     return type(value) is int and value in numbers
 
 
-def _loops(steps: Sequence[Instruction]) -> int:
+def _loops(steps: Sequence[MachineInstruction]) -> int:
     """How many jumps go back."""
     return sum(one.target is not None and one.target <= number for number, one in enumerate(steps))

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Any]
 
-KEYS = ("int", "float", "bool", "complex", "str", "Tensor")
+DICT_KEY_TYPES = ("int", "float", "bool", "complex", "str", "Tensor")
 """Types that keys of dicts have."""
 
-PERCENT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
+PERCENT_FORMAT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
 
 
 def _identity(value: object) -> object:
@@ -65,7 +65,7 @@ def _format(text: str, *values: object) -> str:
 
 def _percent(text: str, *values: object) -> str:
     """As Python's ``%``, without widths, which would ask for any memory."""
-    if not PERCENT.fullmatch(text):
+    if not PERCENT_FORMAT.fullmatch(text):
         raise ValueError(f"unsupported format: {text!r}")
     return text % values
 
@@ -99,7 +99,7 @@ def _tensor(
     )
 
 
-OWN: dict[str, Call] = {
+PYTHON_CALLS: dict[str, Call] = {
     "prim::ListConstruct": _list,
     "prim::TupleConstruct": _tuple,
     "prim::DictConstruct": _dict,
@@ -151,8 +151,8 @@ OWN: dict[str, Call] = {
     "aten::select.t": operator.getitem,
     "aten::tensor": _tensor,
     "aten::as_tensor.list": _tensor,
-    **dict.fromkeys([f"aten::copy.Dict_{kind}" for kind in KEYS], dict),
-    **dict.fromkeys([f"aten::values.{kind}" for kind in KEYS], lambda items: list(items.values())),
+    **dict.fromkeys([f"aten::copy.Dict_{kind}" for kind in DICT_KEY_TYPES], dict),
+    **dict.fromkeys([f"aten::values.{kind}" for kind in DICT_KEY_TYPES], lambda items: list(items.values())),
     **dict.fromkeys(
         [f"aten::remove.{kind}" for kind in ("int", "float", "bool", "str")],
         lambda items, item: items.remove(item),
@@ -164,7 +164,7 @@ OWN: dict[str, Call] = {
 }
 """What Python runs: by name, or by kind for all overloads."""
 
-COMPARED: dict[str, Call] = {
+SCALAR_CALLS: dict[str, Call] = {
     "aten::eq": operator.eq,
     "aten::ne": operator.ne,
     "aten::lt": operator.lt,

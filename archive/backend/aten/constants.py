@@ -16,13 +16,15 @@ from archive.base.errors import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DEEPEST = 64
+MAX_NESTING = 64
 """Constants inside one another."""
 INT64 = range(-(1 << 63), 1 << 63)
-DIGITS = 20
-DEVICE = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
-DTYPES = {str(one).partition(".")[2]: one for one in vars(torch).values() if isinstance(one, torch.dtype)}
-ODD = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+MAX_DIGITS = 20
+DEVICE_NAME = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
+DTYPE_BY_NAME = {
+    str(one).partition(".")[2]: one for one in vars(torch).values() if isinstance(one, torch.dtype)
+}
+NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def packed(value: Any) -> Any:  # noqa: ANN401
         return {"float": str(value)}
     if value is None or type(value) in (bool, int, float, str):
         return value
-    for kind, (tag, pack, _) in TAGS.items():
+    for kind, (tag, pack, _) in TAGGED_FORMS.items():
         if isinstance(value, kind):
             return {tag: pack(value)}
     raise LoweringError(f"no form for a constant of type {type(value).__name__}")
@@ -64,11 +66,11 @@ def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
     """
     if len(pairs) == 1:
         ((name, value),) = pairs
-        for tag, _, unpack in TAGS.values():
+        for tag, _, unpack in TAGGED_FORMS.values():
             if tag == name:
                 return unpack(value)
-        if name == "float" and type(value) is str and value in ODD:
-            return ODD[value]
+        if name == "float" and type(value) is str and value in NON_FINITE:
+            return NON_FINITE[value]
     made = JsonObject(pairs)
     if len(made) < len(pairs):
         raise ValueError("a name stands twice in an object")
@@ -81,8 +83,8 @@ def integer(digits: str) -> int:
     Raises:
         ValueError: it is larger.
     """
-    if len(digits) > DIGITS or int(digits) not in INT64:
-        raise ValueError(f"an integer of more than 64 bits: {digits[:DIGITS]}")
+    if len(digits) > MAX_DIGITS or int(digits) not in INT64:
+        raise ValueError(f"an integer of more than 64 bits: {digits[:MAX_DIGITS]}")
     return int(digits)
 
 
@@ -94,7 +96,7 @@ def finite(text: str) -> float:
     """
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"a float that is not finite: {text[:DIGITS]}")
+        raise ValueError(f"a float that is not finite: {text[:MAX_DIGITS]}")
     return value
 
 
@@ -122,7 +124,7 @@ def _dict(value: Any) -> dict[Any, Any]:  # noqa: ANN401
 
 
 def _device(value: Any) -> torch.device:  # noqa: ANN401
-    if type(value) is not str or not DEVICE.fullmatch(value):
+    if type(value) is not str or not DEVICE_NAME.fullmatch(value):
         raise ValueError(f"no device: {shown(value)}")
     try:
         return torch.device(value)
@@ -131,9 +133,9 @@ def _device(value: Any) -> torch.device:  # noqa: ANN401
 
 
 def _dtype(value: Any) -> torch.dtype:  # noqa: ANN401
-    if type(value) is not str or value not in DTYPES:
+    if type(value) is not str or value not in DTYPE_BY_NAME:
         raise ValueError(f"no dtype: {shown(value)}")
-    return DTYPES[value]
+    return DTYPE_BY_NAME[value]
 
 
 def _tensor(value: Any) -> TensorAt:  # noqa: ANN401
@@ -142,7 +144,7 @@ def _tensor(value: Any) -> TensorAt:  # noqa: ANN401
     return TensorAt(value)
 
 
-TAGS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     TensorAt: ("tensor", lambda value: value.index, _tensor),
     tuple: ("tuple", lambda value: [packed(one) for one in value], lambda value: tuple(_items(value))),
     dict: ("dict", lambda value: [[packed(key), packed(one)] for key, one in value.items()], _dict),
@@ -153,7 +155,7 @@ TAGS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 """Constants that JSON has no form for: their tag, to JSON, and back."""
 
 
-def is_constant(value: Any, tensors: int, depth: int = DEEPEST) -> bool:  # noqa: ANN401
+def is_constant(value: Any, tensors: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
     """Whether a value is a constant that can be used beside so many tensors."""
     if isinstance(value, TensorAt):
         return value.index in range(tensors)

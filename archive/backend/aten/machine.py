@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from archive.backend.aten.calls import OWN
+from archive.backend.aten.calls import PYTHON_CALLS
 from archive.backend.aten.constants import copied, resolved
-from archive.backend.aten.memory import Memory, storages_of, tensors_in
+from archive.backend.aten.memory import Memory
 from archive.backend.aten.operators import kind_of, prepared
-from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE, UNKNOWN
-from archive.backend.errors import OperationError
+from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE
+from archive.backend.errors import NO_HANDLE, OperationError
+from archive.backend.tensors import storages_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.backend.aten.memory import Recording
-    from archive.backend.aten.program import Instruction, Program
+    from archive.backend.aten.memory import EventSink
+    from archive.backend.aten.program import MachineInstruction, MachineProgram
 
     Take: TypeAlias = Callable[[list[Any]], Sequence[Any]]
     Step: TypeAlias = tuple[
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     ]
 
 
-UNPACKING = ("prim::TupleUnpack", "prim::ListUnpack")
+UNPACKING_KINDS = ("prim::TupleUnpack", "prim::ListUnpack")
 """Kinds that make as many values as there are items, even if it is one."""
-HOLDING = OWN.keys() - {"aten::tensor"}
+STORAGELESS = PYTHON_CALLS.keys() - {"aten::tensor"}
 """Kinds that make no storages; lists are not looked through each time that they grow."""
 
 
@@ -53,7 +54,7 @@ class Machine:
         tensors: those that its constants are numbers of.
     """
 
-    def __init__(self, program: Program, tensors: Sequence[torch.Tensor]) -> None:
+    def __init__(self, program: MachineProgram, tensors: Sequence[torch.Tensor]) -> None:
         self._program = program
         self._registers: list[Any] = [None] * program.registers
         self._strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
@@ -84,7 +85,7 @@ class Machine:
         """
         registers = self._start(inputs)
         block: _Block | None = self._first
-        handle = UNKNOWN
+        handle = NO_HANDLE
         try:
             while block is not None:
                 for call, take, out, outs, dead, handle, _ in block.steps:  # noqa: B007 (read on failure)
@@ -100,13 +101,13 @@ class Machine:
             raise OperationError(_message(error), handle) from error
         return registers[self._program.result]
 
-    def run_observed(self, inputs: Sequence[Any], recording: Recording) -> Any:  # noqa: ANN401
+    def run_observed(self, inputs: Sequence[Any], recording: EventSink) -> Any:  # noqa: ANN401
         """Run the program, and record what its operations take. As :meth:`run` otherwise."""
         registers = self._start(inputs)
         memory = None if recording.memory is None else Memory(self._storages(inputs))
         record, clock = recording.operations.append, time.perf_counter_ns
         block: _Block | None = self._first
-        handle = UNKNOWN
+        handle = NO_HANDLE
         try:
             while block is not None:
                 for call, take, out, outs, dead, handle, kind in block.steps:
@@ -117,7 +118,7 @@ class Machine:
                     del given
                     if kind is not None:
                         record((start, end, handle, kind))
-                        if memory is not None and kind not in HOLDING:
+                        if memory is not None and kind not in STORAGELESS:
                             memory.made(value, end, handle)
                     if outs is None:
                         registers[out] = value
@@ -175,7 +176,7 @@ class _Block:
     steps: list[Step]
     op: str = ""
     ins: tuple[int, ...] = ()
-    handle: int = UNKNOWN
+    handle: int = NO_HANDLE
     target: _Block | None = None
     then: _Block | None = None
     skipped: tuple[Sequence[int], int, int] = ((), 0, 0)
@@ -198,7 +199,7 @@ class _Block:
         return self.target
 
 
-def _blocks(program: Program, known: dict[int, Any]) -> _Block:
+def _blocks(program: MachineProgram, known: dict[int, Any]) -> _Block:
     """The blocks of a program; the first one."""
     instructions = program.instructions
     ends = _ends(program)
@@ -230,7 +231,7 @@ def _blocks(program: Program, known: dict[int, Any]) -> _Block:
     return blocks.get(0, block)
 
 
-def _step(one: Instruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
+def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
     """An instruction that is no jump, made ready."""
     if one.op == MOVE:
         call, ins = (_same if len(one.outs) == 1 else _all), one.ins
@@ -238,8 +239,8 @@ def _step(one: Instruction, dead: tuple[int, ...], known: dict[int, Any]) -> Ste
         call, ins = prepared(one.op, one.ins, known)
     take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(slice(*_span(ins)))
     kind = kind_of(one.op)
-    recorded = None if one.op == MOVE or one.handle == UNKNOWN else kind
-    if len(one.outs) == 1 and kind not in UNPACKING:
+    recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
+    if len(one.outs) == 1 and kind not in UNPACKING_KINDS:
         return call, take, one.outs[0], None, dead, one.handle, recorded
     return call, take, -1, one.outs, dead, one.handle, recorded
 
@@ -264,7 +265,7 @@ def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any])
             registers[number] = value
 
 
-def _ends(program: Program) -> list[int]:
+def _ends(program: MachineProgram) -> list[int]:
     """For each register the instruction behind which nothing reads it."""
     starts, ends = np.full((2, program.registers), -1)
     for number, one in enumerate(program.instructions):
@@ -281,11 +282,11 @@ def _ends(program: Program) -> list[int]:
     return found
 
 
-def _changeable(program: Program) -> set[int]:
+def _changeable(program: MachineProgram) -> set[int]:
     """Registers whose values may be changed or given away; operators of PyTorch get copies of lists."""
     found = {program.result}
     for one in program.instructions:
-        if one.op == MOVE or one.op in OWN or kind_of(one.op) in OWN:
+        if one.op == MOVE or one.op in PYTHON_CALLS or kind_of(one.op) in PYTHON_CALLS:
             found.update(one.ins)
     return found
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from archive.backend.tensors import tensors_in
 
-CONTAINERS = (list, tuple, dict)
+CONTAINER_TYPES = (list, tuple, dict)
 
 
-class Recording(Protocol):
+class EventSink(Protocol):
     """What an observed run is recorded in."""
 
     @property
@@ -50,7 +48,7 @@ class Memory:
         """Note the new storages in what an operation has made by ``now``, in ns."""
         if type(value) is torch.Tensor:
             self._note(value, now, handle)
-        elif type(value) in CONTAINERS:
+        elif type(value) in CONTAINER_TYPES:
             for one in tensors_in(value):
                 self._note(one, now, handle)
 
@@ -85,25 +83,3 @@ class Memory:
                 total -= freed
                 made.append((now, handle, -freed, total, place))
         return made
-
-
-def tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """All tensors in a value."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_in(one)
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from tensors_in(one)
-
-
-def storages_of(tensors: Iterable[torch.Tensor]) -> dict[int, Any]:
-    """The storages of tensors, by address, without holding them."""
-    found = {}
-    for one in tensors:
-        with suppress(RuntimeError):
-            storage = one.untyped_storage()
-            found[storage.data_ptr()] = weakref.ref(storage)
-    return found

@@ -1,23 +1,25 @@
 """The operations that can be run from Python, and what runs each.
 
-An operation is named by its kind and, behind a point, the overload of its schema: ``aten::add.Tensor``,
-``aten::relu``, ``prim::ListConstruct``. What can be run follows from the name alone, by these rules, the
-same for graphs and for texts that anybody may have written:
+An operation's name is its kind and, behind a point, the overload of its schema: ``aten::add.Tensor``,
+``aten::relu``, ``prim::ListConstruct``. The name alone decides whether it can be run. The rules are the same
+for graphs and for programs read from archives, which anybody may have written:
 
-1. Whatever ``OWN`` has is run by Python: lists and dicts, which PyTorch would copy on their way into an
-   operator, so that changes are lost; values of any type, for which operators cannot be called from Python;
-   and what no operator does: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
-2. Otherwise the operator that PyTorch has registered under the name is called, if
+1. Python runs the operations in ``PYTHON_CALLS``:
 
-   - its namespace is ``aten`` or ``prim``,
-   - it takes and makes nothing but tensors, numbers, texts, devices, and lists, dicts and tuples of these,
-   - it changes no list or dict,
-   - and it does not reach out of the computation (``OUTSIDE``): files, random seeds and generators, settings
-     of the process, gradients of other tensors, the storage of a tensor under another one's name; nor trusts
-     indices without looking at them.
+   - those on lists and dicts, because PyTorch copies these when it calls an operator from Python, and changes
+     to the copy are lost;
+   - those on values of any type, because PyTorch cannot call such operators from Python;
+   - those that are no operators: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
+2. For any other name, the operator that PyTorch has registered under it is called, if the operator
 
-It is no sandbox. As in TorchScript, operators may print, take any time and memory, and change parameters in
-place; a fault in one of PyTorch's operators is a fault here too.
+   - is in the namespace ``aten`` or ``prim``,
+   - takes and makes nothing but tensors, numbers, texts, devices, and lists, dicts and tuples of these,
+   - mutates no list or dict,
+   - and is not in ``EXCLUDED_KINDS``: these reach files, random seeds and generators, settings of the
+     process, gradients of other tensors, or storages under another tensor's name, or do not check indices.
+
+These rules make no sandbox. As in TorchScript, operators may print, take any time and memory, and change
+parameters in place; a fault in one of PyTorch's operators is a fault here too.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.aten.calls import COMPARED, OWN
+from archive.backend.aten.calls import PYTHON_CALLS, SCALAR_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     Call = Callable[..., Any]
 
-NAME = re.compile(r"((?:aten|prim)::[A-Za-z_]\w*)(?:\.(\w+))?", re.ASCII)
-OUTSIDE = re.compile(
+OPERATOR_NAME = re.compile(r"((?:aten|prim)::[A-Za-z_]\w*)(?:\.(\w+))?", re.ASCII)
+EXCLUDED_KINDS = re.compile(
     r"aten::(save|from_file|_print|manual_seed|seed|initial_seed|Generator|set_grad_enabled|_cufft_\w+|_test_\w+"
     r"|backward|_backward|retain_grad|get_gradients|set_|set_data|_index_put_impl_?|_unsafe_(index|masked)\w*"
     r"|_sparse_\w+_unsafe)"
@@ -45,8 +47,8 @@ OUTSIDE = re.compile(
 )
 """Operators by kind that reach out of the computation, and what only PyTorch's optimizers write."""
 
-SCALARS = frozenset({"IntType", "FloatType", "BoolType", "StringType"})
-PLAIN = SCALARS | {
+SCALAR_TYPES = frozenset({"IntType", "FloatType", "BoolType", "StringType"})
+CALLABLE_TYPES = SCALAR_TYPES | {
     "TensorType",
     "NumberType",
     "ComplexType",
@@ -60,7 +62,7 @@ PLAIN = SCALARS | {
 }
 """Types of operators that are called. (There is no value for a generator but None.)"""
 
-UNBOUNDED: dict[str, tuple[int, int | None, int | None]] = {
+ARITY_WITHOUT_SCHEMA: dict[str, tuple[int, int | None, int | None]] = {
     "prim::ListConstruct": (0, None, 1),
     "prim::TupleConstruct": (0, None, 1),
     "prim::DictConstruct": (0, None, 1),
@@ -115,8 +117,8 @@ def supported(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def arity(name: str) -> Arity | None:
     """How many values an operation takes and makes; None if it cannot be run."""
-    if name in UNBOUNDED:
-        return Arity(*UNBOUNDED[name])
+    if name in ARITY_WITHOUT_SCHEMA:
+        return Arity(*ARITY_WITHOUT_SCHEMA[name])
     schema = _schema(name)
     if schema is None or not (_own(name) or _callable(name, schema)):
         return None
@@ -136,8 +138,8 @@ def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple
     if own is not None:
         return own, ins
     schema = _schema(name)
-    if kind_of(name) in COMPARED and all(one.type.kind() in SCALARS for one in schema.arguments):
-        return COMPARED[kind_of(name)], ins
+    if kind_of(name) in SCALAR_CALLS and all(one.type.kind() in SCALAR_TYPES for one in schema.arguments):
+        return SCALAR_CALLS[kind_of(name)], ins
     call = torch._C._get_operation_overload(*_parts(name))[0]
     positional = sum(not one.kwarg_only for one in schema.arguments)
     keywords = schema.arguments[positional:]
@@ -164,7 +166,7 @@ def _is_default(argument: Any, value: object) -> bool:  # noqa: ANN401 (a torch.
 
 
 def _own(name: str) -> Call | None:
-    return OWN.get(name) or OWN.get(kind_of(name))
+    return PYTHON_CALLS.get(name) or PYTHON_CALLS.get(kind_of(name))
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -174,7 +176,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 def _schema(name: str) -> Any:  # noqa: ANN401 (a torch._C.FunctionSchema)
     """The schema of a registered operator; None if there is none."""
-    if not NAME.fullmatch(name):
+    if not OPERATOR_NAME.fullmatch(name):
         return None
     try:
         return torch._C._get_schema(*_parts(name))
@@ -184,11 +186,13 @@ def _schema(name: str) -> Any:  # noqa: ANN401 (a torch._C.FunctionSchema)
 
 def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
     """Whether the operator that PyTorch has is one to call."""
-    if OUTSIDE.fullmatch(kind_of(name)) or "..." in str(schema):
+    if EXCLUDED_KINDS.fullmatch(kind_of(name)) or "..." in str(schema):
         return False
     kinds = {kind for one in (*schema.arguments, *schema.returns) for kind in _kinds(one.type)}
     changed = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
-    return kinds <= PLAIN and all(one.type.kind() in ("TensorType", "OptionalType") for one in changed)
+    return kinds <= CALLABLE_TYPES and all(
+        one.type.kind() in ("TensorType", "OptionalType") for one in changed
+    )
 
 
 def _kinds(kind: Any) -> Iterator[str]:  # noqa: ANN401 (a torch._C.Type)

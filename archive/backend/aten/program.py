@@ -27,7 +27,7 @@ import torch
 
 from archive.backend.aten.constants import TensorAt, packed
 from archive.backend.aten.operators import operator_name, supported
-from archive.backend.errors import LoweringError
+from archive.backend.errors import NO_HANDLE, LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 MOVE, JUMP, JUMP_UNLESS, EACH = "move", "jump", "jump_unless", "each"
 CONTROL = {JUMP: (0, 0), JUMP_UNLESS: (0, 1), EACH: (1, 3)}
 """What has a target: how many registers it writes and reads."""
-UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class MachineInstruction:
     """One instruction.
 
     Attributes:
@@ -55,12 +54,12 @@ class Instruction:
     op: str
     outs: tuple[int, ...]
     ins: tuple[int, ...]
-    handle: int = UNKNOWN
+    handle: int = NO_HANDLE
     target: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class MachineProgram:
     """A method.
 
     Attributes:
@@ -75,14 +74,14 @@ class Program:
     method: str
     parameters: int
     registers: int
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[MachineInstruction, ...]
     constants: dict[int, Any]
     result: int
 
 
 def program_of(
     graph: Graph, handles: Mapping[Operation, int], tensors: list[torch.Tensor]
-) -> tuple[Program, list[Operation]]:
+) -> tuple[MachineProgram, list[Operation]]:
     """The program that does what a graph does, and all operations that cannot be run.
 
     Args:
@@ -93,12 +92,12 @@ def program_of(
     Returns:
         The program, which is one to run only if the list of operations is empty.
     """
-    writer = _Writer(handles, tensors)
+    writer = _ProgramBuilder(handles, tensors)
     for value in graph.body.parameters:
         writer.out(value)
     writer.block(graph.body)
     (result,) = writer.ins(graph.body.results)
-    program = Program(
+    program = MachineProgram(
         graph.name,
         len(graph.body.parameters),
         writer.count,
@@ -109,12 +108,12 @@ def program_of(
     return program, writer.unsupported
 
 
-class _Writer:
+class _ProgramBuilder:
     """Writes the instructions of one method."""
 
     def __init__(self, handles: Mapping[Operation, int], tensors: list[torch.Tensor]) -> None:
         self.count = 0
-        self.instructions: list[Instruction] = []
+        self.instructions: list[MachineInstruction] = []
         self.constants: dict[int, Any] = {}
         self.unsupported: list[Operation] = []
         self._handles = handles
@@ -165,15 +164,15 @@ class _Writer:
 
     def add(self, op: str, outs: Iterable[int], ins: Iterable[int], operation: Operation) -> int:
         """Write an instruction; its number."""
-        handle = self._handles.get(operation, UNKNOWN)
-        self.instructions.append(Instruction(op, tuple(outs), tuple(ins), handle))
+        handle = self._handles.get(operation, NO_HANDLE)
+        self.instructions.append(MachineInstruction(op, tuple(outs), tuple(ins), handle))
         return len(self.instructions) - 1
 
     def land(self, number: int, target: int | None = None) -> None:
         """Set the target of a jump; by default it is what comes next."""
         one = self.instructions[number]
         there = len(self.instructions) if target is None else target
-        self.instructions[number] = Instruction(one.op, one.outs, one.ins, one.handle, there)
+        self.instructions[number] = MachineInstruction(one.op, one.outs, one.ins, one.handle, there)
 
     def block(self, block: Block) -> None:
         """Write the operations of a block."""

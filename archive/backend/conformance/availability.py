@@ -15,18 +15,13 @@ from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.conformance.variant import NoVariantError, unavailable_variant
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
-from archive.backend.lower.codegen import UNAVAILABLE
+from archive.backend.lower.codegen import UNAVAILABLE, UNAVAILABLE_WARNING
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
 
 if TYPE_CHECKING:
     from archive.backend.conformance.findings import Said
     from archive.backend.conformance.subject import Subject
-
-WARNING = (
-    "Backend [{}] is not available. Execution of this Module is still possible by saving and loading on a "
-    "device where the backend is available."
-)
 
 
 def availability(subject: Subject) -> Said:
@@ -72,7 +67,7 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             yield Differs(f"{what}: to be lowered to", of_error(error))
             return
-    if WARNING.format(backend) not in (str(one.message) for one in caught):
+    if UNAVAILABLE_WARNING.format(backend) not in (str(one.message) for one in caught):
         yield Differs(f"{what}: a warning when lowered to", "none")
     run = getattr(module, subject.method)
     yield from _says(f"{what}: running in TorchScript", raised(partial(subject.called, run)))

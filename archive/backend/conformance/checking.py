@@ -40,9 +40,9 @@ RULES: Mapping[str, Callable[[Subject], Said]] = {
     )
 }
 """The rules by their names; what they ask for is said in :mod:`archive.backend.conformance`."""
-UNAVAILABLE_TOO = ("handles", "availability", "reproducible", "unsupported")
+RULES_WITHOUT_RUNS = ("handles", "availability", "reproducible", "unsupported")
 """Those that need not run anything."""
-MOST = 8
+MAX_FINDINGS = 8
 """Findings that are listed for a rule."""
 DEPRECATED = r"`torch\.jit\.\w+` is deprecated|Lite Interpreter is deprecated"
 
@@ -127,7 +127,7 @@ def _all(subject: Subject) -> Iterator[Finding | Note]:
             yield Finding("interface", "the model to run and to be lowered", of_error(error))
             return
         for name, rule in RULES.items():
-            if available or name in UNAVAILABLE_TOO:
+            if available or name in RULES_WITHOUT_RUNS:
                 yield from _tried(name, rule, subject)
             else:
                 yield Note(name, "the backend is not available here")
@@ -142,7 +142,7 @@ def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iter
     except Exception as error:  # noqa: BLE001
         said.append(Finding(name, "no error", of_error(error)))
     findings = [one for one in said if isinstance(one, Finding)]
-    yield from findings[:MOST]
-    if len(findings) > MOST:
-        yield Finding(name, "no more findings", f"{len(findings) - MOST} more")
+    yield from findings[:MAX_FINDINGS]
+    if len(findings) > MAX_FINDINGS:
+        yield Finding(name, "no more findings", f"{len(findings) - MAX_FINDINGS} more")
     yield from (one for one in said if isinstance(one, Note))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.backend.conformance.subject import Subject
-    from archive.backend.profile.profile import Recording
+    from archive.backend.profile.events import Recording
 
 
 class InjectedError(RuntimeError):

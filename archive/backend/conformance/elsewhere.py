@@ -26,8 +26,8 @@ from archive.backend.registry import Backend, find_backend, register_backend
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-ASKED, ANSWERED = "asked.pickle", "answered.pickle"
-WAYS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
+REQUEST_FILE, RESPONSE_FILE = "asked.pickle", "answered.pickle"
+INTERPRETERS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def run_elsewhere(
     except Exception as error:  # noqa: BLE001
         return Elsewhere(reasons=[f"the inputs cannot be handed over: {of_error(error)}"])
     with TemporaryDirectory() as folder:
-        Path(folder, ASKED).write_bytes(asked)
+        Path(folder, REQUEST_FILE).write_bytes(asked)
         paths = os.pathsep.join(path or os.curdir for path in sys.path)
         done = subprocess.run(  # noqa: S603 (this library's own module)
             [sys.executable, "-m", __spec__.name, folder],
@@ -87,7 +87,7 @@ def run_elsewhere(
         if done.returncode:
             *_, last = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()]
             return Elsewhere(errors={"the archive": last}, reasons=reason)
-        found = Elsewhere(*pickle.loads(Path(folder, ANSWERED).read_bytes()))  # noqa: S301 (our own file)
+        found = Elsewhere(*pickle.loads(Path(folder, RESPONSE_FILE).read_bytes()))  # noqa: S301 (our own file)
     found.reasons += reason
     return found
 
@@ -95,7 +95,7 @@ def run_elsewhere(
 def answer(folder: Path) -> None:
     """Run what is asked for by the file in a folder, and write the answer there."""
     warnings.simplefilter("ignore", DeprecationWarning)
-    kept, archives, method, inputs = pickle.loads((folder / ASKED).read_bytes())  # noqa: S301 (our own file)
+    kept, archives, method, inputs = pickle.loads((folder / REQUEST_FILE).read_bytes())  # noqa: S301 (our own file)
     found = Elsewhere()
     known = bool(kept)
     if known:
@@ -106,10 +106,10 @@ def answer(folder: Path) -> None:
             found.reasons.append(f"the backend cannot be imported there: {of_error(error)}")
     with torch.no_grad():
         for ending, data in archives.items():
-            found.run(WAYS[ending], partial(_stock, ending, data, method, fresh(inputs)))
+            found.run(INTERPRETERS[ending], partial(_stock, ending, data, method, fresh(inputs)))
         if known:
             found.run("the runtime", lambda: Delegate.load(archives[".pt"]).run(method, *fresh(inputs)))
-    (folder / ANSWERED).write_bytes(pickle.dumps((found.results, found.errors, found.reasons)))
+    (folder / RESPONSE_FILE).write_bytes(pickle.dumps((found.results, found.errors, found.reasons)))
 
 
 def _known(backend: Backend) -> None:

@@ -12,7 +12,7 @@ import torch
 from archive.backend.conformance.dispatching import Dispatches, observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.delegate import Delegate
-from archive.backend.errors import BackendError, LoweringError
+from archive.backend.errors import NO_HANDLE, BackendError, LoweringError
 from archive.backend.lower.lowering import lower
 from archive.backend.registry import Link
 
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from archive.backend.conformance.findings import Said
     from archive.backend.conformance.subject import Subject
 
-MOST = 128
+MAX_FAILURES = 128
 """Operators that are made to fail, if there are more."""
-TOLD = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
-IDLE = -1
-PLACE = re.compile(r'File ".+", line \d+')
+REPORTED_HANDLE = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
+FILE_AND_LINE = re.compile(r'File ".+", line \d+')
 
 
 def raised(run: Callable[[], object]) -> Exception | None:
@@ -64,7 +63,7 @@ def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | 
         yield Differs(f"{what}: an error", "none")
     elif subject.backend.link is Link.AHEAD_OF_TIME and not any(line in str(error) for line in lines):
         yield Differs(f"{what}: a line on the way there", of_error(error))
-    for handle in map(int, TOLD.findall(str(error))):
+    for handle in map(int, REPORTED_HANDLE.findall(str(error))):
         if handle not in subject.lowered.operations:
             yield Differs(f"{what}: a handle that was given out", str(handle))
 
@@ -74,7 +73,7 @@ def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
-    handles = error.handles or (IDLE,)
+    handles = error.handles or (NO_HANDLE,)
     unknown = [handle for handle in handles if handle not in subject.lowered.operations]
     for handle in unknown:
         yield Differs(f"{what}: a handle that was given out", str(handle))
@@ -111,7 +110,7 @@ def failures(subject: Subject) -> Said:
     if run is not None and ([name for _, name in run.seen] != names or not run.same_clock):
         yield Unseen("profiled runs are not like others; handles are not compared with those of events")
         run = None
-    step = -(-len(names) // MOST)
+    step = -(-len(names) // MAX_FAILURES)
     if step > 1:
         yield Unseen(f"one of {step} operators was made to fail; {len(names)} run")
     own = set(of_model(subject))
@@ -143,10 +142,10 @@ def _failed(
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
-    handle, *_ = error.handles or (IDLE,)
+    handle, *_ = error.handles or (NO_HANDLE,)
     if event is not None and handle != event.handle:
         yield Differs(f"{what}: handle {event.handle} ({event.name}), as its event has", str(handle))
-    elif handle == IDLE and outside:
+    elif handle == NO_HANDLE and outside:
         yield Unseen(f"{what}: no operation of the model, as it seems")
     elif handle not in subject.lowered.operations:
         yield Differs(f"{what}: a handle that was given out", str(handle))
@@ -170,5 +169,5 @@ def unsupported(subject: Subject) -> Said:
         error = raised(partial(lower, model, subject.backend.name))
         if not isinstance(error, LoweringError):
             yield Differs(f"a LoweringError at {text!r}", of_error(error))
-        elif text not in str(error) or not PLACE.search(str(error)):
+        elif text not in str(error) or not FILE_AND_LINE.search(str(error)):
             yield Differs(f"a LoweringError that shows file, line and {text!r}", of_error(error))

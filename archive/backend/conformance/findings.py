@@ -23,7 +23,7 @@ class Unseen(NamedTuple):
 Said: TypeAlias = Iterator[Differs | Unseen]
 """What a rule says of a backend."""
 
-LONGEST = 240
+MAX_ERROR_LENGTH = 240
 """Characters of an error's text."""
 
 
@@ -87,5 +87,5 @@ def of_error(error: BaseException | None) -> str:
     if error is None:
         return "no error"
     text = " ".join(str(error).split())
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    shown = text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]}…"
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.aten.memory import tensors_in
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.conformance.subject import differences, fresh
 from archive.backend.delegate import Delegate
+from archive.backend.tensors import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

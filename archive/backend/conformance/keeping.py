@@ -12,9 +12,9 @@ import torch.jit.mobile
 from archive.backend.conformance.elsewhere import run_elsewhere
 from archive.backend.conformance.failing import raised
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import START, differences, fresh
+from archive.backend.conformance.subject import FIRST_HANDLE, differences, fresh
 from archive.backend.delegate import Delegate
-from archive.backend.handles import DebugHandles
+from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.saving import lowered_archive
 from archive.base.errors import ArchiveError
 from archive.reader.opening import open as open_archive
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 REFUSALS = (ArchiveError, AssertionError, RuntimeError)
 """What a delegate takes for a refusal; TorchScript raises the last two."""
-LONGEST = 60
+MAX_SHOWN_LENGTH = 60
 """Characters of a text that are shown."""
 GARBAGE = "\0 no state"
 
@@ -77,7 +77,7 @@ def _saved(module: Any) -> bytes:  # noqa: ANN401 (a ScriptModule)
 
 def _later(subject: Subject) -> Said:
     """Whether attributes that are put on the wrapper are saved with it."""
-    module = subject.lower(DebugHandles(START))
+    module = subject.lower(DebugHandles(FIRST_HANDLE))
     module._c._register_attribute("put_on_later", torch._C.StringType.get(), "kept")
     found = getattr(torch.jit.load(io.BytesIO(_saved(module))), "put_on_later", None)
     yield from differences("an attribute that is put on the lowered module", "kept", found)
@@ -94,7 +94,7 @@ def _elsewhere(subject: Subject) -> Said:
         yield Differs(f"{way} to run in a new process", error)
 
 
-class _Both(torch.nn.Module):  # type: ignore[misc]
+class _Pair(torch.nn.Module):  # type: ignore[misc]
     """A module that holds two."""
 
     def __init__(self, first: torch.nn.Module, second: torch.nn.Module) -> None:
@@ -108,13 +108,13 @@ class _Both(torch.nn.Module):  # type: ignore[misc]
 
 def reproducible(subject: Subject) -> Said:
     """The same model gives the same bytes, and one recorder serves several."""
-    again = subject.lower(DebugHandles(START))
+    again = subject.lower(DebugHandles(FIRST_HANDLE))
     for ending, lite in subject.endings.items():
         first, second = subject.archives[ending], lowered_archive(again, lite=lite)
         if first != second:
             yield Differs(f"{ending}: the same bytes when lowered again", _first_difference(first, second))
     recorder, given = subject.lowered.recorder, subject.lowered.operations
-    both = torch.jit.script(_Both(subject.lowered.module, subject.lower(recorder)))
+    both = torch.jit.script(_Pair(subject.lowered.module, subject.lower(recorder)))
     if len(recorder.operations) != 2 * len(given):
         count = len(recorder.operations) - len(given)
         yield Differs(f"{len(given)} handles more when lowered again", str(count))
@@ -157,7 +157,7 @@ def refusal(subject: Subject) -> Said:
         if error is None:
             yield Unseen(f"texts that are cut in half are a state, too: {_taken(error, cut)}")
     for what in ("None", "the number 3"):
-        lowered = subject.lower(DebugHandles(START))._c.getattr("__loweredModule__")
+        lowered = subject.lower(DebugHandles(FIRST_HANDLE))._c.getattr("__loweredModule__")
         given = spec, states[what], True
         if raised(partial(lowered._get_method("__setstate__"), given)) is None:
             yield Differs(f"{what} to be refused in TorchScript", "no error")
@@ -165,7 +165,7 @@ def refusal(subject: Subject) -> Said:
 
 def _taken(error: Exception | None, state: object) -> str:
     """What came of a state; if nothing, the texts in it that were taken, by their places."""
-    texts = [f"{text[:LONGEST]!r} at state{place}" for place, text in _texts(state)]
+    texts = [f"{text[:MAX_SHOWN_LENGTH]!r} at state{place}" for place, text in _texts(state)]
     return f"no error, taken: {', '.join(texts)}" if error is None and texts else of_error(error)
 
 

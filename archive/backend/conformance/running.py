@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.backend.conformance.dispatching import observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen
 from archive.backend.delegate import Delegate
+from archive.backend.errors import NO_HANDLE
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
 
-IDLE = -1
-CONSTANT = "prim::Constant"
+CONSTANT_KIND = "prim::Constant"
 
 
 def interface(subject: Subject) -> Said:
@@ -39,11 +39,11 @@ def interface(subject: Subject) -> Said:
     uncompiled = subject.full_spec.keys() - delegate._compiled.keys()
     for method in sorted(uncompiled):
         yield Differs(f"compile to give something for method {method}", "nothing")
-    if delegate._runtime.last_handle != IDLE:
+    if delegate._runtime.last_handle != NO_HANDLE:
         yield Differs("last_handle -1 before a run", repr(delegate._runtime.last_handle))
     if subject.method not in uncompiled:
         subject.delegated(delegate)
-        if delegate._runtime.last_handle != IDLE:
+        if delegate._runtime.last_handle != NO_HANDLE:
             yield Differs("last_handle -1 after a run", repr(delegate._runtime.last_handle))
 
 
@@ -86,7 +86,7 @@ class _Own(NamedTuple):
 
 def _own(subject: Subject) -> _Own:
     operations = [one for graph in subject.graphs.values() for one in graph.operations()]
-    kinds = {CONSTANT, *(one.kind for one in operations)}
+    kinds = {CONSTANT_KIND, *(one.kind for one in operations)}
     lost = {one.kind for one in operations if _key(one.range) is None}
     spans = [one.range for one in operations] + [call.range for one in operations for call in one.stack]
     return _Own(kinds, lost, {*map(_key, spans)})
@@ -136,7 +136,7 @@ def events(subject: Subject) -> Said:
         if event.start > event.end:
             yield Differs(f"the event {event} to end after its start", f"{event.start - event.end} ns before")
     for _, handle, *_ in run.recording.memory:
-        if handle not in given and handle != IDLE:
+        if handle not in given and handle != NO_HANDLE:
             yield Differs("memory events with a handle that was given out", str(handle))
     yield from _covered(subject, run)
 

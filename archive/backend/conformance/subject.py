@@ -11,8 +11,8 @@ import torch
 
 from archive.backend.conformance.findings import Differs
 from archive.backend.graph.inlining import inlined
-from archive.backend.graph.places import Places
-from archive.backend.handles import DebugHandles
+from archive.backend.graph.range_finder import RangeFinder
+from archive.backend.lower.handles import DebugHandles
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import lowered_archive
 from archive.backend.registry import Backend, Link
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.backend.delegate import Delegate
     from archive.backend.graph.graphs import Graph, Operation
 
-START = 1000
+FIRST_HANDLE = 1000
 """The first handle that is given out: none that a counter from 0 would reach by chance."""
 
 
@@ -88,7 +88,7 @@ class Subject:
     @cached_property
     def lowered(self) -> Lowered:
         """The model, lowered."""
-        recorder = DebugHandles(START)
+        recorder = DebugHandles(FIRST_HANDLE)
         module = self.lower(recorder)
         return Lowered(module, dict(recorder.operations), recorder)
 
@@ -104,7 +104,7 @@ class Subject:
         """The model's own graphs, as a backend is given them."""
         known = isinstance(self.model, torch.jit.ScriptModule)
         scripted = self.model if known else torch.jit.script(self.model)
-        places = Places.of(scripted._c)
+        places = RangeFinder.of(scripted._c)
         return {method: inlined(scripted._c, method, places) for method in self.full_spec}
 
     @cached_property

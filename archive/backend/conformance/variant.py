@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from archive.backend.registry import Backend, Runtime
 
-ASKED = "is_available"
-REFUSING = f"def {ASKED}(self) -> bool:\n    return False\n"
+REPLACED_METHOD = "is_available"
+REPLACEMENT = f"def {REPLACED_METHOD}(self) -> bool:\n    return False\n"
 _numbers = count(1)
 
 
@@ -54,9 +54,9 @@ def unavailable_variant(backend: Backend) -> Iterator[Backend]:
 def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
     """A copy of a class whose ``is_available`` says no."""
     line = [one for one in kind.__mro__ if one is not object]
-    holder = next((place for place, one in enumerate(line) if ASKED in vars(one)), None)
+    holder = next((place for place, one in enumerate(line) if REPLACED_METHOD in vars(one)), None)
     if holder is None:
-        raise NoVariantError(f"{kind.__name__} has no {ASKED}")
+        raise NoVariantError(f"{kind.__name__} has no {REPLACED_METHOD}")
     modules: list[str] = []
     copies: dict[Any, Any] = {}
     try:
@@ -88,8 +88,8 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
         vars(module).update(bases)
         tree.bases = [ast.Name(base) for base in bases]
     if refusing:
-        (method,) = ast.parse(REFUSING).body
-        tree.body = [method if getattr(one, "name", "") == ASKED else one for one in tree.body]
+        (method,) = ast.parse(REPLACEMENT).body
+        tree.body = [method if getattr(one, "name", "") == REPLACED_METHOD else one for one in tree.body]
     source = ast.unparse(tree)
     lines = source.splitlines(keepends=True)
     linecache.cache[module.__file__] = len(source), None, lines, module.__file__

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph, Operation
     from archive.backend.registry import GenerateDebugHandles, Original
 
-OPERATORS = ("aten::add", "aten::sub")
-HANDLE = "<debug_handle>"
-LEAST, MOST = sys.float_info.min, sys.float_info.max
+SUPPORTED_OPERATORS = ("aten::add", "aten::sub")
+HANDLE_MARK = "<debug_handle>"
+MIN_FLOAT, MAX_FLOAT = sys.float_info.min, sys.float_info.max
 """Of other floats, TorchScript cannot read the digits."""
 
 
@@ -70,19 +70,19 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
         constant = constants[value]
         if not _is_number(constant.value):
             raise LoweringError(compile_error(constant))
-        tokens.append(f"prim::Constant#{constant.value!r}{HANDLE}{handles[constant]}")
+        tokens.append(f"prim::Constant#{constant.value!r}{HANDLE_MARK}{handles[constant]}")
 
     for operation in graph.body.operations:
         if operation.kind == "prim::Constant":
             constants[operation.outputs[0]] = operation
             continue
-        if operation.kind not in OPERATORS or not operation.schema:
+        if operation.kind not in SUPPORTED_OPERATORS or not operation.schema:
             raise LoweringError(compile_error(operation))
         if any(graph.types[value] != "Tensor" for value in operation.inputs if value in places):
             raise LoweringError(compile_error(operation))
         for value in operation.inputs:
             push(value)
-        tokens.append(f"{operation.kind}{HANDLE}{handles[operation]}")
+        tokens.append(f"{operation.kind}{HANDLE_MARK}{handles[operation]}")
         places[operation.outputs[0]] = len(places)
     (result,) = graph.body.results
     if not tokens or places.get(result) != len(places) - 1:
@@ -94,7 +94,7 @@ def _is_number(value: object) -> bool:
     """Whether a constant is a number that the runtime can read: finite, and not too near to zero."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return value == 0 or LEAST <= abs(value) <= MOST
+    return value == 0 or MIN_FLOAT <= abs(value) <= MAX_FLOAT
 
 
-BACKEND = Backend("backend_with_compiler_demo", preprocess, CompilerDemo, Link.INLINE)
+COMPILER_DEMO = Backend("backend_with_compiler_demo", preprocess, CompilerDemo, Link.INLINE)

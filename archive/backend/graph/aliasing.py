@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     Ways = Mapping[int, set[int]]
 
-WRITES = "!"
+WRITE_MARK = "!"
 """What stands in an operator's schema where it changes an argument."""
-HOLDS = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__")
-COPIES = ("aten::add", "aten::copy", "aten::dict", "aten::keys", "aten::list", "aten::mul", "aten::slice")
+MUTABLE_TYPE = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__")
+COPYING = ("aten::add", "aten::copy", "aten::dict", "aten::keys", "aten::list", "aten::mul", "aten::slice")
 """Operators that make a list or dict of their own; what it holds may still be shared."""
 
 
@@ -68,7 +68,7 @@ class Sharing:
             self._from[target].add(source)
 
     def _holds(self, value: int) -> bool:
-        return HOLDS.search(self._types[value]) is not None
+        return MUTABLE_TYPE.search(self._types[value]) is not None
 
     def _constant(self, value: int) -> bool:
         return value in self._makers and self._makers[value].kind == "prim::Constant"
@@ -88,7 +88,7 @@ class Sharing:
             yield from zip(operation.outputs, self._makers[first].inputs, strict=True)
         else:
             for output in operation.outputs:
-                own = operation.kind in COPIES and len(HOLDS.findall(self._types[output])) == 1
+                own = operation.kind in COPYING and len(MUTABLE_TYPE.findall(self._types[output])) == 1
                 yield from ((output, value) for value in operation.inputs if not own)
 
     def _made_here(self, value: int) -> bool:
@@ -109,7 +109,7 @@ def _reached(ways: Ways, starts: Iterable[int]) -> set[int]:
 
 def changes(operation: Operation) -> list[int]:
     """The values that an operation changes, but for tensors."""
-    if WRITES not in operation.schema:
+    if WRITE_MARK not in operation.schema:
         return []
     schema = torch._C.parse_schema(operation.schema)
     return [

@@ -10,20 +10,19 @@ import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archive.backend.graph.aliasing import WRITES, Sharing
-from archive.backend.graph.graphs import Block, Graph
-from archive.backend.lower.literals import elements
+from archive.backend.graph.aliasing import WRITE_MARK, Sharing
+from archive.backend.graph.graphs import Block, Graph, elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.backend.graph.graphs import Operation
 
-UNKNOWN = object()
-OVERFLOW = 2**63
-LONGEST = 1 << 12
+NOT_KNOWN = object()
+INT64_LIMIT = 2**63
+MAX_FOLDED_LENGTH = 1 << 12
 """Items of a list, or letters of a text, that is made here; longer ones are made when the module runs."""
-FOLDED: dict[str, Callable[..., Any]] = {
+FOLDABLE_OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::__not__": operator.not_,
     "aten::eq": operator.eq,
     "aten::ne": operator.ne,
@@ -47,8 +46,8 @@ FOLDED: dict[str, Callable[..., Any]] = {
     "prim::ListConstruct": lambda *values: list(values),
     "prim::TupleConstruct": lambda *values: tuple(values),
 }
-ALIASES = ("prim::unchecked_cast",)
-EFFECTS = (
+CASTS = ("prim::unchecked_cast",)
+EFFECTFUL = (
     *(
         "prim::RaiseException",
         "prim::Print",
@@ -60,9 +59,9 @@ EFFECTS = (
     *("aten::manual_seed", "aten::warn"),
 )
 """Operations that do something though their schemas, if they have any, do not say so."""
-TUPLES = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
-SINGLE = (int, str, bool, type(None))
-PLAIN = (int, float, str, bool, type(None), list, tuple)
+TUPLE_OPERATORS = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
+IMMUTABLE_TYPES = (int, str, bool, type(None))
+FOLDABLE_TYPES = (int, float, str, bool, type(None), list, tuple)
 
 
 def folded(graph: Graph) -> Graph:
@@ -102,22 +101,22 @@ class _Folding:
         inputs = [self._root(value) for value in operation.inputs]
         known = [self._known(value) for value in inputs]
         if operation.kind == "prim::Constant":
-            if isinstance(operation.value, PLAIN) and self.types[operation.outputs[0]] != "Tensor":
+            if isinstance(operation.value, FOLDABLE_TYPES) and self.types[operation.outputs[0]] != "Tensor":
                 self._values[operation.outputs[0]] = operation.value
             out.operations.append(operation)
             return
-        if operation.kind == "prim::If" and known[0] is not UNKNOWN:
+        if operation.kind == "prim::If" and known[0] is not NOT_KNOWN:
             self._splice(operation, operation.blocks[0 if known[0] else 1], out)
             return
-        if operation.kind in ALIASES and known[0] is UNKNOWN and self._is_same(operation, inputs):
+        if operation.kind in CASTS and known[0] is NOT_KNOWN and self._is_same(operation, inputs):
             self._same[operation.outputs[0]] = inputs[0]
             return
         value = self._fold(operation, inputs, known)
-        if value is not UNKNOWN:
+        if value is not NOT_KNOWN:
             self._values[operation.outputs[0]] = value
             out.operations.append(_constant(operation, operation.outputs[0], value))
             return
-        if operation.kind in TUPLES:
+        if operation.kind in TUPLE_OPERATORS:
             self._settle(operation, inputs, known[-1] if known else None)
         blocks = [self.block(block) for block in operation.blocks]
         made = replace(operation, inputs=inputs, blocks=blocks)
@@ -169,37 +168,37 @@ class _Folding:
     def _known(self, value: int) -> Any:  # noqa: ANN401
         if self.types[value] == "NoneType":
             return None
-        return self._values.get(value, UNKNOWN)
+        return self._values.get(value, NOT_KNOWN)
 
     def _fold(self, operation: Operation, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
         if operation.kind in ("aten::__is__", "aten::__isnot__"):
             return self._against_none(operation.kind, inputs, known)
-        compute = FOLDED.get(operation.kind)
+        compute = FOLDABLE_OPERATORS.get(operation.kind)
         if (
             compute is None
-            or UNKNOWN in known
+            or NOT_KNOWN in known
             or len(operation.outputs) != 1
             or operation.outputs[0] in self._changed
-            or (operation.kind == "aten::mul" and _length(known) > LONGEST)
+            or (operation.kind == "aten::mul" and _length(known) > MAX_FOLDED_LENGTH)
         ):
-            return UNKNOWN
+            return NOT_KNOWN
         try:
             value = compute(*known)
         except (TypeError, ValueError, IndexError, KeyError, ArithmeticError):
-            return UNKNOWN
-        overflows = isinstance(value, int) and abs(value) >= OVERFLOW
-        return value if isinstance(value, PLAIN) and not overflows else UNKNOWN
+            return NOT_KNOWN
+        overflows = isinstance(value, int) and abs(value) >= INT64_LIMIT
+        return value if isinstance(value, FOLDABLE_TYPES) and not overflows else NOT_KNOWN
 
     def _against_none(self, kind: str, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
         """Whether something is None: told by its value, or by a type that has no place for None."""
         for value, other in ((0, 1), (1, 0)):
             if known[other] is None:
-                if known[value] is not UNKNOWN:
+                if known[value] is not NOT_KNOWN:
                     return (known[value] is None) == (kind == "aten::__is__")
                 kind_of = self.types[inputs[value]]
                 if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
                     return kind == "aten::__isnot__"
-        return UNKNOWN
+        return NOT_KNOWN
 
 
 def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401
@@ -210,7 +209,7 @@ def _constant(operation: Operation, output: int, value: Any) -> Operation:  # no
 
 def _is_one(value: object, other: object) -> bool:
     """Whether two values are the same one, and none that could be changed."""
-    return type(value) is type(other) and isinstance(value, SINGLE) and value == other
+    return type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other
 
 
 def _length(factors: list[Any]) -> int:
@@ -245,4 +244,9 @@ def _acts(operation: Operation) -> bool:
     """Whether an operation does more than making its results."""
     inside = (inner for block in operation.blocks for inner in block.operations)
     makes_nothing = not operation.outputs and not operation.blocks
-    return makes_nothing or WRITES in operation.schema or operation.kind in EFFECTS or any(map(_acts, inside))
+    return (
+        makes_nothing
+        or WRITE_MARK in operation.schema
+        or operation.kind in EFFECTFUL
+        or any(map(_acts, inside))
+    )

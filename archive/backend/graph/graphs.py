@@ -7,15 +7,15 @@ anything runs are constants: literals, and the parameters, buffers and attribute
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.debuginfo.model import SourceRange
 
-    Module = Any
-    """A ``torch._C.ScriptModule``."""
+Schema: TypeAlias = Any
+"""A ``torch._C.FunctionSchema``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +104,15 @@ class Graph:
             for operation in block.operations:
                 yield operation
                 blocks.extend(operation.blocks)
+
+
+def elements(kind: str) -> list[str]:
+    """The types inside of a type: ``Tensor`` and ``List[int]`` of ``Tuple[Tensor, List[int]]``."""
+    found, depth = [""], 0
+    for letter in kind[kind.index("[") + 1 : -1]:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found if one.strip() not in ("", "()")]

@@ -16,25 +16,25 @@ from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
 
 if TYPE_CHECKING:
-    from archive.backend.graph.places import Places
+    from archive.backend.graph.range_finder import RangeFinder
 
     Module = Any
     """A ``torch._C.ScriptModule``."""
 
 SELF = "SELF"
-MANGLED = re.compile(r"___torch_mangle_\d+\.")
-TAKING = ("prim::SetAttr", "prim::Enter", "prim::Exit")
+MANGLING = re.compile(r"___torch_mangle_\d+\.")
+PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit")
 """Operations that PyTorch records no place for, and that belong to what is before them."""
-DEEPEST = 200
+MAX_CALL_DEPTH = 200
 """Calls within calls; TorchScript has no recursion, but modules may call in circles."""
 
 
 def unmangled(type_name: str) -> str:
     """A qualified class without the number by which PyTorch tells equal names apart in its process."""
-    return MANGLED.sub("", type_name)
+    return MANGLING.sub("", type_name)
 
 
-def inlined(module: Module, method: str, places: Places) -> Graph:
+def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
     """The graph of a module's method, with all calls followed.
 
     Args:
@@ -45,7 +45,7 @@ def inlined(module: Module, method: str, places: Places) -> Graph:
     Raises:
         LoweringError: a call cannot be followed.
     """
-    walk = _Walk(places)
+    walk = _Inliner(places)
     graph = module._get_method(method).graph
     _, *inputs = graph.inputs()
     scope = _Scope(graph, {}, {next(graph.inputs()).debugName(): _Known(module, "", SELF)}, ())
@@ -63,7 +63,7 @@ def _place_as_taken(graph: Graph) -> None:
     """Give operations without a place that make nothing for others the place of what they take."""
     makers = {value: one for one in graph.operations() for value in one.outputs}
     for one in graph.operations():
-        maker = makers.get(one.inputs[-1]) if one.kind in TAKING and not one.shown else None
+        maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
         if maker is not None and maker.stack is one.stack:
             one.shown, one.range = maker.shown, maker.range
 
@@ -116,10 +116,10 @@ def _is_followed(node: Any, scope: _Scope) -> bool:  # noqa: ANN401
     return next(node.inputs()).debugName() in scope.modules
 
 
-class _Walk:
+class _Inliner:
     """Follows calls, and numbers values."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
         self._places = places
 
@@ -220,8 +220,8 @@ class _Walk:
             modules[itself.debugName()] = _Known(known.module, known.path, SELF)
             class_name = unmangled(known.module._type().annotation_str)
             called = Call(name, class_name, known.instance, self._places.find(shown))
-        if len(scope.stack) >= DEEPEST:
-            raise LoweringError(f"calls go deeper than {DEEPEST}. Source code: {shown}")
+        if len(scope.stack) >= MAX_CALL_DEPTH:
+            raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {shown}")
         inner = _Scope(graph, {}, modules, (*scope.stack, called))
         for parameter, argument in zip(parameters, arguments, strict=True):
             if argument.debugName() in scope.modules:

@@ -7,24 +7,25 @@ wrong (keyword-only arguments, defaults, a tuple without elements), these are ri
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from archive.backend.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.backend.graph.graphs import Operation
-
-Schema: TypeAlias = Any
-"""A ``torch._C.FunctionSchema``."""
+    from archive.backend.graph.graphs import Operation, Schema
 
 MARGIN = " " * 12
-ESCAPED = "\\'"
+ESCAPED_LETTERS = "\\'"
 UNAVAILABLE = "Backend is not available."
-OBJECT, METHODS = "self.__backend.", "self.__"
+UNAVAILABLE_WARNING = (
+    "Backend [{}] is not available. Execution of this Module is still possible by saving and loading on a "
+    "device where the backend is available."
+)
+OBJECT_PREFIX, METHOD_PREFIX = "self.__backend.", "self.__"
 """What stands before the names of a backend's methods: it is an object, or they are the module's own."""
-STATE = "state: Tuple[Dict[str, Any], Any, bool]"
+STATE_PARAMETER = "state: Tuple[Dict[str, Any], Any, bool]"
 
 
 def block(lines: Sequence[str]) -> str:
@@ -47,7 +48,7 @@ def forwarding(method: str, schema: Schema) -> str:
     )
 
 
-def executing(method: str, schema: Schema, backend: str = OBJECT) -> str:
+def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
     """A method of the lowered module: it hands its arguments to the backend, and checks what comes back.
 
     Args:
@@ -123,7 +124,7 @@ def literal(value: object) -> str:
 
 def _letter(letter: str) -> str:
     """A letter of a string; of all escapes by number TorchScript knows the octal ones alone."""
-    if letter.isprintable() and letter not in ESCAPED:
+    if letter.isprintable() and letter not in ESCAPED_LETTERS:
         return letter
     return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
@@ -142,7 +143,7 @@ GET_STATE = block(
 )
 
 
-def set_state(backend: str = OBJECT, state: str = "state") -> str:
+def set_state(backend: str = OBJECT_PREFIX, state: str = "state") -> str:
     """The method that takes a state, and has it compiled.
 
     Args:

@@ -18,7 +18,7 @@ from archive.formats.effects.record import build_effects
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.backend.handles import DebugHandles
+    from archive.backend.lower.handles import DebugHandles
     from archive.effects.capture.side_effects import SideEffects
     from archive.formats.effects.model import Source
 

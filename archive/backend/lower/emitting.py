@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.backend.errors import LoweringError
 from archive.backend.graph.aliasing import Sharing, changes
-from archive.backend.lower.literals import annotated, anything, constant
+from archive.backend.lower.literals import annotated, constant, placeholder
 from archive.backend.lower.statements import statement
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from archive.backend.graph.graphs import Block, Graph, Operation
 
-CONSTANTS = "self.__constants"
-ENDLESS = 2**63 - 1
+CONSTANTS_ATTRIBUTE = "self.__constants"
+UNBOUNDED_TRIPS = 2**63 - 1
 """How often TorchScript's ``while`` runs at most."""
 
 
@@ -109,7 +109,7 @@ class _Emitter:
 
     def _uninitialized(self, operation: Operation, _: int) -> None:
         (output,) = operation.outputs
-        self._words[output] = anything(self._types[output])
+        self._words[output] = placeholder(self._types[output])
 
     def _constant(self, operation: Operation, depth: int) -> None:
         """A tensor has a name; whatever else is known is written where it is used."""
@@ -118,7 +118,7 @@ class _Emitter:
         text = constant(operation.value, kind, self._tensor)
         if operation.value is None and kind.startswith("Optional[") and "__torch__" not in kind:
             text = annotated(kind, text)  # TorchScript gives a bare None a type of its own
-        if CONSTANTS in text:
+        if CONSTANTS_ATTRIBUTE in text:
             self.line(f"{self._name(output)} = {text}", None, depth)
         else:
             self._words[output] = text
@@ -128,7 +128,7 @@ class _Emitter:
         place = next((place for place, one in enumerate(constants) if one is value), len(constants))
         if place == len(constants):
             constants.append(value)
-        return f"{CONSTANTS}[{place}]"
+        return f"{CONSTANTS_ATTRIBUTE}[{place}]"
 
     def _if(self, operation: Operation, depth: int) -> None:
         condition = self.word(operation.inputs[0])
@@ -156,7 +156,7 @@ class _Emitter:
         """A loop that may end early; it counts where the count is used."""
         (body,) = operation.blocks
         name, (times, going, *_) = self._name(body.parameters[0]), operation.inputs
-        bounded = self._known.get(times) != ENDLESS
+        bounded = self._known.get(times) != UNBOUNDED_TRIPS
         counted = bounded or body.parameters[0] in self._taken
         self.line(f"{name}_go = {self.word(going)}", None, depth)
         if counted:

@@ -16,7 +16,7 @@ from archive.backend.errors import LoweringError
 from archive.backend.lower import codegen
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
-from archive.backend.lower.emitting import CONSTANTS, emitted
+from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
 from archive.backend.registry import Link
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from archive.backend.registry import Backend
 
 
-NAMES = {
+TORCHSCRIPT_NAMES = {
     "torch": torch,
     "Tensor": torch.Tensor,
     "Exception": Exception,
     **{name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
 }
-TEXT = torch._C.StringType.get()
-TENSORS = torch._C.ListType(torch._C.TensorType.get())
-DEBUG = "__debug_table"
-HANDLE = "  # debug handle "
+STR_TYPE = torch._C.StringType.get()
+TENSOR_LIST_TYPE = torch._C.ListType(torch._C.TensorType.get())
+DEBUG_TABLE = "__debug_table"
+HANDLE_COMMENT = "  # debug handle "
 """What stands behind a statement that runs one operation, before that one's handle."""
 
 
-FAIL = "fail"
-FAILING = "aten::_functional_assert_scalar"
+FAIL_METHOD = "fail"
+FAILING_OPERATOR = "aten::_functional_assert_scalar"
 """A runtime's method that ends a run because an operation failed, and the operator that does it."""
 
 
@@ -104,10 +104,10 @@ def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> L
             CREATE_DEBUG_INFO,
             codegen.IS_AVAILABLE,
             codegen.GET_STATE,
-            codegen.set_state(state=codegen.STATE),
+            codegen.set_state(state=codegen.STATE_PARAMETER),
             *(codegen.executing(method, schema) for method, schema in schemas.items()),
         ],
-        NAMES | {kind.__name__: kind},
+        TORCHSCRIPT_NAMES | {kind.__name__: kind},
     )
 
 
@@ -118,15 +118,15 @@ def _inline(
     handles: Iterable[int],
 ) -> Linked:
     kind, instance = backend.runtime, backend.runtime()
-    names = NAMES | vars(sys.modules[kind.__module__])
+    names = TORCHSCRIPT_NAMES | vars(sys.modules[kind.__module__])
     fields = list(_fields(kind))
     own = [method for method in _methods(kind) if method.name != "__init__"]
-    failing = "".join(_failing(handles) for method in own if method.name == FAIL)
-    own = [method for method in own if method.name != FAIL]
+    failing = "".join(_failing(handles) for method in own if method.name == FAIL_METHOD)
+    own = [method for method in own if method.name != FAIL_METHOD]
     return Linked(
         processed,
         [
-            ("__backend", TEXT, backend.name),
+            ("__backend", STR_TYPE, backend.name),
             *((f"__{name}", _type(written, names), getattr(instance, name)) for name, written, _ in fields),
         ],
         [
@@ -140,8 +140,8 @@ def _inline(
             CREATE_DEBUG_INFO,
             _own(own) + failing,
             codegen.GET_STATE,
-            codegen.set_state(codegen.METHODS, codegen.STATE),
-            *(codegen.executing(method, schema, codegen.METHODS) for method, schema in schemas.items()),
+            codegen.set_state(codegen.METHOD_PREFIX, codegen.STATE_PARAMETER),
+            *(codegen.executing(method, schema, codegen.METHOD_PREFIX) for method, schema in schemas.items()),
         ],
         names,
     )
@@ -153,11 +153,12 @@ def _failing(handles: Iterable[int]) -> str:
     It is an operator that fails, as the lite interpreter shows no source for what code raises; and its result
     is used, or it would be left out.
     """
-    lines = [f"def __{FAIL}(self, message: str) -> Tensor:", "    token = torch.empty([0])"]
+    lines = [f"def __{FAIL_METHOD}(self, message: str) -> Tensor:", "    token = torch.empty([0])"]
+    operator = FAILING_OPERATOR.replace("::", ".")
     for handle in handles:
         lines += [
             f"    if self.__last_handle == {handle}:",
-            f"        token = torch.ops.{FAILING.replace('::', '.')}(0, message, token){HANDLE}{handle}",
+            f"        token = torch.ops.{operator}(0, message, token){HANDLE_COMMENT}{handle}",
         ]
     lines += ["    if token.numel() == 0:", "        raise AssertionError(message)", "    return token"]
     return "\n".join(lines) + "\n"
@@ -166,7 +167,7 @@ def _failing(handles: Iterable[int]) -> str:
 def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
     if not isinstance(processed, Ahead):
         raise LoweringError(f"expected {backend.name} to be preprocessed to an Ahead, found {processed!r}")
-    made = Linked(None, names=NAMES)
+    made = Linked(None, names=TORCHSCRIPT_NAMES)
     tensors, methods = list(processed.tensors), []
     unsupported = dict.fromkeys(processed.unsupported)
     for method, schema in schemas.items():
@@ -176,15 +177,15 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
         check = ["if not self.__is_available():", f'    raise Exception("{codegen.UNAVAILABLE}")']
         handles = [one and processed.handles.get(one) for one in body.operations]
         rows = zip(body.lines, handles, strict=True)
-        lines = [line if handle is None else f"{line}{HANDLE}{handle}" for line, handle in rows]
+        lines = [line if handle is None else f"{line}{HANDLE_COMMENT}{handle}" for line, handle in rows]
         methods.append(codegen.method(method, schema, [*check, *lines]))
     if unsupported:
         raise LoweringError("\n".join(map(compile_error, unsupported)))
     tensors = tensors or [torch.empty(0)]  # an empty list has no type
     made.state = processed.blob, tensors
     made.attributes = [
-        ("__backend", TEXT, backend.name),
-        (CONSTANTS.removeprefix("self."), TENSORS, tensors),
+        ("__backend", STR_TYPE, backend.name),
+        (CONSTANTS_ATTRIBUTE.removeprefix("self."), TENSOR_LIST_TYPE, tensors),
     ]
     made.sources = [
         codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
@@ -201,12 +202,12 @@ CREATE_DEBUG_INFO = codegen.block(
     [
         "def __create_backend_debug_info(self):",
         "    self.__backend_debug_info = torch.classes.backendutils.BackendDebugInfo()",
-        f'    self.{DEBUG} = ""',
+        f'    self.{DEBUG_TABLE} = ""',
     ]
 )
 SET_STATE_AHEAD = codegen.block(
     [
-        f"def __setstate__(self, {codegen.STATE}):",
+        f"def __setstate__(self, {codegen.STATE_PARAMETER}):",
         "    self.__method_compile_spec = state[0]",
         "    processed = state[1]",
         "    self.__processed_module = processed",
@@ -217,7 +218,7 @@ SET_STATE_AHEAD = codegen.block(
         "    if not self.__is_available():",
         f'        raise Exception("{codegen.UNAVAILABLE}")',
         "    assert isinstance(processed, Tuple[str, List[Tensor]]), 'expected a text and tensors as state'",
-        f"    {CONSTANTS} = processed[1]",
+        f"    {CONSTANTS_ATTRIBUTE} = processed[1]",
     ]
 )
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.backend.errors import LoweringError
+from archive.backend.graph.graphs import elements
 from archive.backend.lower.codegen import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ANYTHING = {
+PLACEHOLDERS = {
     "Tensor": "torch.empty([0])",
     "bool": "False",
     "int": "0",
@@ -81,7 +82,7 @@ def made_tuple(items: list[str]) -> str:
     return f"({', '.join(items)}{',' * (len(items) == 1)})"
 
 
-def anything(kind: str) -> str:
+def placeholder(kind: str) -> str:
     """Any value of a type: where early returns meet, one is passed on that nobody reads.
 
     Raises:
@@ -92,19 +93,7 @@ def anything(kind: str) -> str:
     if kind.startswith("Optional["):
         return annotated(kind, "None")
     if kind.startswith("Tuple["):
-        return made_tuple([anything(item) for item in elements(kind)])
-    if kind not in ANYTHING:
+        return made_tuple([placeholder(item) for item in elements(kind)])
+    if kind not in PLACEHOLDERS:
         raise LoweringError(f"a value of type {kind}")
-    return ANYTHING[kind]
-
-
-def elements(kind: str) -> list[str]:
-    """The types inside of a type: ``Tensor`` and ``List[int]`` of ``Tuple[Tensor, List[int]]``."""
-    found, depth = [""], 0
-    for letter in kind[kind.index("[") + 1 : -1]:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return [one.strip() for one in found if one.strip() not in ("", "()")]
+    return PLACEHOLDERS[kind]

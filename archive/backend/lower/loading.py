@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
 
-FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
+GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
 """A frame in generated code, as PyTorch shows it: record, line, and blanks before the marking."""
 
 
@@ -63,7 +63,7 @@ def _message(said: str) -> str:
 def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
     """The source of the last place in generated code that PyTorch shows; None where it shows none."""
     span = None
-    for name, line, blanks in FRAME.findall(said):
+    for name, line, blanks in GENERATED_FRAME.findall(said):
         record = name.decode("utf-8", "surrogateescape")
         if record in opened.records and any(one in opened.records for one in range_records_of(record)):
             lines = bytes(opened.records[record].view()).split(b"\n")

@@ -36,23 +36,29 @@ import torch
 
 from archive.backend.errors import LoweringError
 from archive.backend.graph.inlining import inlined, unmangled
-from archive.backend.graph.places import Places
-from archive.backend.handles import DebugHandles, generate_debug_handles
+from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower import codegen
-from archive.backend.lower.links import DEBUG, NAMES, TENSORS, TEXT, linked, resolved
+from archive.backend.lower.effects import with_effects
+from archive.backend.lower.handles import DebugHandles, generate_debug_handles
+from archive.backend.lower.links import (
+    DEBUG_TABLE,
+    STR_TYPE,
+    TENSOR_LIST_TYPE,
+    TORCHSCRIPT_NAMES,
+    linked,
+    resolved,
+)
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.backend.lower.effects import WithEffects
-
-STATE, ARGUMENTS = "__effects_state", "__effects_arguments"
+EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """The wrapper's attributes that hold the tensors of the state that effects change, and arguments' names."""
-LOWERED = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
-ANY = torch._C.AnyType.get()
-BY_METHOD = torch._C.DictType(TEXT, ANY)
+LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
+ANY_TYPE = torch._C.AnyType.get()
+DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
 
 
 def lower(
@@ -85,7 +91,7 @@ def lower(
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module, found {module!r}")
-    captured = _captured(module, example_inputs) if effects else None
+    captured = with_effects(module, example_inputs) if effects else None
     if captured is not None:
         scripted = captured.scripted
     else:
@@ -97,7 +103,7 @@ def lower(
         raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
     spec = _checked(scripted, {"forward": {}} if method_compile_spec is None else method_compile_spec)
     original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
-    places = Places.of(scripted._c)
+    places = RangeFinder.of(scripted._c)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
     if captured is not None:
         for graph in graphs.values():
@@ -113,11 +119,11 @@ def lower(
         unit,
         f"torch.jit.LoweredModule.{backend}.{original}",
         [
-            ("__processed_module", ANY, made.state),
-            ("__method_compile_spec", BY_METHOD, spec),
-            ("__handles", BY_METHOD, spec),
+            ("__processed_module", ANY_TYPE, made.state),
+            ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
+            ("__handles", DICT_BY_METHOD_TYPE, spec),
             ("__backend_debug_info", *_debug_info()),
-            (DEBUG, TEXT, ""),
+            (DEBUG_TABLE, STR_TYPE, ""),
             *made.attributes,
         ],
         made.sources,
@@ -126,26 +132,23 @@ def lower(
     _set_up(lowered, backend, (spec, made.state, False))
     record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
-    lowered.setattr(DEBUG, write_table(own, record))
+    lowered.setattr(DEBUG_TABLE, write_table(own, record))
     state = (
         []
         if captured is None
-        else [(STATE, TENSORS, captured.tensors), (ARGUMENTS, TEXT, ", ".join(captured.arguments))]
+        else [
+            (EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors),
+            (EFFECTS_ARGUMENTS, STR_TYPE, ", ".join(captured.arguments)),
+        ]
     )
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",
         [("__loweredModule__", lowered._type(), lowered), *state],
         [codegen.forwarding(method, schema) for method, schema in schemas.items()],
-        NAMES,
+        TORCHSCRIPT_NAMES,
     )
     return torch.jit._recursive.wrap_cpp_module(wrapper)
-
-
-def _captured(module: torch.nn.Module, example_inputs: Sequence[Any]) -> WithEffects:
-    from archive.backend.lower.effects import with_effects  # noqa: PLC0415 (it lowers by this room)
-
-    return with_effects(module, example_inputs)
 
 
 def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.ScriptModule)
@@ -154,7 +157,7 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.Sc
     left = [("", module)]
     while left:
         path, one = left.pop()
-        if LOWERED.match(one._type().annotation_str):
+        if LOWERED_TYPE.match(one._type().annotation_str):
             found[path.removesuffix("__loweredModule__").removesuffix(".")] = one
         children = torch._C.ModuleDict(one).items()
         left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
@@ -196,11 +199,7 @@ def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  
         LoweringError: its compiler refuses what its preprocessing made.
     """
     if not lowered._get_method("__is_available")():
-        warnings.warn(
-            f"Backend [{backend}] is not available. Execution of this Module is still possible by saving and "
-            "loading on a device where the backend is available.",
-            stacklevel=3,
-        )
+        warnings.warn(codegen.UNAVAILABLE_WARNING.format(backend), stacklevel=3)
         return
     try:
         lowered._get_method("__setstate__")(state)

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 
 from archive.backend.errors import LoweringError
-from archive.backend.lower.links import DEBUG, FAILING, HANDLE
+from archive.backend.lower.links import DEBUG_TABLE, FAILING_OPERATOR, HANDLE_COMMENT
 from archive.backend.lower.loading import check_loading
-from archive.backend.lower.lowering import LOWERED, STATE
+from archive.backend.lower.lowering import EFFECTS_STATE, LOWERED_TYPE
 from archive.backend.lower.tables import read_table
-from archive.backend.profile.places import PYTORCHS
+from archive.backend.source_files import GENERATED_FILE, is_pytorchs
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.base.strings import decoded
@@ -56,16 +56,15 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
 
-GENERATED = "<string>"
 CHANGED = (bytecode.BYTECODE, EFFECTS)
 """Records of the model that are not as PyTorch has written them."""
-NOWHERE = Span(b"", b"", 0, 0, 0)
+NULL_SPAN = Span(b"", b"", 0, 0, 0)
 """The place of a handle that PyTorch knows none for. It writes ``NO_TAG``, and then refuses to load that."""
 LOST = (
     "a lowered part was read from a file, or copied, and no longer knows the model's source; "
     "lower it again before saving"
 )
-STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE.encode())
+STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +155,11 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
     while left:
         one = left.pop()
         left += [child for _, child in torch._C.ModuleDict(one).items()]
-        if LOWERED.match(one._type().annotation_str) and one.hasattr(DEBUG):
-            if not one.getattr(DEBUG):
+        if LOWERED_TYPE.match(one._type().annotation_str) and one.hasattr(DEBUG_TABLE):
+            if not one.getattr(DEBUG_TABLE):
                 raise LoweringError(LOST)
             count += 1
-            own, record = read_table(one.getattr(DEBUG))
+            own, record = read_table(one.getattr(DEBUG_TABLE))
             if record:
                 effects[EFFECTS] = record
             for handle, read in own.items():
@@ -174,7 +173,7 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
                     )
     if not count:
         raise LoweringError("no module in it was lowered in this process; lower it again before saving")
-    if effects and not module._c.hasattr(STATE):
+    if effects and not module._c.hasattr(EFFECTS_STATE):
         raise LoweringError(
             "a module that was lowered with effects is saved by itself, not as part of another"
         )
@@ -206,10 +205,10 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
             attachment.relocate(row, span)
     for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
         if tag == NO_TAG:
-            attachment.lead(row, NOWHERE, ())
+            attachment.lead(row, NULL_SPAN, ())
         place = opened.range_table.with_tag(tag)
         if place in statements and (site := statements[place]).span is not None:
-            fails = columns["handle.op"][row] == pool.number(FAILING.encode())
+            fails = columns["handle.op"][row] == pool.number(FAILING_OPERATOR.encode())
             op = site.op if fails else None
             attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
     for handle, site in sites.items():
@@ -224,7 +223,7 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
 def _own(site: Site) -> Span | None:
     """The innermost place on the way to an operation that is not PyTorch's own; its own, if there is none."""
     spans = [span for span in (*(step.span for step in site.steps), site.span) if span is not None]
-    models = (span for span in reversed(spans) if not PYTORCHS.search(decoded(span.filename)))
+    models = (span for span in reversed(spans) if not is_pytorchs(decoded(span.filename)))
     return next(models, site.span)
 
 
@@ -235,7 +234,7 @@ def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]
     for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
         if source not in texts:
             whole = table.sources[source]
-            texts[source] = bytes(whole.text) if str(whole.filename or "") == GENERATED else b""
+            texts[source] = bytes(whole.text) if str(whole.filename or "") == GENERATED_FILE else b""
         text = texts[source]
         end = text.find(b"\n", start)
         statement = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])

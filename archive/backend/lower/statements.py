@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from archive.backend.graph.graphs import Operation
 
-NAME = re.compile(r"[A-Za-z_]\w*")
-EXPRESSIONS = {
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+EXPRESSION_TEMPLATES = {
     "prim::TupleIndex": "{0}[{1}]",
     "prim::shape": "{0}.shape",
     "prim::type": "{0}.type",
     "prim::unchecked_cast": "torch.jit._unwrap_optional({0})",
 }
 """Operators that ``torch.ops`` does not have, or not with the type that they give."""
-MADE: dict[str, Callable[[list[str], str], str]] = {
+EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
     "prim::DictConstruct": lambda words, kind: _collected(kind, "{" + ", ".join(_pairs(words)) + "}"),
     "prim::ListConstruct": lambda words, kind: _collected(kind, f"[{', '.join(words)}]"),
     "prim::TupleConstruct": lambda words, _: made_tuple(words),
@@ -38,7 +38,7 @@ MADE: dict[str, Callable[[list[str], str], str]] = {
     "aten::percentFormat": lambda words, _: f"{words[0]} % ({', '.join(words[1:])})",
 }
 """Operators that take any number of values, or whose result has a type of its own."""
-UNPACKED = ("prim::ListUnpack", "prim::TupleUnpack")
+UNPACKING = ("prim::ListUnpack", "prim::TupleUnpack")
 
 
 def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:
@@ -57,12 +57,12 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
         return f"raise {_exception(words[1:])}({words[0]})"
     if operation.kind == "prim::Print":
         return f"print({', '.join(words)})"
-    if operation.kind in UNPACKED:
+    if operation.kind in UNPACKING:
         return f"{' '.join(f'{name},' for name in outputs)} = {words[0]}" if outputs else "pass"
-    if operation.kind in EXPRESSIONS:
-        made = EXPRESSIONS[operation.kind].format(*words)
-    elif operation.kind in MADE:
-        made = MADE[operation.kind](words, kind)
+    if operation.kind in EXPRESSION_TEMPLATES:
+        made = EXPRESSION_TEMPLATES[operation.kind].format(*words)
+    elif operation.kind in EXPRESSION_WRITERS:
+        made = EXPRESSION_WRITERS[operation.kind](words, kind)
     else:
         made = _call(operation, words)
     return f"{', '.join(outputs)} = {made}" if outputs else made
@@ -87,7 +87,7 @@ def _pairs(words: list[str]) -> list[str]:
 def _call(operation: Operation, words: list[str]) -> str:
     """A call of an operator, by its schema."""
     space, _, name = operation.kind.partition("::")
-    if not operation.schema or not NAME.fullmatch(space) or not NAME.fullmatch(name):
+    if not operation.schema or not IDENTIFIER.fullmatch(space) or not IDENTIFIER.fullmatch(name):
         raise LoweringError(operation.kind)
     schema = torch._C.parse_schema(operation.schema)
     if len(schema.arguments) != len(words) or not hasattr(getattr(torch.ops, space), name):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Call, Operation
     from archive.debuginfo.model import SourceRange
 
-ERRORS = "surrogateescape"
+KEEPING_BYTES = "surrogateescape"
 
 
 def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
@@ -64,7 +64,9 @@ class _Packing:
             return None
         one = span.source
         if id(one) not in self._texts:
-            text, filename = (bytes(part or b"").decode("utf-8", ERRORS) for part in (one.text, one.filename))
+            text, filename = (
+                bytes(part or b"").decode("utf-8", KEEPING_BYTES) for part in (one.text, one.filename)
+            )
             self._texts[id(one)] = text, filename, one.starting_line
         source = self._numbered(self.sources, [*self._texts[id(one)]])
         return self._numbered(self.ranges, [source, span.start, span.end])
@@ -85,7 +87,7 @@ def read_table(text: str) -> tuple[dict[int, Site], bytes]:
     """Where the operations of a table come from, by handle, and the record of effects."""
     read = json.loads(text)
     sources = [
-        (body.encode("utf-8", ERRORS), name.encode("utf-8", ERRORS), line)
+        (body.encode("utf-8", KEEPING_BYTES), name.encode("utf-8", KEEPING_BYTES), line)
         for body, name, line in read["sources"]
     ]
     spans: list[Span] = []

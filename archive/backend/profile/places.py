@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.backend.source_files import GENERATED_FILE, is_pytorchs
 from archive.base.errors import one_line
 from archive.base.strings import decoded
 
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Symbolication
 
-UNKNOWN = "(unknown)"
-GENERATED = "<string>"
-NO_LEVEL = frozenset({"SELF", "__loweredModule__"})
-PYTORCHS = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
-TRACED = re.compile(r"(.+)\((\d+)\): (.+)")
+UNKNOWN_NAME = "(unknown)"
+NO_SOURCE = "(no source)"
+INSTANCES_WITHOUT_LEVEL = frozenset({"SELF", "__loweredModule__"})
+STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
-class Level(NamedTuple):
+class ModuleLevel(NamedTuple):
     """A module on the way to an operation: its path, the name of its class, and the path's last step.
 
     The step has several attributes where a list of modules, or another module, is passed without a call.
@@ -34,7 +34,7 @@ class Level(NamedTuple):
         return f"{self.step}({self.type})" if self.type else self.path
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of source: its file, number from 1, and text without indentation."""
 
     file: str
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OperationPlace:
     """What a debug handle stands for.
 
     Attributes:
@@ -57,10 +57,10 @@ class Place:
         op: the operator's name as the archive has it.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[ModuleLevel, ...]
     hierarchy: str
-    source: Line | None
-    innermost: Line | None
+    source: SourceLine | None
+    innermost: SourceLine | None
     op: str
 
     @property
@@ -69,33 +69,37 @@ class Place:
         return self.levels[-1].path
 
 
-def place_of(symbolication: Symbolication) -> Place:
+def place_of(symbolication: Symbolication) -> OperationPlace:
     """What a symbolicated handle stands for."""
     if symbolication.missing:
-        return Place((Level(UNKNOWN, ""),), one_line(str(symbolication)), None, None, UNKNOWN)
+        return OperationPlace(
+            (ModuleLevel(UNKNOWN_NAME, ""),), one_line(str(symbolication)), None, None, UNKNOWN_NAME
+        )
     hierarchy = one_line(symbolication.module_hierarchy)
-    levels = [Level(hierarchy.partition("::")[0], "")]
+    levels = [ModuleLevel(hierarchy.partition("::")[0], "")]
     path: list[str] = []
     for call in (call for entry in reversed(symbolication.entries) for call in entry.stack):
-        if call.module is not None and str(call.module.instance) not in NO_LEVEL:
+        if call.module is not None and str(call.module.instance) not in INSTANCES_WITHOUT_LEVEL:
             path.append(one_line(str(call.module.instance)))
-            levels.append(Level(".".join(path), one_line(call.module.class_name), path[-1]))
+            levels.append(ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1]))
     ranges = [frame.range for frame in reversed(symbolication.frames) if frame.range is not None]
-    lines = [line for span in ranges for line in _lines(span) if line.file not in ("", GENERATED)]
+    lines = [line for span in ranges for line in _lines(span) if line.file not in ("", GENERATED_FILE)]
     innermost = lines[0] if lines else None
-    source = next((line for line in lines if not PYTORCHS.search(line.file)), innermost)
+    source = next((line for line in lines if not is_pytorchs(line.file)), innermost)
     op = symbolication.entries[0].op
-    return Place(tuple(levels), hierarchy, source, innermost, UNKNOWN if op is None else one_line(str(op)))
+    return OperationPlace(
+        tuple(levels), hierarchy, source, innermost, UNKNOWN_NAME if op is None else one_line(str(op))
+    )
 
 
-def _lines(span: SourceRange) -> list[Line]:
+def _lines(span: SourceRange) -> list[SourceLine]:
     """The line where a range starts; of traced models, whose sources are Python stacks, the stack's."""
     source = bytes(span.source.text)
     whole = span.end - span.start == len(source)
-    stack = [TRACED.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
+    stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
     if stack and all(stack):
-        return [Line(one[1], int(one[2]), one[3]) for one in stack if one]
+        return [SourceLine(one[1], int(one[2]), one[3]) for one in stack if one]
     if span.source.filename is None:
         return []
     text = source[source.rfind(b"\n", 0, span.start) + 1 :].partition(b"\n")[0]
-    return [Line(one_line(str(span.source.filename)), span.line, one_line(decoded(text).strip()))]
+    return [SourceLine(one_line(str(span.source.filename)), span.line, one_line(decoded(text).strip()))]

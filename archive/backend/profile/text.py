@@ -1,9 +1,9 @@
 """The sums of a profile as a table for a terminal: 100 columns, plain, numbers first as in ``perf report``.
 
-A name that is too long loses its beginning, a text its end. The last line has what the rows above it leave.
-Only modules have a total besides their self time: with the modules inside them. Memory is shown where it was
-recorded. It is that of results: what operators take and give back inside is not seen, and may be several
-times as much.
+A name that is too long loses its beginning, a text its end. The last row sums up the rows that are not shown.
+Only modules have a total time besides their self time: it includes the modules inside them. Memory is shown
+where it was recorded. It is that of results; what operators allocate and free inside is not recorded, and may
+be several times as much.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.backend.profile.profile import Profile, Row
+    from archive.backend.profile.timeline import Row, Timeline
 
     By = Literal["module", "line", "operator"]
 
-WIDTH = 100
-NAME = 26
-WIDTHS = (10, 6, 10, 8, 11)
-"""Of the numbers: self time, share, total, calls, bytes."""
-BYTES = 1024
+TABLE_WIDTH = 100
+NAME_WIDTH = 26
+NUMBER_WIDTHS = (10, 6, 10, 8, 11)
+"""Widths of self time, share, total, calls and bytes."""
+UNIT = 1024
+"""Bytes in a KiB, and so on."""
 HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
 
 
-def table(profile: Profile, *, by: By = "module", most: int = 20) -> str:
+def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
     """The rows with the longest self times.
 
     Args:
-        profile: whose.
+        timeline: the recording.
         by: what a row stands for.
         most: rows to show; the others are summed up in one.
 
@@ -38,14 +39,13 @@ def table(profile: Profile, *, by: By = "module", most: int = 20) -> str:
     """
     if by not in HEADINGS:
         raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
-    rows = {"module": profile.by_module, "line": profile.by_line, "operator": profile.by_operator}[by]()
-    totals = by == "module"
+    rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
+    shown = [True, True, by == "module", True, bool(timeline.memory)]
     lines = [
-        _head(profile),
+        _head(timeline),
         "",
+        _line(("self", "share", "total", "calls", "results"), *HEADINGS[by], shown),
     ]
-    shown = [True, True, totals, True, bool(profile.memory)]
-    lines.append(_line(("self", "share", "total", "calls", "results"), *HEADINGS[by], shown))
     lines += [
         _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
     ]
@@ -65,40 +65,43 @@ def duration(ns: int) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in the unit that suits them: ``17 B``, and so on."""
+    """Bytes in the unit that suits them: ``17 B``, ``1.2 KiB``, ``1.2 MiB``, ``1.2 GiB``, ``1.2 TiB``."""
     value = float(count)
-    if abs(value) < BYTES:
+    if abs(value) < UNIT:
         return f"{count} B"
     for unit in ("KiB", "MiB", "GiB"):
-        value /= BYTES
-        if abs(round(value, 1)) < BYTES:
+        value /= UNIT
+        if abs(round(value, 1)) < UNIT:
             return f"{value:.1f} {unit}"
-    return f"{value / BYTES:.1f} TiB"
+    return f"{value / UNIT:.1f} TiB"
 
 
-def _head(profile: Profile) -> str:
-    calls = len(profile.events)
-    head = f"backend {profile.backend}: {calls:,} operation{'' if calls == 1 else 's'}"
-    head += f" in {duration(profile.total_ns)}"
-    if profile.memory:
-        head += f", results of up to {size(max(change.total for change in profile.memory))} at a time"
+def _head(timeline: Timeline) -> str:
+    calls = len(timeline.events)
+    head = f"backend {timeline.backend}: {calls:,} operation{'' if calls == 1 else 's'}"
+    head += f" in {duration(timeline.total_ns)}"
+    if timeline.memory:
+        head += f", results of up to {size(max(change.total for change in timeline.memory))} at a time"
     return head
 
 
 def _numbers(rows: Sequence[Row], total: str) -> tuple[str, ...]:
-    """The numbers of a row, or of several together: their self times add up, their totals overlap."""
+    """The numbers of one row, or of several together.
+
+    Self times add up. Total times overlap, so the caller gives what to show of them.
+    """
     share, calls = sum(row.share for row in rows), sum(row.calls for row in rows)
     own, allocated = sum(row.self_ns for row in rows), sum(row.allocated for row in rows)
     return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated)
 
 
 def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> str:
-    columns = zip(numbers, WIDTHS, shown, strict=True)
+    columns = zip(numbers, NUMBER_WIDTHS, shown, strict=True)
     line = " ".join(f"{number:>{width}}" for number, width, is_shown in columns if is_shown) + "  "
     if not text:
-        return line + _end(name, WIDTH - len(line))
-    line += f"{_end(name, NAME):<{NAME}} "
-    return line + _start(text, WIDTH - len(line))
+        return line + _end(name, TABLE_WIDTH - len(line))
+    line += f"{_end(name, NAME_WIDTH):<{NAME_WIDTH}} "
+    return line + _start(text, TABLE_WIDTH - len(line))
 
 
 def _end(text: str, width: int) -> str:

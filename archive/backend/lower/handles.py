@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from archive.backend.graph.graphs import Graph, Operation
 
-BLOCK = 16
+MODULE_BITS = 16
 """Bits for the numbers of one lowered module, where its content chooses the start."""
 
 
@@ -47,7 +47,7 @@ class DebugHandles:
         operations = chain.from_iterable(graph.operations() for graph in graphs)
         table = write_table(dict(enumerate(operations)))
         digest = hashlib.blake2b(table.encode(), digest_size=4)
-        return cls(int.from_bytes(digest.digest()) + 1 << BLOCK)
+        return cls(int.from_bytes(digest.digest()) + 1 << MODULE_BITS)
 
     def record(self, operation: Operation) -> int:
         """The handle of an operation, given now."""

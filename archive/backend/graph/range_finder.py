@@ -18,14 +18,14 @@ from archive.normalform.pool import table_of
 from archive.reader.opening import open as open_archive
 
 
-class Places:
+class RangeFinder:
     """The source ranges of a module by the text that PyTorch shows for them."""
 
     def __init__(self, known: dict[str, SourceRange]) -> None:
         self._known = known
 
     @classmethod
-    def of(cls, module: Any) -> Places:  # noqa: ANN401 (a torch._C.ScriptModule)
+    def of(cls, module: Any) -> RangeFinder:  # noqa: ANN401 (a torch._C.ScriptModule)
         """Those of a module and all that it calls."""
         buffer = io.BytesIO()
         torch.jit.save(torch.jit._recursive.wrap_cpp_module(module), buffer)

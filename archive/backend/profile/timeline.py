@@ -1,0 +1,186 @@
+"""A recording at the model's source: operations in lanes, and sums by module, line and operator.
+
+- A *module* is named by the path of attributes that leads to it, ``layer1.0.conv1``, as in the model before
+  it was lowered, with lists of modules. ``SELF``, free functions and PyTorch's ``__loweredModule__`` add no
+  step. (Call stacks that PyTorch has written do not name lists.)
+- *Memory* is that of operations' results. What an operator allocates and frees inside is not recorded.
+- The *source* of an operation is the innermost line on the way to it that is not PyTorch's own.
+- An operation may run within another one; its time is then not part of the other's *self time*. Operations
+  that overlap otherwise come from several threads; each *lane* holds operations that follow one another or
+  nest.
+
+All times are counted from the first event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from archive.backend.profile.events import MemoryChange, TimedOperation
+from archive.backend.profile.places import NO_SOURCE, place_of
+from archive.base.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from archive.backend.profile.events import Recording
+    from archive.backend.profile.places import OperationPlace
+    from archive.debuginfo.symbolicate import Symbolication
+
+    Segment = tuple[int, int, TimedOperation]
+    """A part of a lane's time: start and end (ns), and the innermost operation that runs then."""
+
+
+@dataclass(slots=True)
+class Row:
+    """The sums of one module, line or operator.
+
+    Attributes:
+        name: path of the module, ``file:line``, or operator.
+        text: the module's class, or the line's text.
+        self_ns: time of its own operations, in ns.
+        total_ns: for a module, the same with the modules inside it; otherwise the same as ``self_ns``.
+        calls: how many operations of its own ran.
+        share: its part of the self times of all rows, 0 to 1.
+        allocated: bytes of the results that its own operations made; freed bytes are not subtracted.
+    """
+
+    name: str
+    text: str
+    self_ns: int = 0
+    total_ns: int = 0
+    calls: int = 0
+    share: float = 0.0
+    allocated: int = 0
+
+
+class Timeline:
+    """A recording at the model's source.
+
+    Args:
+        recording: the events.
+        symbolicate: explains handles, as :meth:`archive.Archive.symbolicate` does; called once for each.
+
+    Attributes:
+        backend: the backend's name.
+        events: the operations, by start.
+        memory: the changes of memory, by time.
+        lanes: for each lane its time, cut where the innermost operation changes: start, end (ns), operation.
+
+    Raises:
+        ValueError: an operation ends before it starts.
+    """
+
+    def __init__(self, recording: Recording, symbolicate: Callable[[Sequence[int]], Symbolication]) -> None:
+        self.backend = one_line(recording.backend)
+        operations = sorted(recording.operations, key=lambda one: (one[0], -one[1]))
+        changes = sorted(recording.memory, key=lambda one: one[0])
+        origin = min([one[0] for one in operations[:1]] + [one[0] for one in changes[:1]], default=0)
+        handles = {one[2] for one in operations} | {one[1] for one in changes}
+        places = {handle: place_of(symbolicate([handle])) for handle in sorted(handles)}
+        lanes = _lanes(operations)
+        self.events = [
+            TimedOperation(start - origin, end - origin, handle, one_line(name), places[handle], lane)
+            for (start, end, handle, name), lane in zip(operations, lanes, strict=True)
+        ]
+        self.memory = [
+            MemoryChange(time - origin, handle, size, total, address, places[handle])
+            for time, handle, size, total, address in changes
+        ]
+        self.lanes = [
+            [*_segments([event for event in self.events if event.lane == lane])]
+            for lane in range(max(lanes, default=0) + 1)
+        ]
+
+    @property
+    def total_ns(self) -> int:
+        """All self times together, in ns."""
+        return sum(end - start for lane in self.lanes for start, end, _ in lane)
+
+    def by_module(self) -> list[Row]:
+        """Sums by module, those without operations of their own included; longest self time first."""
+        return self._rows(lambda place, _: [(level.path, level.type) for level in place.levels])
+
+    def by_line(self) -> list[Row]:
+        """Sums by line of the model's source; longest self time first."""
+        return self._rows(
+            lambda place, _: [(str(place.source), place.source.text) if place.source else (NO_SOURCE, "")]
+        )
+
+    def by_operator(self) -> list[Row]:
+        """Sums by operator; longest self time first."""
+        return self._rows(lambda _, name: [(name, "")])
+
+    def _rows(self, keys: Callable[[OperationPlace, str], Sequence[tuple[str, str]]]) -> list[Row]:
+        """Sums by keys: an operation counts for its last key, and in the total time of all its keys.
+
+        Args:
+            keys: of an operation's place and operator, ``(name, text)`` of each row, outermost first.
+        """
+        rows: dict[tuple[str, str], Row] = {}
+
+        def rows_of(place: OperationPlace, name: str) -> list[Row]:
+            return [rows.setdefault(key, Row(*key)) for key in keys(place, name)]
+
+        for event in self.events:
+            rows_of(event.place, event.name)[-1].calls += 1
+        for start, end, event in (segment for lane in self.lanes for segment in lane):
+            entered = rows_of(event.place, event.name)
+            entered[-1].self_ns += end - start
+            for row in entered:
+                row.total_ns += end - start
+        names = {event.handle: event.name for event in self.events}
+        for change in self.memory:
+            last = rows_of(change.place, names.get(change.handle, change.place.op))[-1]
+            last.allocated += max(change.bytes, 0)
+        whole = self.total_ns or 1
+        for row in rows.values():
+            row.share = row.self_ns / whole
+        return sorted(rows.values(), key=lambda row: (-row.self_ns, -row.total_ns, row.name, row.text))
+
+
+def _lanes(operations: Sequence[tuple[int, int, int, str]]) -> list[int]:
+    """For each operation the number of its lane: the first one in which it follows or nests.
+
+    Args:
+        operations: start and end (ns), handle and name, sorted by start; of two that start together, the
+            longer one first.
+
+    Raises:
+        ValueError: an operation ends before it starts.
+    """
+    running: list[list[int]] = []  # for each lane the ends of the operations that run, innermost last
+    chosen: list[int] = []
+    for start, end, _, name in operations:
+        if end < start:
+            raise ValueError(f"{one_line(name)} ends {start - end} ns before it starts")
+        for ends in running:
+            while ends and ends[-1] <= start:
+                ends.pop()
+        free = (lane for lane, ends in enumerate(running) if not ends or end <= ends[-1])
+        lane = next(free, len(running))
+        if lane == len(running):
+            running.append([])
+        running[lane].append(end)
+        chosen.append(lane)
+    return chosen
+
+
+def _segments(events: Sequence[TimedOperation]) -> Iterator[Segment]:
+    """The time of a lane, cut where the innermost operation changes."""
+    running: list[TimedOperation] = []
+    at = 0
+    for event in (*events, None):
+        now = inf if event is None else event.start_ns
+        while running and running[-1].end_ns <= now:
+            last = running.pop()
+            if at < last.end_ns:
+                yield at, last.end_ns, last
+            at = last.end_ns
+        if event is not None:
+            if running and at < event.start_ns:
+                yield at, event.start_ns, running[-1]
+            at = event.start_ns
+            running.append(event)
