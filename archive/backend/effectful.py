@@ -20,7 +20,9 @@ import torch
 from archive.backend.delegate import Delegate
 from archive.backend.errors import LoweringError
 from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
-from archive.effects.replay.replay import GuardError, State, prepared
+from archive.effects.replay.errors import GuardError
+from archive.effects.replay.replay import prepared
+from archive.effects.replay.state import State
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
 if TYPE_CHECKING:

@@ -8,15 +8,10 @@ runs both where the archive is loaded. ``replay`` does the effects alone. Needs 
 from archive.effects.capture.capture import Captured, capture
 from archive.effects.capture.side_effects import SideEffects
 from archive.effects.errors import CaptureError
-from archive.effects.replay.replay import (
-    GuardError,
-    Plain,
-    ReplayError,
-    State,
-    StateError,
-    inputs,
-    replay,
-)
+from archive.effects.replay.errors import GuardError, ReplayError, StateError
+from archive.effects.replay.placeholders import Plain
+from archive.effects.replay.replay import inputs, replay
+from archive.effects.replay.state import State
 
 __all__ = [
     "CaptureError",

@@ -25,7 +25,7 @@ from archive.backend import (
     save_lowered,
 )
 from archive.effects import State
-from archive.effects.replay.replay import GuardError, ReplayError
+from archive.effects.replay.errors import GuardError, ReplayError
 from archive.verbs.verify import verify
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from archive.base.errors import ArchiveError
-from archive.effects.replay.replay import ReplayError, prepared, replay
+from archive.effects.replay.errors import ReplayError
+from archive.effects.replay.replay import prepared, replay
 from archive.formats.effects.model import (
     At,
     Constant,

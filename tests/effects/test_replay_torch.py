@@ -11,7 +11,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.effects.replay.replay import ReplayError, State, prepared, replay
+from archive.effects.replay.errors import ReplayError
+from archive.effects.replay.replay import prepared, replay
+from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
     Attribute,

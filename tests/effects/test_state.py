@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from archive.effects.replay.replay import ReplayError, State, inputs, prepared, replay
+from archive.effects.replay.errors import ReplayError
+from archive.effects.replay.replay import inputs, prepared, replay
+from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
     Attribute,

@@ -47,7 +47,7 @@ from tests.support.effect_tables import COUNTING
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
-    from archive.effects.replay.replay import State
+    from archive.effects.replay.state import State
     from archive.formats.effects.model import EffectTable, Source, Value
 
 

@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.effects.replay.replay import Plain, ReplayError, State, replay
-from archive.formats.effects.model import Constant, Effect, MethodEffects, Op, Output
+from archive.effects.replay.errors import ReplayError
+from archive.effects.replay.placeholders import Plain
+from archive.effects.replay.replay import replay
+from archive.effects.replay.state import State
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Constant,
+    Effect,
+    MethodEffects,
+    Op,
+    Output,
+    Temporary,
+)
 from tests.support.effect_programs import (
     ALLOWED,
     SELF,
@@ -135,6 +147,25 @@ def test_an_extension_that_fails_halfway() -> None:
     with pytest.raises(ReplayError, match=r"self\.items\.extend\(out\[0\]\): ValueError: no more"):
         done(Effect(Op.EXTEND, at("self.items"), None, Output(0)), state=state, out=[failing()])
     assert module.items == [10, 11, module.child]
+
+
+def test_changes_below_a_temporary_are_undone_where_they_were_made() -> None:
+    """``thing.held`` is one list at the first change and another at the second."""
+    thing = Temporary(0)
+    held = Attribute(thing, "held")
+    state = started()
+    before = picture(state)
+    with pytest.raises(ReplayError):
+        done(
+            Effect(Op.NEW, thing, Constant("package.module:Thing")),
+            Effect(Op.SET_ATTRIBUTE, thing, Constant("held"), At(at("self.items"))),
+            Effect(Op.APPEND, held, None, Constant(5)),
+            Effect(Op.SET_ATTRIBUTE, thing, Constant("held"), At(at("self.child.log"))),
+            Effect(Op.APPEND, held, None, Constant(6)),
+            BROKEN,
+            state=state,
+        )
+    assert picture(state) == before
 
 
 def test_what_cannot_be_put_back_is_not_changed() -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from archive.effects.replay.state import Plain, State
+from archive.effects.replay.placeholders import Plain
+from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
     Attribute,

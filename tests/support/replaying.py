@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.replay.replay import State, replay
+from archive.effects.replay.replay import replay
 from archive.formats.effects.model import Effect, MethodEffects, Output
 from tests.support.effect_programs import (
     ALLOWED,
@@ -15,6 +15,7 @@ from tests.support.effect_programs import (
 )
 
 if TYPE_CHECKING:
+    from archive.effects.replay.state import State
     from archive.formats.effects.model import Value
 
 

@@ -1,4 +1,4 @@
-"""The state of a captured module, made again from its table in a process without the module's classes."""
+"""State at capture, made again from its table in a process without the module's classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.replay.state import ABSENT, Plain, State, StateError
+from archive.effects.replay.errors import StateError
+from archive.effects.replay.placeholders import UNSET, Plain
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -31,38 +32,43 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Effect, EffectTable, Source, Value
 
 
-class Building:
-    """A state in the making.
+class FreshState:
+    """Builds objects, globals and closure cells from the state of a table.
 
-    What a place holds is made once: by its row in the table; where it has none but others are under it, as a
-    plain object. Containers are there before their items, so that they may hold themselves.
+    The value at each source is made once: from its row in the table, or as a plain object if only sources
+    below it have rows. A list or dict is registered before its items are made, so it may contain itself.
 
     Args:
-        table: what the state was.
-        tensors: by number.
+        table: effects of a module, with its state.
+        tensors: the stored tensors, by number.
+
+    Attributes:
+        module: the object that the methods call ``self``.
+        globals: globals of Python modules, by module name.
+        cells: closure cells, by function and variable name.
     """
 
     def __init__(self, table: EffectTable, tensors: Sequence[object] | Mapping[int, object]) -> None:
+        self.module = Plain()
+        self.globals: dict[str, dict[str, Any]] = {}
+        self.cells: dict[tuple[str, str], CellType | None] = {}
         self._tensors = tensors if isinstance(tensors, Mapping) else dict(enumerate(tensors))
         self._numbering = Numbering()
         self._rows = {self._numbering.source(source): (source, value) for source, value in table.state}
         self._methods = table.methods
         self._made: dict[int, Any] = {}
         self._making: set[int] = set()
-        self._globals: dict[str, dict[str, Any]] = {}
-        self._cells: dict[tuple[str, str], CellType | None] = {}
-        self._self = Plain()
 
-    def state(self) -> State:
-        """The state.
+    def fill(self) -> None:
+        """Make everything that the table's state states, and everything that its effects ask for.
 
         Raises:
-            StateError: a tensor is missing, or what lived somewhere can't be put there.
+            StateError: a tensor is missing, or a value cannot be put where the table says.
         """
         source: Source = Local("self")
         try:
             for source, _ in self._rows.values():
-                if _root(source) in (None, "self"):
+                if _argument(source) in (None, "self"):
                     self._put(source, self._at(source))
             for method in self._methods:
                 for effect in method.effects:
@@ -74,41 +80,40 @@ class Building:
             raise StateError(f"{source_text(source)}: too deep to be made") from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise StateError(f"{source_text(source)}: {type(error).__name__}: {error}") from error
-        return State({"self": self._self}, self._globals, self._cells)
 
     def _at(self, source: Source) -> Any:  # noqa: ANN401
-        """What lives somewhere, made if it isn't there."""
+        """The value at a source, made at the first request."""
         number = self._numbering.source(source)
         if number in self._made:
             return self._made[number]
         if source == Local("self"):
-            return self._self
+            return self.module
         if number in self._making:
-            raise StateError("what it is is said of it in a circle")
+            raise StateError("the value refers to itself in a circle")
         self._making.add(number)
         if number in self._rows:
             value = self._value(self._rows[number][1], number)
         else:
-            value = self._there(source)
-            value = Plain() if value is ABSENT else value
+            value = self._existing(source)
+            value = Plain() if value is UNSET else value
         self._making.discard(number)
         self._made[number] = value
         return value
 
-    def _there(self, source: Source) -> Any:  # noqa: ANN401
-        """What is somewhere already, as a part of something else."""
+    def _existing(self, source: Source) -> Any:  # noqa: ANN401
+        """The value at a source as part of the object above; UNSET if that has no such part."""
         if isinstance(source, Attribute):
-            return getattr(self._at(source.base), source.name, ABSENT)
+            return getattr(self._at(source.base), source.name, UNSET)
         if isinstance(source, Item):
             base = self._at(source.base)
             try:
                 return base[source.key]
             except (LookupError, TypeError):
-                return ABSENT
-        return ABSENT
+                return UNSET
+        return UNSET
 
     def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
-        """A value; a container is known by the number of its place before it has items."""
+        """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):
                 return literal
@@ -120,12 +125,12 @@ class Building:
                 return self._tensors[which]
             case Made("list", items):
                 made: list[Any] = []
-                self._note(number, made)
+                self._register(number, made)
                 made += [self._value(item) for item in items]
                 return made
             case Made("dict", items):
                 pairs: dict[Any, Any] = {}
-                self._note(number, pairs)
+                self._register(number, pairs)
                 for key, item in zip(items[::2], items[1::2], strict=True):
                     pairs[self._value(key)] = self._value(item)
                 return pairs
@@ -135,23 +140,23 @@ class Building:
                 return torch.Size(self._value(item) for item in items)
         raise StateError(f"{value_text(value)} is no state")
 
-    def _note(self, number: int | None, made: object) -> None:
+    def _register(self, number: int | None, made: object) -> None:
         if number is not None:
             self._made[number] = made
 
     def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
-        """Put something where it lives, unless it is there."""
+        """Put a value at its source, unless it is there already."""
         match source:
             case Attribute(base, name):
                 holder = self._holder(base)
-                if getattr(holder, name, ABSENT) is not value:
+                if getattr(holder, name, UNSET) is not value:
                     setattr(holder, name, value)
             case Item(base, key):
                 self._put_item(self._holder(base), key, value)
             case GlobalName(module, name):
-                self._globals.setdefault(module, {})[name] = value
+                self.globals.setdefault(module, {})[name] = value
             case ClosureCell(function, name):
-                self._cells[function, name] = CellType(value)
+                self.cells[function, name] = CellType(value)
 
     def _put_item(self, holder: Any, key: Any, value: Any) -> None:  # noqa: ANN401
         if isinstance(holder, list) and type(key) is int and key == len(holder):
@@ -160,36 +165,36 @@ class Building:
         try:
             there = holder[key]
         except LookupError:
-            there = ABSENT
+            there = UNSET
         if there is not value:
             holder[key] = value
 
     def _holder(self, base: Source) -> Any:  # noqa: ANN401
-        """What something is in; it is itself put where it lives."""
+        """The object that has a place, itself put at its own source."""
         holder = self._at(base)
         if isinstance(base, Attribute | Item) or self._numbering.source(base) not in self._rows:
             self._put(base, holder)
         return holder
 
     def _prepare(self, effect: Effect) -> None:
-        """Have what an effect changes, and what it puts there, even if nothing is said of it."""
+        """Make the targets and values of an effect that have no row."""
         source = effect.source
         if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
-            self._globals.setdefault(source.module, {})
+            self.globals.setdefault(source.module, {})
         elif effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
-            self._cells.setdefault((source.function, source.name), CellType())
+            self.cells.setdefault((source.function, source.name), CellType())
         else:
-            self._find(source)
+            self._ensure(source)
         for value in (effect.key, effect.value):
             for read in () if value is None else reads(value):
-                self._find(read)
+                self._ensure(read)
 
-    def _find(self, source: Source) -> None:
-        if _root(source) == "self" and source != Local("self"):
+    def _ensure(self, source: Source) -> None:
+        if _argument(source) == "self" and source != Local("self"):
             self._put(source, self._at(source))
 
 
-def _root(source: Source) -> str | None:
-    """The argument that a source is under; None where it is under none."""
+def _argument(source: Source) -> str | None:
+    """The name of the argument that a source starts from; None if it starts elsewhere."""
     root = root_of(source)
     return root.name if isinstance(root, Local) else None

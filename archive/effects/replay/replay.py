@@ -1,10 +1,11 @@
-"""A method's effects, done after its graph has run: all of them, or none.
+"""Replay: a method's effects made after its graph has run, all of them or none.
 
 First everything is read and every value is computed; then the changes are made, one after the other. If one
 fails, those made are undone, and the error names the effect and the model's line. Classes and functions that
 effects name are looked up only if the caller allows them.
 
 >>> from archive.formats.effects.model import Constant, Effect, Local, MethodEffects, Op, Output
+>>> from archive.effects import State
 >>> count = Effect(Op.SET_ATTRIBUTE, Local("self"), Constant("count"), Output(1))
 >>> class Model: ...
 >>> model = Model()
@@ -25,75 +26,31 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
-from archive.effects.replay.compiling import Compiling
-from archive.effects.replay.state import Plain, State, StateError
+from archive.effects.replay.compiler import Compiler
+from archive.effects.replay.errors import GuardError, ReplayError, StateError
 from archive.formats.effects.model import Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.rules import MOST_SHOWN, check_method
-from archive.formats.effects.source_text import EMPTY, effect_text, guard_text, source_text
+from archive.formats.effects.source_text import EMPTY_CONTAINERS, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from archive.effects.replay.state import State
     from archive.formats.effects.model import Effect, Guard, MethodEffects
 
     Allowed = Collection[str] | Mapping[str, object]
     Symbolicate = Callable[[int], object]
 
-__all__ = [
-    "GuardError",
-    "Plain",
-    "Prepared",
-    "ReplayError",
-    "State",
-    "StateError",
-    "inputs",
-    "prepared",
-    "replay",
-]
-
-
-UNLIKE = "this call is not as the one that was captured"
-
-
-class ReplayError(RuntimeError):
-    """Effects that are refused, or one that failed; then everything is as it was before.
-
-    Attributes:
-        method: the method's name.
-        effect: the effect as Python; "" where it is none in particular.
-        where: what is known of its line in the model; "" where nothing is.
-    """
-
-    def __init__(self, problem: str, *, method: str, effect: str = "", where: str = "") -> None:
-        self.method = method
-        self.effect = effect
-        self.where = where
-        place = f"{method}: {effect}" if effect else method
-        super().__init__(f"{place}: {problem}" + (f"\n{where}" if where else ""))
-
-
-class GuardError(ReplayError):
-    """A call that is not as the captured one: what the model relied on does not hold; nothing has changed.
-
-    Attributes:
-        guard: what must hold, as Python.
-    """
-
-    def __init__(self, problem: str, *, method: str, guard: str, where: str = "") -> None:
-        super().__init__(f"{UNLIKE}: expected {guard}, {problem}", method=method, where=where)
-        self.guard = guard
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A method's effects, ready to be done often.
+    """A method's effects, compiled; both functions raise :class:`ReplayError`.
 
     Attributes:
-        inputs: given the state and the method's arguments by name, what the graph must be given; guards are
-            checked first.
-        replay: given the state, what the graph gave, and the arguments, does the effects and gives the
-            method's result. Both raise :class:`ReplayError`.
+        inputs: ``inputs(state, arguments)`` checks the guards and returns the inputs of the graph; arguments
+            are the method's, by name.
+        replay: ``replay(state, outputs, arguments)`` makes the changes and returns the method's result.
     """
 
     inputs: Callable[[State, Mapping[str, object]], list[Any]]
@@ -101,32 +58,33 @@ class Prepared:
 
 
 def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolicate | None = None) -> Prepared:
-    """Get effects ready.
+    """Check and compile a method's effects.
 
     Args:
         effects: of a method.
-        allow: classes and functions that they may name, as ``module:qualname``; or a mapping from these to
-            what is used for them. Lists and dicts need no permission.
-        symbolicate: explains a debug handle; ``str()`` of it goes into errors. That of an archive will do.
+        allow: classes and functions that they may name, as ``module:qualname``; or a mapping from such names
+            to the objects to use. Lists and dicts need no permission.
+        symbolicate: explains a debug handle, as ``Archive.symbolicate`` does; errors contain ``str()`` of it.
 
     Raises:
-        ReplayError: the effects make no sense, or name what is not allowed or not there.
+        ReplayError: the effects break a rule of :mod:`archive.formats.effects.rules`, or name a class or
+            function that is not allowed or does not exist.
     """
     if isinstance(allow, str):
         raise TypeError("allow: expected names, found one text")
-    failed = _Failing(effects, symbolicate)
+    failed = _Errors(effects, symbolicate)
     try:
         check_method(effects)
         _check_names(effects)
     except (ArchiveError, StateError) as error:
         raise ReplayError(str(error), method=effects.method) from error
     code = {}
-    for number, name in _code(effects):
+    for number, name in _named_code(effects):
         try:
             code[name] = _resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error
-    return Prepared(*Compiling(effects, code, allow, failed, failed.unlike).functions())
+    return Prepared(*Compiler(effects, code, allow, failed, failed.unlike).functions())
 
 
 def replay(
@@ -138,18 +96,18 @@ def replay(
     allow: Allowed = (),
     symbolicate: Symbolicate | None = None,
 ) -> Any:  # noqa: ANN401 (whatever the method returns)
-    """Do a method's effects once; :func:`prepared` is for doing them often.
+    """Make a method's changes once; :func:`prepared` compiles them for many calls.
 
     Args:
         effects: of the method.
-        state: what they are done to.
-        outputs: what the graph gave.
+        state: the state to change.
+        outputs: the values that the graph gave.
         arguments: the method's, by name, without ``self``.
         allow: see :func:`prepared`.
         symbolicate: see :func:`prepared`.
 
     Returns:
-        What the method returns.
+        The method's result.
 
     Raises:
         ReplayError: an effect is refused or failed; the state is as before.
@@ -158,22 +116,23 @@ def replay(
 
 
 def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]) -> list[Any]:
-    """What the graph of a method must be given.
+    """The inputs of a method's graph, read from state and arguments.
 
     Args:
         effects: of the method.
-        state: where it is read from.
+        state: the state to read.
         arguments: the method's, by name, without ``self``.
 
     Raises:
-        ReplayError: something isn't where it should be.
+        GuardError: the call differs from the captured one in what the model relied on.
+        ReplayError: the state has nothing at a source.
     """
     only = replace(effects, result=Constant(None), effects=())
     return prepared(only).inputs(state, arguments)
 
 
-class _Failing:
-    """Makes the error of an effect."""
+class _Errors:
+    """Makes the errors of one method: called, that of an effect that failed."""
 
     def __init__(self, effects: MethodEffects, symbolicate: Symbolicate | None) -> None:
         self._effects = effects
@@ -189,7 +148,7 @@ class _Failing:
         )
 
     def unlike(self, number: int, error: BaseException | None, subject: object = None) -> GuardError:
-        """The error of a guard: one that does not hold for a subject, or that could not be told."""
+        """The error of a guard that does not hold for a subject, or that could not be evaluated."""
         if isinstance(error, GuardError):
             return error
         guard = self._effects.guards[number]
@@ -213,7 +172,7 @@ class _Failing:
 
 
 def _found(look: Look, subject: object, key: object) -> str:
-    """What is there instead."""
+    """The subject's own value, as text for a message."""
     found = FOUND[look](subject, key)
     if isinstance(found, torch.Tensor):
         return "a tensor"
@@ -222,7 +181,7 @@ def _found(look: Look, subject: object, key: object) -> str:
 
 
 def _check_names(effects: MethodEffects) -> None:
-    """Refuse Python's own attributes, which lead from any object to any code."""
+    """Refuse special attributes (``__class__`` …), which lead from any object to any code."""
     for source in (*places(effects), *guarded(effects)):
         place = source
         while isinstance(place, Attribute | Item):
@@ -241,17 +200,17 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
-    """The classes and functions that effects name, and the effects' numbers."""
+def _named_code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
+    """Classes and functions that effects name, each with the effect's number."""
     for number, effect in enumerate(effects.effects):
         if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
             name = str(effect.key.value)
-            if effect.op is Op.REGISTER_HOOK or name not in EMPTY:
+            if effect.op is Op.REGISTER_HOOK or name not in EMPTY_CONTAINERS:
                 yield number, name
 
 
 def _resolved(name: str, allow: Allowed) -> object:
-    """A class or function, if it is allowed."""
+    """The class or function of a name, if it is allowed."""
     if name not in allow:
         raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
     if isinstance(allow, Mapping):

@@ -1,64 +1,134 @@
-"""What is kept before each kind of effect, what is done, and how that is undone, as lines of Python."""
+"""Steps: for each op, the backup before the change, the change itself, and its undoing.
+
+Backups and changes are lines of Python that :mod:`archive.effects.replay.compiler` puts into the compiled
+function. Frequent changes of plain objects back up no more than the former value or length, and have an undo
+function of their own; all others make a backup as in :mod:`archive.effects.replay.backups`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.replay import undo
+from archive.effects.replay import backups
+from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-KEEP = {
-    Op.SET_ATTRIBUTE: (
-        "{target}.__dict__.get({key}, ABSENT) "
-        "if type({target}) in {known} or is_plain({target}, {key}, {known}) "
-        "else keep_attribute({target}, {key}, {value})"
+
+class Step(NamedTuple):
+    """One op, as text and as function.
+
+    The texts may name ``{target}``, ``{key}`` and ``{value}`` of the effect, ``{name}`` of a global name,
+    ``{code}``: the function that the key names, ``{plain}``: the set of classes known to be plain, and
+    ``{comma}``: a comma if there is a key.
+
+    Attributes:
+        backup: an expression, evaluated before the change.
+        change: a statement.
+        undo: takes target, key, the value of ``backup``, and the classes known to be plain.
+    """
+
+    backup: str
+    change: str
+    undo: Callable[[Any, Any, Any, set[type]], None] = lambda _target, _key, before, _plain: backups.restore(
+        before
+    )
+
+
+_LENGTH = "len({target}) if type({target}) is list else backup_all({target})"
+STEPS = {
+    Op.SET_ATTRIBUTE: Step(
+        "{target}.__dict__.get({key}, UNSET) "
+        "if type({target}) in {plain} or is_plain({target}, {key}, {plain}) "
+        "else backup_attribute({target}, {key}, {value})",
+        "setattr({target}, {key}, {value})",
+        backups.restore_attribute,
     ),
-    Op.DELETE_ATTRIBUTE: "keep_all({target})",
-    Op.SET_ITEM: "{target}.get({key}, ABSENT) if type({target}) is dict else keep_item({target}, {key})",
-    Op.DELETE_ITEM: "keep_removed({target}, {key})",
-    Op.APPEND: "len({target}) if type({target}) is list else keep_all({target})",
-    Op.EXTEND: "len({target}) if type({target}) is list else keep_all({target})",
-    Op.INSERT: "keep_inserted({target}, {key})",
-    Op.POP: "keep_removed({target}{comma}{key})",
-    Op.CLEAR: "keep_all({target})",
-    Op.SET_GLOBAL: "{target}.get({name}, ABSENT)",
-    Op.SET_CELL: "keep_cell({target})",
-    Op.COPY: "keep_tensor({target})",
-    Op.SAVE_FOR_BACKWARD: "keep_saved({target})",
-    Op.REGISTER_HOOK: "keep_hook(state, {value})",
-    Op.REMOVE_HOOK: "keep_removed_hook(state, {value})",
+    Op.DELETE_ATTRIBUTE: Step("backup_all({target})", "delattr({target}, {key})"),
+    Op.SET_ITEM: Step(
+        "{target}.get({key}, UNSET) if type({target}) is dict else backup_item({target}, {key})",
+        "{target}[{key}] = {value}",
+        lambda target, key, before, _: backups.restore_item(target, key, before),
+    ),
+    Op.DELETE_ITEM: Step("backup_removal({target}, {key})", "del {target}[{key}]"),
+    Op.APPEND: Step(
+        _LENGTH,
+        "{target}.append({value})",
+        lambda target, _, before, __: backups.restore_length(target, before),
+    ),
+    Op.EXTEND: Step(
+        _LENGTH,
+        "{target}.extend({value})",
+        lambda target, _, before, __: backups.restore_length(target, before),
+    ),
+    Op.INSERT: Step("backup_insertion({target}, {key})", "{target}.insert({key}, {value})"),
+    Op.POP: Step("backup_removal({target}{comma}{key})", "{target}.pop({key})"),
+    Op.CLEAR: Step("backup_all({target})", "{target}.clear()"),
+    Op.SET_GLOBAL: Step(
+        "{target}.get({name}, UNSET)",
+        "{target}[{name}] = {value}",
+        lambda target, name, before, _: backups.restore_entry(target, name, before),
+    ),
+    Op.SET_CELL: Step("backup_cell({target})", "{target}.cell_contents = {value}"),
+    Op.COPY: Step("backup_tensor({target})", "{target}.copy_({value})"),
+    Op.SAVE_FOR_BACKWARD: Step("backup_saved({target})", "{target}.save_for_backward(*{value})"),
+    Op.REGISTER_HOOK: Step(
+        "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({code})"
+    ),
+    Op.REMOVE_HOOK: Step("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
 }
-DO = {
-    Op.SET_ATTRIBUTE: "setattr({target}, {key}, {value})",
-    Op.DELETE_ATTRIBUTE: "delattr({target}, {key})",
-    Op.SET_ITEM: "{target}[{key}] = {value}",
-    Op.DELETE_ITEM: "del {target}[{key}]",
-    Op.APPEND: "{target}.append({value})",
-    Op.EXTEND: "{target}.extend({value})",
-    Op.INSERT: "{target}.insert({key}, {value})",
-    Op.POP: "{target}.pop({key})",
-    Op.CLEAR: "{target}.clear()",
-    Op.SET_GLOBAL: "{target}[{name}] = {value}",
-    Op.SET_CELL: "{target}.cell_contents = {value}",
-    Op.COPY: "{target}.copy_({value})",
-    Op.SAVE_FOR_BACKWARD: "{target}.save_for_backward(*{value})",
-    Op.REGISTER_HOOK: "state.hooks[{value}] = {target}.register_hook({code})",
-    Op.REMOVE_HOOK: "state.hooks.pop({value}).remove()",
+"""Every op but ``NEW``, whose objects nobody has seen before."""
+
+STEP_NAMES: dict[str, object] = {
+    "UNSET": UNSET,
+    "is_plain": backups.is_plain,
+    "backup_all": backups.backup_all,
+    "backup_attribute": backups.backup_attribute,
+    "backup_cell": backups.backup_cell,
+    "backup_hook": backups.backup_hook,
+    "backup_insertion": backups.backup_insertion,
+    "backup_item": backups.backup_item,
+    "backup_registration": backups.backup_registration,
+    "backup_removal": backups.backup_removal,
+    "backup_saved": backups.backup_saved,
+    "backup_tensor": backups.backup_tensor,
 }
-UNDO: dict[Op, Callable[[Any, Any, Any, set[type]], None]] = {
-    Op.SET_ATTRIBUTE: undo.restore_attribute,
-    Op.SET_ITEM: lambda target, key, kept, _: undo.restore_item(target, key, kept),
-    Op.APPEND: lambda target, _, kept, __: undo.restore_length(target, kept),
-    Op.EXTEND: lambda target, _, kept, __: undo.restore_length(target, kept),
-    Op.SET_GLOBAL: lambda target, key, kept, _: undo.restore_entry(target, key, kept),
-}
-"""Given target, key, what was kept, and known classes. Other ops keep what ``put_back`` takes."""
-HELPERS = {name: getattr(undo, name) for name in dir(undo) if name.startswith(("keep_", "is_plain"))}
+"""Names that the texts of steps use."""
 
 
-def apart(value: Any, changed: tuple[object, ...]) -> Any:  # noqa: ANN401
-    """A tensor, or a copy of it if it is going to be changed before it is copied from."""
-    return value.clone() if any(value is one for one in changed) else value
+class UndoEntry(NamedTuple):
+    """How one effect of a compiled function is undone; target and key are names of its variables."""
+
+    op: Op
+    target: str
+    key: str
+    plain: set[type]
+
+
+def undo_until(
+    last: int, entries: Mapping[int, UndoEntry], variables: Mapping[str, Any], constants: Mapping[str, Any]
+) -> list[str]:
+    """Undo the effects that a compiled function has made, the last one first.
+
+    Args:
+        last: number of the effect that failed; it may be made in part.
+        entries: by number of the effect.
+        variables: the function's local variables; ``u3`` is the backup of effect 3, if it was reached.
+        constants: the function's global names.
+
+    Returns:
+        A sentence for each effect whose undoing failed; the others are undone all the same.
+    """
+    failures = []
+    for number in range(last, -1, -1):
+        if f"u{number}" not in variables:
+            continue
+        op, target, key, plain = entries[number]
+        found = variables.get(key, constants.get(key))
+        try:
+            STEPS[op].undo(variables[target], found, variables[f"u{number}"], plain)
+        except Exception as failure:  # noqa: BLE001 (the others must be undone all the same)
+            failures.append(f"effect {number} can't be undone: {type(failure).__name__}: {failure}")
+    return failures

@@ -69,7 +69,7 @@ KINDS = {
 }
 MOST_BITS = 10_000
 """Of integers in decimal: Python refuses to print longer ones."""
-EMPTY = {"builtins:list": "[]", "builtins:dict": "{}"}
+EMPTY_CONTAINERS = {"builtins:list": "[]", "builtins:dict": "{}"}
 """What is made with neither look-up nor permission."""
 
 
@@ -251,7 +251,7 @@ class Printer:
         name = literal if isinstance(literal, str) else ""
         match effect.op, effect.source:
             case Op.NEW, _:
-                return f"{source} = {EMPTY.get(name) or f'object.__new__({self.reference(name)})'}"
+                return f"{source} = {EMPTY_CONTAINERS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
             case Op.REGISTER_HOOK, _:

@@ -1,0 +1,207 @@
+"""Sources and values as Python expressions, whose results get names in a compiled function.
+
+========  ==============================================  =========================================
+name      value                                           bound
+========  ==============================================  =========================================
+``k4``    an attribute name, key or constant              as a global name of the function
+``s0``    the value at a source                           before the first change
+``t0``    a temporary                                     before the first change
+``v0``    a value computed from others                    before the first change
+``w0``    a value at or below a temporary                 right before the change that needs it
+========  ==============================================  =========================================
+
+The text has from the table only numbers and names that Python's syntax takes as such; everything else of the
+table becomes a constant ``k``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.effects.replay.errors import StateError
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    ClosureCell,
+    Constant,
+    GlobalName,
+    Item,
+    Local,
+    Made,
+    New,
+    Output,
+    Temporary,
+)
+from archive.formats.effects.parts import root_of
+from archive.formats.effects.rows import Numbering
+from archive.formats.effects.source_text import is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from archive.formats.effects.model import Literal, Source, Value
+
+
+class Names:
+    """Global names of the compiled functions, and the numbers of sources.
+
+    Args:
+        fixed: functions and values that the text calls by name.
+        defaults: values of arguments that a call may leave out.
+    """
+
+    def __init__(self, fixed: Mapping[str, object], defaults: Mapping[str, Literal]) -> None:
+        self.globals: dict[str, Any] = dict(fixed)
+        self.defaults = defaults
+        self.numbering = Numbering()
+
+    def constant(self, value: object) -> str:
+        """A new name for a value that cannot stand in the text."""
+        name = f"k{len(self.globals)}"
+        self.globals[name] = value
+        return name
+
+
+class Expressions:
+    """Lines of a function, as far as they read state and compute values.
+
+    Args:
+        names: of the functions compiled together.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._lines: list[str] = []
+        self._late: list[str] = []
+        self._late_count = 0
+        self._bound: set[str] = set()
+
+    def add(self, *lines: str) -> None:
+        """Add lines to those before the first change."""
+        self._lines += lines
+
+    def take_lines(self) -> list[str]:
+        """Hand over the lines before the first change; names that they bind stay known."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def take_late(self) -> list[str]:
+        """Hand over the lines that must stand right before the next change."""
+        lines, self._late = self._late, []
+        return lines
+
+    def bind(self, expression: str, *, late: bool = False) -> str:
+        """A name for the value of an expression: computed before the first change, or as late as possible."""
+        if late:
+            name = f"w{self._late_count}"
+            self._late_count += 1
+            self._late.append(f"{name} = {expression}")
+            return name
+        name = f"v{len(self._lines)}"
+        self.add(f"{name} = {expression}")
+        return name
+
+    def value(self, value: Value) -> str:
+        """A name for a value."""
+        match value:
+            case Constant(literal):
+                return self._names.constant(literal)
+            case At(source):
+                return self.source(source)
+            case New(number):
+                return f"t{number}"
+        count = self._late_count
+        expression = self._expression(value)
+        return self.bind(expression, late=self._late_count > count)
+
+    def _expression(self, value: Value) -> str:
+        """A value as an expression; only containers are spelled out."""
+        if isinstance(value, Output):
+            return f"out[{value.index}]"
+        if not isinstance(value, Made):
+            return self.value(value)
+        items = [self._expression(item) for item in value.items]
+        if value.kind == "list":
+            return f"[{', '.join(items)}]"
+        if value.kind in ("tuple", "size"):
+            made = f"({''.join(f'{item}, ' for item in items)})"
+            return made if value.kind == "tuple" else f"size({made})"
+        pairs = zip(items[::2], items[1::2], strict=True)
+        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+
+    def snapshot(self, value: Value, changed: Iterable[Source]) -> str:
+        """A name for a tensor to copy from, cloned if an earlier effect changes it.
+
+        Args:
+            value: the tensor.
+            changed: sources of the tensors that earlier effects change in place.
+        """
+        count = self._late_count
+        text = self.value(value)
+        late = self._late_count > count
+        tensors = list(changed)
+        if not tensors:
+            return text
+        if isinstance(value, At):
+            return self.bind(f"{text}.clone()", late=late)
+        names = ", ".join(self.source(source) for source in tensors)
+        return self.bind(f"cloned_if_changed({text}, ({names},))", late=self._late_count > count)
+
+    def source(self, source: Source) -> str:
+        """A name for the value at a source, which is read once; below a temporary it is read each time."""
+        if isinstance(source, Temporary):
+            return f"t{source.number}"
+        if isinstance(root_of(source), Temporary):
+            return self.bind(self._place(source), late=True)
+        name = f"s{self._names.numbering.source(source)}"
+        if name not in self._bound:
+            expression = self._place(source)
+            self._bound.add(name)
+            self.add(f"{name} = {expression}")
+        return name
+
+    def _place(self, source: Source) -> str:  # noqa: PLR0911 (one a kind)
+        """An expression that reads a source."""
+        constant = self._names.constant
+        match source:
+            case Attribute(base, name):
+                holder = self.source(base)
+                return f"{holder}.{name}" if is_name(name) else f"getattr({holder}, {constant(name)})"
+            case Item(base, key):
+                return f"{self.source(base)}[{constant(key)}]"
+            case GlobalName(module, name):
+                return f"state.global_({constant(module)}, {constant(name)}, allowed)"
+            case ClosureCell(function, name):
+                return f"state.cell({constant(function)}, {constant(name)}).cell_contents"
+            case Local("self"):
+                return "state.roots['self']"
+            case Local(name) if name in self._names.defaults:
+                return f"arguments.get({constant(name)}, {constant(self._names.defaults[name])})"
+            case Local(name):
+                return f"state.argument(arguments, {constant(name)})"
+        raise StateError("no place that can be read")
+
+    def compared(self, value: Value) -> str:
+        """An expression for a guard's subject or value.
+
+        A guard only compares, so that below a global name it may see code for which it has no permission.
+        """
+        if isinstance(value, At) and isinstance(root_of(value.source), GlobalName):
+            return self._below_global(value.source)
+        return self.value(value)
+
+    def _below_global(self, source: Source) -> str:
+        constant = self._names.constant
+        match source:
+            case Attribute(base, name):
+                return f"getattr({self._below_global(base)}, {constant(name)})"
+            case Item(base, key):
+                return f"{self._below_global(base)}[{constant(key)}]"
+            case GlobalName(module, name):
+                return f"state.names({constant(module)})[{constant(name)}]"
+        raise StateError("no place that can be read")
+
+
+def cloned_if_changed(value: Any, changed: tuple[object, ...]) -> Any:  # noqa: ANN401
+    """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
+    return value.clone() if any(value is one for one in changed) else value

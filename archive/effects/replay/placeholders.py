@@ -1,0 +1,24 @@
+"""Placeholders: an object whose class is not here, and a value that is not there."""
+
+from __future__ import annotations
+
+UNSET = object()
+"""Marks a place that holds nothing; None is a value."""
+
+
+class Plain:
+    """An object in place of one whose class is not here: it takes any attribute, and items by any key."""
+
+    __slots__ = ("__dict__", "__items")
+
+    def __init__(self) -> None:
+        self.__items: dict[object, object] = {}
+
+    def __getitem__(self, key: object) -> object:
+        return self.__items[key]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.__items[key] = value
+
+    def __delitem__(self, key: object) -> None:
+        del self.__items[key]
