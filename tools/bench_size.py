@@ -216,7 +216,7 @@ def growth(folder: Path) -> Iterator[Row]:
             file.flush()
             opening = best(lambda: archive.open(file.name).close(), 200)
             with archive.open(file.name) as companion:
-                known = companion._known
+                known = companion._debug.known
                 tags = np.random.default_rng(0).integers(0, len(facts.columns["range.tag"]), MANY).tolist()
                 lookup = best(lambda: [known.range_of(tag) for tag in tags], 2) / MANY  # noqa: B023
         per_row = [f"{seconds / rows * 1e6:.2f}" for seconds in (encode, decode)]

@@ -6,6 +6,12 @@ file, record, place, what was expected and what was found, each part left out wh
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class ArchiveError(Exception):
     """Anything this library refuses, with its place.
@@ -83,6 +89,19 @@ class LimitError(ArchiveError):
         self.resource = resource
         self.limit = limit
         self.actual = actual
+
+
+@contextmanager
+def in_file(file: str) -> Iterator[None]:
+    """Errors of the block name a file, unless they name one already.
+
+    Raises:
+        ArchiveError: the block's own, with the file.
+    """
+    try:
+        yield
+    except ArchiveError as error:
+        raise error.within(file=file) from error.__cause__
 
 
 def one_line(text: str) -> str:

@@ -1,51 +1,85 @@
-"""An archive, opened: its records, and the facts in its debug records, each read when first asked for."""
+"""An opened archive: its records, and the facts in them, each read when it is first asked for."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import save
-from archive.debuginfo.model import Generation, Global, HandleEntry, Inert, LoweredState, SourceRange
-from archive.debuginfo.symbolicate import InTables, Known, Style, Symbolication, symbolicate
+from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
+from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.views import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
+from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.effects import NAME as EFFECTS
-from archive.formats.inert_values import DATA, class_names, inert_value
+from archive.formats.inert_values import DATA
 from archive.formats.lowered import find_lowered
-from archive.formats.record_kinds import holds_ranges, range_records_of
-from archive.formats.source_ranges import parse_source_ranges
-from archive.pickles.scan import Pickle
-from archive.pickles.tree import Tree, read_trees
-from archive.reader.recognition import recognise_zip
+from archive.formats.record_kinds import EMBEDDED, range_records_of
+from archive.reader.parsed import ParsedRecords
+from archive.reader.recognition import COMPANION, recognise_zip
+from archive.reader.records import Rejoined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from archive.base.output import Target
-    from archive.container.container import Container, Record
+    from archive.container.container import Container
     from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
     from archive.formats.effects.model import EffectTable
+    from archive.pickles.tree import Tree
+    from archive.reader.companion import Companion
     from archive.reader.recognition import Recognised
+    from archive.reader.records import ClassNames, DebugTables, ReadableRecord, Records
 
-V = TypeVar("V")
+EXAMPLES = 3
+"""Records that a message names."""
 
 
 class Archive:
-    """A PyTorch model archive. Use it in a ``with`` statement, or call :meth:`close`.
+    """A PyTorch model archive, a companion, or both read as one. :func:`archive.open` makes it.
 
-    Every property and method raises :class:`~archive.ArchiveError`, naming file, record and place,
-    where the record it needs is broken.
+    Use it in a ``with`` statement, or call :meth:`close`. Every property and method raises
+    :class:`~archive.ArchiveError`, naming file, record and place, where the record it needs is broken.
+
+    Args:
+        container: the zip; None for a companion alone.
+        limits: what hostile input may cost.
+        companion: what the debug information is read from; None where the zip's own records have it.
+
+    Attributes:
+        companion: as given.
+        limits: as given.
     """
 
-    def __init__(self, container: Container, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.container = container
+    def __init__(
+        self,
+        container: Container | None,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        companion: Companion | None = None,
+    ) -> None:
+        self.companion = companion
         self.limits = limits
+        self._container = container
+        self._source = _records(container, companion)
+        self._parsed = ParsedRecords(self._source, limits)
+        self._debug: DebugTables = companion or self._parsed
+        self._names: ClassNames = companion if companion and container is None else self._parsed
+
+    def __repr__(self) -> str:
+        known = []
+        if self.companion is None or "records" in vars(self._source):  # a companion's take reading
+            known.append(counted(len(self.records), "record"))
+        handles: HandleTable | None = vars(self._debug).get("handle_table")
+        if handles is not None:
+            known.append(counted(len(handles), "handle"))
+        kind = "Archive" if self.has_code else "Companion"
+        return f"<{', '.join((f'{kind} {self.file!r}', *known))}>"
 
     def __enter__(self) -> Self:
         return self
@@ -57,27 +91,79 @@ class Archive:
 
     def close(self) -> None:
         """Let go of the file; views in use stay valid."""
-        self.container.close()
+        self._source.close()
+
+    # The file
 
     @property
     def file(self) -> str:
         """The file's name, for messages."""
-        return self.container.file
+        return self._source.file
 
     @property
     def root(self) -> str:
         """The folder that all records are in."""
-        return self.container.root
+        return self._source.root
 
     @property
-    def records(self) -> Mapping[str, Record]:
+    def size(self) -> int:
+        """Bytes of the file, without those of a companion that is a file of its own."""
+        return len(self._source.data)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it has the model's own records; False for a companion alone."""
+        return self._container is not None
+
+    @property
+    def container(self) -> Container:
+        """The zip.
+
+        Raises:
+            ArchiveError: there is none: this is a companion alone.
+        """
+        if self._container is None:
+            raise COMPANION.refusal(self.file)
+        return self._container
+
+    @property
+    def records(self) -> Mapping[str, ReadableRecord]:
         """The records by name, without root, in the file's order."""
-        return self.container.records
+        return self._source.records
 
     @cached_property
     def recognised(self) -> Recognised:
-        """Which kind of archive it is, in a sentence."""
-        return recognise_zip(self.container, self.limits)
+        """The kind of archive, in a sentence."""
+        return recognise_zip(self._container, self.limits) if self._container is not None else COMPANION
+
+    @cached_property
+    def archive_id(self) -> bytes:
+        """16 bytes that an archive and its companion have in common."""
+        return self.companion.archive_id if self.companion else archive_id(self.container.records)
+
+    def save(self, path: Target, *, force: bool = False) -> None:
+        """Write the file again; unchanged content gives identical bytes.
+
+        Args:
+            path: the target; written beside it and moved there when complete.
+            force: replace an existing file.
+
+        Raises:
+            ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
+                target exists and ``force`` is not given.
+        """
+        if self.companion and self.has_code and EMBEDDED not in self.container.records:
+            raise ArchiveError(
+                "read together with a companion, which would be missing; write both as one with archive.join",
+                file=self.file,
+            )
+        save(self._source.data, path, force=force)
+
+    def reread(self) -> Archive:
+        """The same archive, its debug information parsed from all its records, a companion's too."""
+        again = Archive(self._container, self.limits, companion=self.companion)
+        again._debug = again._parsed
+        return again
 
     # Columns
 
@@ -87,56 +173,32 @@ class Archive:
         Raises:
             ArchiveError: one of them is no pickle that PyTorch could have written.
         """
-        records = [self.records[name] for name in names]
-        pickles = [Pickle(record.name, record.view()) for record in records]
-        try:
-            return read_trees(pickles, [record.borrowed for record in records], self.limits)
-        except ArchiveError as error:
-            raise error.within(file=self.file) from error.__cause__
+        return self._parsed.tree(names)
 
-    @cached_property
+    @property
     def range_records(self) -> tuple[str, ...]:
         """The records that hold source ranges."""
-        return tuple(name for name in self.records if holds_ranges(name))
+        return self._parsed.range_records
 
-    @cached_property
+    @property
     def range_table(self) -> RangeTable:
         """The source ranges of all records, as columns."""
-        return self._located(lambda: parse_source_ranges(self.tree(self.range_records), self.limits))
+        return self._debug.range_table
 
-    @cached_property
+    @property
     def handle_table(self) -> HandleTable | None:
         """The call-stack debug map, as columns; None where there is none."""
-        if callstack_map.CALLSTACK_MAP not in self.records:
-            return None
-        return self._located(
-            lambda: callstack_map.parse_callstack_map(
-                self.tree([callstack_map.CALLSTACK_MAP]), 0, self.limits
-            )
-        )
+        return self._debug.handle_table
 
-    def _method_table(self, name: str, generation: Generation) -> MethodTable | None:
-        if name not in self.records:
-            return None
-        return self._located(
-            lambda: method_handles.parse_methods(self.tree([name]), 0, generation, self.limits)
-        )
-
-    @cached_property
+    @property
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions, as columns; None where there are none."""
-        return self._method_table(method_handles.METHOD_HANDLES, Generation.METHOD_HANDLES)
+        return self._debug.method_table
 
-    @cached_property
+    @property
     def path_table(self) -> MethodTable | None:
-        """The module paths of 1.7 and 1.8, as columns; None where there are none."""
-        return self._method_table(method_handles.MODULE_PATHS, Generation.MODULE_PATHS)
-
-    def _located(self, read: Callable[[], V]) -> V:
-        try:
-            return read()
-        except ArchiveError as error:
-            raise error.within(file=self.file) from error.__cause__
+        """The module paths of PyTorch 1.7 and 1.8, as columns; None where there are none."""
+        return self._debug.path_table
 
     # Facts
 
@@ -163,17 +225,15 @@ class Archive:
         for debug in (name, *range_records_of(name)):
             if debug in table.numbers:
                 return table.numbers[debug]
-        known = ", ".join(table.names[:3]) or "none"
-        more = ", …" if len(table.names) > 3 else ""  # noqa: PLR2004 (examples)
+        known = ", ".join(table.names[:EXAMPLES]) or "none"
+        more = ", …" if len(table.names) > EXAMPLES else ""
         raise ArchiveError(f"no source ranges for {name!r}; those there are: {known}{more}", file=self.file)
 
     @cached_property
     def handles(self) -> Mapping[int, HandleEntry]:
-        """What each debug handle stands for; empty where there is no call-stack map."""
+        """Each debug handle's operator, place and call stack; empty where there is no call-stack map."""
         table = self.handle_table
-        if table is None:
-            return {}
-        return FactMapping(table.rows, table.entry)
+        return {} if table is None else FactMapping(table.rows, table.entry)
 
     @cached_property
     def methods(self) -> Mapping[str, Sequence[int]]:
@@ -192,60 +252,56 @@ class Archive:
         return FactMapping({name: i for i, name in enumerate(table.names)}, table.texts)
 
     def value(self, name: str) -> object:
-        """A pickle record as inert values: see ``formats.values``.
+        """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
 
         Raises:
             ArchiveError: there is no such record.
         """
-        if name not in self.records:
-            raise ArchiveError("no such record", file=self.file, record=name)
-        tree = self.tree([name])
-        return self._located(lambda: inert_value(tree, int(tree.roots[0]), self.limits))
+        return self._parsed.value(name)
 
-    @cached_property
+    @property
     def data(self) -> object:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
-        return self.value(DATA) if DATA in self.records else None
+        return self._parsed.data
 
     @cached_property
     def bytecode(self) -> Bytecode | None:
-        """What ``bytecode.pkl`` says of its methods; None where there is none."""
+        """The version and the methods of ``bytecode.pkl``; None where there is none."""
         if BYTECODE not in self.records:
             return None
-        return self._located(lambda: parse_bytecode(self.tree([BYTECODE]), 0))
+        with in_file(self.file):
+            return parse_bytecode(self.tree([BYTECODE]), 0)
 
     @cached_property
     def effects(self) -> EffectTable | None:
-        """What its methods change besides giving results; None where the archive keeps no such table."""
+        """The side effects of its methods; None where the archive keeps no such table."""
         if EFFECTS not in self.records:
             return None
         from archive.formats.effects.record import parse_effects  # noqa: PLC0415 (few archives have some)
 
-        return self._located(lambda: parse_effects(self.tree([EFFECTS]), 0, self.limits))
+        with in_file(self.file):
+            return parse_effects(self.tree([EFFECTS]), 0, self.limits)
 
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:
         """The modules that were lowered to a backend, by attribute path."""
-        return self._located(lambda: find_lowered(self.data, self.limits))
-
-    @cached_property
-    def top(self) -> str:
-        """Class name of the top module, as PyTorch's texts have it; "" where it isn't recorded."""
-        return "" if self._top is None else self._top.name
-
-    @cached_property
-    def qualified_top(self) -> str:
-        """The same with its module: ``__torch__.models.Stack``."""
-        return "" if self._top is None else str(self._top)
+        with in_file(self.file):
+            return find_lowered(self.data, self.limits)
 
     @property
-    def _top(self) -> Global | None:
-        return self.data.what if isinstance(self.data, Inert) and isinstance(self.data.what, Global) else None
+    def top(self) -> str:
+        """Class name of the top module, as PyTorch's texts have it; "" where it isn't recorded."""
+        return self._names.top
 
-    @cached_property
+    @property
+    def qualified_top(self) -> str:
+        """The same with its module: ``__torch__.models.Stack``."""
+        return self._names.qualified_top
+
+    @property
     def classes(self) -> Collection[str]:
-        """The qualified names of all classes in the module tree."""
-        return class_names(self.data)
+        """The qualified names of all classes in the module tree; of a companion, those in call stacks."""
+        return self._names.classes
 
     @cached_property
     def generations(self) -> Mapping[str, str]:
@@ -264,13 +320,6 @@ class Archive:
             layouts[DATA] = ", ".join(found)
         return {name: layouts[name] for name in self.records if name in layouts}
 
-    @cached_property
-    def _known(self) -> Known:
-        """Where handles and tags are looked up."""
-        return InTables(self.handle_table, self.range_table)
-
-    # Verbs
-
     def symbolicate(
         self, handles: int | Sequence[int], style: Style = Style.CURRENT, *, top: str | None = None
     ) -> Symbolication:
@@ -288,25 +337,21 @@ class Archive:
         """
         if not isinstance(handles, int) and not handles:
             raise ArchiveError("no handles to symbolicate", file=self.file)
-        return self._located(
-            lambda: symbolicate(
+        with in_file(self.file):
+            return symbolicate(
                 [handles] if isinstance(handles, int) else list(handles),
-                known=self._known,
+                known=self._debug.known,
                 top=self.top if top is None else top,
                 style=style,
                 limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,
             )
-        )
 
-    def save(self, path: Target, *, force: bool = False) -> None:
-        """Write the archive; unchanged content gives identical bytes.
 
-        Args:
-            path: the target; written beside it and moved there when complete.
-            force: replace an existing file.
-
-        Raises:
-            ArchiveError: the target exists and ``force`` is not given.
-        """
-        save(self.container.data, path, force=force)
+def _records(container: Container | None, companion: Companion | None) -> Records:
+    """The records of the one that there is, or of both as one."""
+    if companion is None:
+        if container is None:
+            raise TypeError("an archive needs a container, a companion, or both")
+        return container
+    return companion if container is None else Rejoined(container, companion)

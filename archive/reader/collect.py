@@ -51,7 +51,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Facts:
     Raises:
         ArchiveError: there is none, or it cannot be read.
     """
-    records = archive.records
+    records = archive.container.records
     if not others and not any(kind_of(name).is_debug for name in records):
         raise ArchiveError("no debug info in it", file=archive.file)
     pool = Pool()

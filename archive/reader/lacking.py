@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.formats import bytecode, callstack_map, method_handles
-from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of, range_records_of
-from archive.reader.companion import Companion, Rejoined
 from archive.reader.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     Raises:
         ArchiveError: a record cannot be read.
     """
-    if isinstance(archive, Companion) and not isinstance(archive, Rejoined):
+    if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"
     if callstack_map.CALLSTACK_MAP in archive.records:
         return "this archive's call-stack map is empty"
@@ -62,7 +60,7 @@ def _lost_ranges(archive: Archive) -> bool:
 
 
 def _taken_out(archive: Archive, what: str = "it is") -> str:
-    name = f"the companion with the archive id {archive_id(archive.container.records).hex()} (-c COMPANION)"
+    name = f"the companion with the archive id {archive.archive_id.hex()} (-c COMPANION)"
     kind = archive.recognised.kind
     if kind is FileKind.SPLIT or (kind is FileKind.PACKAGE and is_slim(archive.container)):
         return f"debug info was split off this archive: {what} in {name}"

@@ -1,4 +1,4 @@
-"""Opening: an archive, a companion, or both together, told by what is in them."""
+"""Opening an archive, a companion, or both together; the content tells which it is."""
 
 from __future__ import annotations
 
@@ -24,37 +24,56 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     limits: Limits = DEFAULT_LIMITS,
     name: str | None = None,
 ) -> Archive:
-    """Open an archive or a companion; of an archive nothing but the zip's directory is read yet.
+    """Open a model archive, or a companion of one, for reading.
 
     Args:
         source: a path, a bytes-like object, or a binary file.
-        companion: the debug information of the archive, where it was split off.
-        limits: what hostile input may cost.
-        name: of the file, for messages, if the source's own does not do.
+        companion: the companion of an archive whose debug information was split off, likewise.
+        limits: bounds on the memory and work that a hostile file may cost.
+        name: how messages call the file; by default its path.
+
+    Returns:
+        The archive. Only the zip's directory is read yet; everything else is read when it is asked for.
 
     Raises:
-        ArchiveError: the source is neither (the error says what it is), or contradicts itself, or the
-            companion is none or another archive's.
-        OSError: it cannot be read.
+        ArchiveError: the source is another kind of file (the message says which), it contradicts itself, or
+            the companion is of another archive.
+        OSError: a file cannot be read.
+
+    Example:
+        >>> with open("fixtures/oracles/plain_stack.ptl") as model:
+        ...     print(model.symbolicate(1452).entries[0].op)
+        prim::GetAttr
     """
     mapped = Mapped(source, name)
     if is_companion(mapped.data):
         if companion is not None:
             mapped.close()
             raise COMPANION.refusal(mapped.name)
-        from archive.reader.companion import Companion  # noqa: PLC0415 (archives without one do without)
-
-        return Companion(mapped, limits)
+        return _opened_companion(mapped, limits)
     container = opened_archive(mapped, limits)
-    if companion is None and EMBEDDED not in container.records:
-        return Archive(container, limits)
-    from archive.reader.companion import Rejoined  # noqa: PLC0415
+    if companion is not None:
+        inner = Mapped(companion)
+        check_companion(inner, limits)
+        return _rejoined(container, inner, limits)
+    if EMBEDDED in container.records:
+        return _rejoined(container, _embedded(container), limits)
+    return Archive(container, limits)
 
-    if companion is None:
-        return Rejoined(container, _embedded(container), limits)
-    inner = Mapped(companion)
-    check_companion(inner, limits)
-    return Rejoined(container, inner, limits)
+
+def _opened_companion(mapped: Mapped, limits: Limits) -> Archive:
+    from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
+
+    return Archive(None, limits, companion=Companion(mapped, limits))
+
+
+def _rejoined(container: Container, mapped: Mapped, limits: Limits) -> Archive:
+    """An archive and its companion, read as the archive that they were split from."""
+    from archive.reader.companion import Companion, check_same_model  # noqa: PLC0415 (the same)
+
+    companion = Companion(mapped, limits)
+    check_same_model(container.records, companion.archive_id, container.file, companion.file)
+    return Archive(container, limits, companion=companion)
 
 
 def _embedded(container: Container) -> Mapped:

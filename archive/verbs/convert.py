@@ -64,6 +64,4 @@ def convert(
     check_companion(mapped, limits)
     with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
         size = file.write(build_companion(opened.facts, wanted, level))
-        return Conversion(
-            len(opened.container.data), size, wanted.name.lower(), opened.facts.archive_id.hex()
-        )
+        return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())

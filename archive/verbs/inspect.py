@@ -9,13 +9,11 @@ from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
-from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import NAME as EFFECTS
 from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of
-from archive.reader.companion import Companion, Rejoined
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
 
@@ -122,14 +120,14 @@ def inspect(archive: Archive) -> Inspection:
     return Inspection(
         archive.file,
         archive.root,
-        len(archive.container.data),
+        archive.size,
         archive.recognised.kind,
         archive.recognised.what,
         archive.recognised.told.removesuffix(f"; {SHOWN}"),
         _companion(archive),
         _archive_id(archive),
         _platforms(archive),
-        None if isinstance(archive, Companion) else provenance(archive),
+        None if archive.companion else provenance(archive),
         MIGRATED in archive.records,
         _version(archive),
         archive.top,
@@ -290,24 +288,21 @@ def _effects(archive: Archive) -> dict[str, int] | None:
 
 
 def _companion(archive: Archive) -> str:
-    if not isinstance(archive, Companion) or isinstance(archive, Rejoined):
+    if archive.companion is None or archive.has_code:
         return ""
-    profile = archive.opened.directory.profile.name.lower()
-    return f"{profile} companion of archive {archive.archive_id.hex()}"
+    return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
 
 
 def _archive_id(archive: Archive) -> str:
-    if isinstance(archive, Companion):
-        return archive.archive_id.hex()
     try:
-        return archive_id(archive.records).hex()
+        return archive.archive_id.hex()
     except ArchiveError:  # told by `verify`
         return ""
 
 
 def _platforms(archive: Archive) -> list[str] | None:
     """The platforms by whose rules the serialization id of an archive is that of its records."""
-    if _companion(archive) or RECORD_NAME not in archive.container.records:
+    if not archive.has_code or RECORD_NAME not in archive.container.records:
         return None
     records = archive.container.records
     try:

@@ -14,7 +14,7 @@ from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats import callstack_map, method_handles
-from archive.formats.archive_id import archive_id, counts
+from archive.formats.archive_id import counts
 from archive.normalform.records import DebugRecords
 from archive.reader.collect import (
     CALLSTACKS,
@@ -170,18 +170,24 @@ def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
     return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
 
 
-def check_gives(facts: Facts, companion: memoryview, left: Mapping[str, Record], limits: Limits) -> None:
-    """Make sure that a split lost nothing: the companion holds the facts, and is that of what is left.
+def check_gives(facts: Facts, companion: memoryview, left: bytes, limits: Limits) -> None:
+    """Refuse a split that lost something.
+
+    Args:
+        facts: the debug information of the archive.
+        companion: the companion file, which must hold the same facts.
+        left: the archive id of what is left, which must be that of the facts.
+        limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: it does not.
+        ArchiveError: the companion or what is left is wrong.
     """
     read = parse_companion(companion, limits)
     same = read.columns.keys() == facts.columns.keys() and read.raw == facts.raw
     same = same and all(np.array_equal(values, facts.columns[name]) for name, values in read.columns.items())
     if not same or not _same_strings(read.strings, facts.strings):
         raise ArchiveError("a companion would not read as it was written; nothing is written")
-    if archive_id(left) != facts.archive_id:
+    if left != facts.archive_id:
         raise ArchiveError("what is left would not be the same model; nothing is written")
 
 

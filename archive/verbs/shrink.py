@@ -21,12 +21,10 @@ from archive.base.output import replacing
 from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
-from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
-from archive.reader.companion import Companion, Rejoined
 from archive.reader.recognition import FileKind
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
@@ -128,10 +126,8 @@ def restore(source: Source, out: Target, *, force: bool = False, limits: Limits 
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
-        if not isinstance(opened, Rejoined):
-            if isinstance(opened, Companion):
-                raise opened.recognised.refusal(opened.file)
-            raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
+        if not opened.has_code:
+            raise opened.recognised.refusal(opened.file)
         return rejoin(opened, file)
 
 
@@ -142,8 +138,8 @@ def _level(level: Level | str) -> Level:
 
 
 def _compact(file: BinaryIO, opened: Archive, limits: Limits) -> Shrinkage:
-    compacted = compact_records(opened)
-    members = with_new_id(_compacted(opened.records, compacted), opened.records)
+    compacted, records = compact_records(opened), opened.container.records
+    members = with_new_id(_compacted(records, compacted), records)
     write_archive(file, opened.root, members, slim=True)
     with opening.open(file, limits=limits, name="the compact archive") as after:
         same_facts(opened, after)
@@ -165,20 +161,20 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
 
 def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:
     kept = check_handles(opened, handles or "drop", asked=handles is not None)
+    records = opened.container.records
     facts = with_digest(collect(opened), opened.container)
     companion = build_companion(facts, level=strength)
     member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
-    members = with_new_id([member, *slim_members(opened.records, kept)], opened.records)
+    members = with_new_id([member, *slim_members(records, kept)], records)
     write_archive(file, opened.root, members, slim=True)
     with Archive(Container.open(file, limits=limits, name="the shrunk archive"), limits) as after:
-        check_gives(facts, after.records[EMBEDDED].view(), after.records, limits)
+        check_gives(facts, after.records[EMBEDDED].view(), after.archive_id, limits)
         return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in facts.columns, mended=0)
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:
     """Refuse a result that is not the same model."""
-    found, expected = archive_id(after.records), archive_id(before.records)
-    if found != expected:
+    if after.archive_id != before.archive_id:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 
 
@@ -192,11 +188,11 @@ def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, me
         kinds["zip"][place] = len(container.data) - stored
     return Shrinkage(
         level,
-        len(before.container.data),
-        len(after.container.data),
+        before.size,
+        after.size,
         {kind: (old, new) for kind, (old, new) in kinds.items()},
         exact,
-        archive_id(after.records).hex(),
+        after.archive_id.hex(),
         mended,
         tuple(refusal.told for refusal in refused),
         before.recognised.kind is FileKind.PACKAGE,

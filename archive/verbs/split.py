@@ -27,7 +27,6 @@ from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
-from archive.reader.companion import Companion, Rejoined
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, with_new_id
@@ -116,21 +115,22 @@ def split(
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with opening.open(source, limits=limits) as opened:
         check_archive(opened)
+        records = opened.container.records
         kept = check_handles(opened, handles or "keep", asked=handles is not None)
         facts = with_digest(collect(opened), opened.container)
-        members = with_new_id(slim_members(opened.records, kept), opened.records)
+        members = with_new_id(slim_members(records, kept), records)
         data = build_companion(facts, profile_named(profile), level)
         with replacing_all(companion, out, force=force) as (companion_file, out_file):
             companion_file.write(data)
             size = write_archive(out_file, opened.root, members, slim=True)
             with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
-                check_gives(facts, memoryview(data), left.records, limits)
+                check_gives(facts, memoryview(data), left.archive_id, limits)
                 refused = tuple(one.told for one in loaded_like(left, opened))
         return Split(
-            len(opened.container.data),
+            opened.size,
             size,
             len(data),
-            sum(record.stored_size for name, record in opened.records.items() if kind_of(name).is_debug),
+            sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug),
             tuple(kept),
             "file.digest" in facts.columns,
             facts.archive_id.hex(),
@@ -163,16 +163,22 @@ def join(
         replacing(out, force=force) as file,
         opening.open(source, companion=companion, limits=limits) as opened,
     ):
-        assert isinstance(opened, Rejoined)  # noqa: S101 (so it is, with a companion)
         if EMBEDDED in opened.container.records:
             raise ArchiveError("has a companion of its own inside; `restore` it", file=opened.file)
         return rejoin(opened, file)
 
 
-def rejoin(opened: Rejoined, file: BinaryIO) -> Join:
-    """Write an archive and its companion as the one file that they were."""
-    size, exact = joined_to(file, opened.root, opened.container.records, opened.facts)
-    return Join(size, len(opened.made), bool(exact), opened.facts.archive_id.hex())
+def rejoin(opened: Archive, file: BinaryIO) -> Join:
+    """Write an archive and its companion as the one file that they were.
+
+    Raises:
+        ArchiveError: there is no companion, or it is broken.
+    """
+    companion = opened.companion
+    if companion is None:
+        raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
+    size, exact = joined_to(file, opened.root, opened.container.records, companion.facts)
+    return Join(size, len(companion.made), bool(exact), companion.archive_id.hex())
 
 
 def check_archive(opened: Archive) -> None:
@@ -181,10 +187,10 @@ def check_archive(opened: Archive) -> None:
     Raises:
         ArchiveError: it is a companion, and the error says what that is for; or it has one inside.
     """
-    if isinstance(opened, Rejoined):
-        raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
-    if isinstance(opened, Companion):
+    if not opened.has_code:
         raise opened.recognised.refusal(opened.file)
+    if opened.companion:
+        raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
 
 
 def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:

@@ -21,7 +21,6 @@ from archive.companion.layout import Profile
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
-from archive.reader.companion import Companion
 from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
 from tests.support.made_archives import Made, archives
@@ -54,7 +53,7 @@ def assert_same_answers(before: Archive, companion: bytes) -> None:
     """All handles and tags, and some that there are not."""
     tags = sorted({*before.range_table.tag.tolist(), 77, 1 << 40, -1})
     with archive.open(companion) as after:
-        assert isinstance(after, Companion)
+        assert after.companion is not None
         for handle in [*before.handles, 123_456_789, -7]:
             ours, theirs = after.symbolicate(handle), before.symbolicate(handle)
             assert (bytes(ours), ours.missing, str(ours.entries)) == (
@@ -65,7 +64,7 @@ def assert_same_answers(before: Archive, companion: bytes) -> None:
         for tag in tags:
             row = before.range_table.with_tag(tag)
             expected = None if row is None else before.range_table.source_range(row)
-            assert str(after.opened.lookup.range_of(tag) if tag >= 0 else None) == str(expected)
+            assert str(after.companion.known.range_of(tag) if tag >= 0 else None) == str(expected)
 
 
 @quick
@@ -176,9 +175,9 @@ def test_little_is_read_to_look_one_handle_up() -> None:
     facts = facts_of(LOWERED)
     companion = build_companion(facts, Profile.MAPPED)
     with archive.open(companion) as opened:
-        assert isinstance(opened, Companion)
+        assert opened.companion is not None
         handle = next(iter(facts.columns["handle.handle"].tolist()))
         with mock.patch("archive.companion.parse.parse_mapped") as whole_reading:
-            assert opened.opened.lookup.entry_of(handle) is not None
+            assert opened.companion.known.entry_of(handle) is not None
             assert opened.symbolicate(handle).frames
         assert not whole_reading.called

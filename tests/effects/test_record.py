@@ -192,7 +192,7 @@ def test_a_broken_record_in_an_archive() -> None:
 
 def test_it_is_part_of_the_archive_id() -> None:
     with archive.open(STACK) as without, archive.open(with_effects(STACK, COUNTING)) as opened:
-        assert archive_id(without.records) != archive_id(opened.records)
+        assert archive_id(without.container.records) != archive_id(opened.container.records)
 
 
 def test_split_shrink_and_migrate_leave_it_alone(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_what_became_of_each_kind_keeps_its_numbers(level: str, tmp_path: Path) 
 
 def test_records_of_any_name_and_size_keep_their_numbers() -> None:
     with archive.open(SAMPLES[0]) as opened:
-        members = [member_from(record) for record in opened.records.values()]
+        members = [member_from(record) for record in opened.container.records.values()]
     odd = (LONG, CHINESE, "data/" + "x" * 300, "code/é\n\x1b[31m")
     members += [new_member(name, bytes(1_234_567)) for name in odd]
     with archive.open(packed(members)) as opened:

@@ -6,13 +6,14 @@ import zlib
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from unittest import mock
 
 import pytest
 
 import archive
 from archive import ArchiveError
+from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion import packed
 from archive.companion.codecs import Codec
@@ -21,7 +22,6 @@ from archive.companion.mapped import _pages, build_mapped
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
 from archive.normalform.columns import PAGES, SOLID
-from archive.reader.companion import Companion
 from tests.support.corpus import RELEASES
 from tests.support.halves import companion_of, facts_of, parsed, plain_facts
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
@@ -34,10 +34,14 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
     from archive.debuginfo.model import SourceRange
+    from archive.debuginfo.symbolicate import Known
     from archive.normalform.form import Facts
+    from archive.reader.archive import Archive
+    from archive.reader.companion import Companion
 
     Sections = list[tuple[Section, bytes]]
 
+T = TypeVar("T")
 SMALL = RELEASES / "torch-2.13.0" / "unicode.ptl"
 PATHS = RELEASES / "torch-1.8.0" / "unicode.ptl"
 RAW = RELEASES / "torch-1.2.0" / "consts.pt"
@@ -50,44 +54,56 @@ HEADER_BYTES: int = HEADER.sizeof()
 # --- what is asked of a companion
 
 
-def _ranges(opened: Companion) -> object:
+def _companion(opened: Archive) -> Companion:
+    assert opened.companion is not None
+    return opened.companion
+
+
+def _looked_up(opened: Archive, look_up: Callable[[Known], T]) -> T:
+    with in_file(opened.file):
+        return look_up(_companion(opened).known)
+
+
+def _ranges(opened: Archive) -> object:
     table = opened.range_table
     size = int(table.sources.lengths[table.source].sum())
     return size if size > LONG else [plain_ranges(table, record) for record in range(len(table.names))]
 
 
-def _handles(opened: Companion) -> object:
+def _handles(opened: Archive) -> object:
     table = opened.handle_table
     return None if table is None else plain_handles(table)
 
 
-def _methods(opened: Companion) -> object:
+def _methods(opened: Archive) -> object:
     return [
         None if table is None else plain_methods(table, texts=texts)
         for table, texts in ((opened.method_table, False), (opened.path_table, True))
     ]
 
 
-def _places(opened: Companion) -> object:
+def _places(opened: Archive) -> object:
     names = ["code/__torch__/models.py", "code/nowhere.py"]
-    return [str(opened.locate_line(name, line, 7)) for name in names for line in (1, 5, 999_999_999)]
+    return [
+        str(_companion(opened).locate_line(name, line, 7)) for name in names for line in (1, 5, 999_999_999)
+    ]
 
 
 HANDLES = (5, 31, 1 << 62)
 TAGS = (1, 3, 1 << 40)
 
 
-def _symbolication(handle: int) -> Callable[[Companion], object]:
+def _symbolication(handle: int) -> Callable[[Archive], object]:
     return lambda opened: bytes(opened.symbolicate(handle))
 
 
-def _entry(handle: int) -> Callable[[Companion], object]:
+def _entry(handle: int) -> Callable[[Archive], object]:
     """What is known of a handle, looked up without reading everything."""
-    return lambda opened: opened._located(lambda: str(opened.opened.lookup.entry_of(handle)))
+    return lambda opened: str(_looked_up(opened, lambda known: known.entry_of(handle)))
 
 
-def _range(tag: int) -> Callable[[Companion], object]:
-    return lambda opened: opened._located(lambda: _shown(opened.opened.lookup.range_of(tag)))
+def _range(tag: int) -> Callable[[Archive], object]:
+    return lambda opened: _shown(_looked_up(opened, lambda known: known.range_of(tag)))
 
 
 def _shown(span: SourceRange | None) -> object:
@@ -98,11 +114,11 @@ def _shown(span: SourceRange | None) -> object:
     return span.start, span.end, str(source.filename), source.starting_line, len(source.text)
 
 
-QUESTIONS: dict[str, Callable[[Companion], object]] = {
+QUESTIONS: dict[str, Callable[[Archive], object]] = {
     **{f"entry {handle}": _entry(handle) for handle in HANDLES},
     **{f"range {tag}": _range(tag) for tag in TAGS},
     **{f"handle {handle}": _symbolication(handle) for handle in HANDLES},
-    "facts": lambda opened: plain_facts(opened.facts),
+    "facts": lambda opened: plain_facts(_companion(opened).facts),
     "ranges": _ranges,
     "handles": _handles,
     "methods": _methods,
@@ -136,7 +152,6 @@ def asked(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Answers:
         return Answers({}, dict.fromkeys(QUESTIONS, error), {})
     answers = Answers({}, {}, {})
     with opened:
-        assert isinstance(opened, Companion)
         for name, question in QUESTIONS.items():
             if "facts" in answers.errors and name not in ("records", "top"):
                 answers.errors[name] = answers.errors["facts"]  # which all others are made of

@@ -52,7 +52,9 @@ def tampered(path: Path | bytes, changes: Mapping[str, Change], *, renewed: bool
             name: change(bytes(opened.records[name].view())) if callable(change) else change
             for name, change in changes.items()
         }
-        members = [member_from(record) for name, record in opened.records.items() if name not in changed]
+        members = [
+            member_from(record) for name, record in opened.container.records.items() if name not in changed
+        ]
         members += [new_member(name, data) for name, data in changed.items() if data is not None]
         order = list(dict.fromkeys([*opened.records, *changed]))
         members.sort(key=lambda member: order.index(member.name))

@@ -25,7 +25,9 @@ import torch
 
 def replaced(opened: Archive, records: Mapping[str, bytes]) -> bytes:
     """The archive with other records, or more."""
-    members = [member_from(record) for name, record in opened.records.items() if name not in records]
+    members = [
+        member_from(record) for name, record in opened.container.records.items() if name not in records
+    ]
     members += [new_member(name, data) for name, data in records.items()]
     out = io.BytesIO()
     write_archive(out, opened.root, members)

@@ -154,7 +154,7 @@ def test_no_storage_is_kept_twice(target: str) -> None:
     assert there.out_size - len(data) < 4096
     assert there.aside_size < 4096
     with archive.open(there.data) as opened:
-        storage = opened.records[STORAGE]
+        storage = opened.container.records[STORAGE]
         assert (storage.compression, storage.entry.data % 64) == ("stored", 0)
 
 
@@ -164,7 +164,7 @@ def test_no_storage_is_deflated(tmp_path: Path) -> None:
     archive.shrink(data, tmp_path / "shrunk")
     for name in ("split", "shrunk"):
         with archive.open(tmp_path / name) as opened:
-            storage = opened.records[STORAGE]
+            storage = opened.container.records[STORAGE]
             assert (storage.compression, storage.entry.data % 64) == ("stored", 0)
 
 

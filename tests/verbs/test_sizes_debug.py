@@ -184,7 +184,7 @@ def test_a_record_that_is_no_pickle_is_unreadable_and_hides_no_other() -> None:
 def test_a_record_with_another_crc_is_unreadable() -> None:
     data = bytearray(STACK.read_bytes())
     with archive.open(STACK) as opened:
-        record = opened.records[HANDLES]
+        record = opened.container.records[HANDLES]
         data[record.entry.data + 9] ^= 1
         assert archive.sizes(bytes(data)).by("part")["unreadable"] == Size(record.stored_size, record.size)
 

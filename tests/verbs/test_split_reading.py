@@ -9,7 +9,6 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.formats.record_kinds import EMBEDDED, code_of
-from archive.reader.companion import Companion
 from archive.verbs.verify import verify
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
@@ -34,7 +33,7 @@ def test_places_in_generated_code_are_found_with_and_without_the_code(name: str,
         archive.open(companion) as alone,
         archive.open(out, companion=companion) as both,
     ):
-        assert isinstance(alone, Companion)
+        assert alone.companion is not None
         for debug in before.range_records:
             code = code_of(debug)
             if code not in before.records:
@@ -46,7 +45,9 @@ def test_places_in_generated_code_are_found_with_and_without_the_code(name: str,
                 found = before.locate(code, at)
                 assert shown(alone.locate(code, at)) == shown(both.locate(code, at)) == shown(found)
                 if not debug.startswith("debug/"):  # nothing that 1.2 prints names its code
-                    assert shown(alone.locate_line(code, line + 1, at - starts[line])) == shown(found)
+                    assert shown(alone.companion.locate_line(code, line + 1, at - starts[line])) == shown(
+                        found
+                    )
 
 
 def shown(span: object) -> str:
@@ -56,12 +57,12 @@ def shown(span: object) -> str:
 def test_places_beyond_all_code_are_no_error() -> None:
     for profile in PROFILES:
         with archive.open(companion_of(STACK, profile)) as alone:
-            assert isinstance(alone, Companion)
+            assert alone.companion is not None
             name = code_of(alone.range_records[0])
-            last = alone.locate_line(name, 10_000, 0)
+            last = alone.companion.locate_line(name, 10_000, 0)
             assert last is not None
-            assert shown(alone.locate_line(name, 999_999_999, 0)) == shown(last)
-            assert alone.locate_line("code/nowhere.py", 1, 0) is None
+            assert shown(alone.companion.locate_line(name, 999_999_999, 0)) == shown(last)
+            assert alone.companion.locate_line("code/nowhere.py", 1, 0) is None
 
 
 # --- saving

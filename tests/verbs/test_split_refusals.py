@@ -114,7 +114,7 @@ def test_a_serialization_id_that_is_not_pytorchs_comes_back(target: Path) -> Non
 def test_another_root_is_another_file_of_the_same_model(target: Path) -> None:
     out, companion, _ = halves(NESTED)
     with archive.open(out) as opened:
-        renamed = packed(map(member_from, opened.records.values()), "other")
+        renamed = packed(map(member_from, opened.container.records.values()), "other")
     assert not join(renamed, companion, target).exact
     with archive.open(target) as joined, archive.open(NESTED) as before:
         assert list(joined.records) == list(before.records)

@@ -113,7 +113,9 @@ def test_tensors_of_what_is_left_lie_where_pytorch_would_map_them(file: str, tmp
     reader = torch._C.PyTorchFileReader(str(left))
     mapped = torch.UntypedStorage.from_file(str(left), shared=False, nbytes=left.stat().st_size)
     with archive.open(left) as opened:
-        tensors = [r for r in opened.records.values() if kind_of(r.name) is RecordKind.TENSOR and r.size]
+        tensors = [
+            r for r in opened.container.records.values() if kind_of(r.name) is RecordKind.TENSOR and r.size
+        ]
         for record in tensors:
             offset = reader.get_record_offset(record.name)
             assert (offset, offset % 64) == (record.entry.data, 0)

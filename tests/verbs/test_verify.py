@@ -158,7 +158,7 @@ def test_whatever_is_in_a_file_there_is_an_answer(seed: int) -> None:
 
 def test_a_changed_byte_is_found_in_tensors_and_debug_records() -> None:
     with archive.open(STACK) as opened:
-        tensor, code = (opened.records[name].entry.data for name in ("data/0", PLAIN))
+        tensor, code = (opened.container.records[name].entry.data for name in ("data/0", PLAIN))
     data = bytearray(STACK.read_bytes())
     data[tensor] ^= 1
     data[code + 100] ^= 1
@@ -170,7 +170,7 @@ def test_a_changed_byte_is_found_in_tensors_and_debug_records() -> None:
 @pytest.mark.parametrize(("more", "problem"), [(1, "found an end after 952"), (-1, "found more")])
 def test_a_wrong_inflated_size_is_found(more: int, problem: str) -> None:
     with archive.open(STACK) as opened:
-        members = [member_from(record) for record in opened.records.values()]
+        members = [member_from(record) for record in opened.container.records.values()]
         changed = [replace(m, size=m.size + more) if m.name == PLAIN else m for m in members]
         (finding,) = verify(packed(changed))
     assert finding.record == PLAIN
@@ -179,7 +179,7 @@ def test_a_wrong_inflated_size_is_found(more: int, problem: str) -> None:
 
 def test_records_without_a_crc_are_noted_once() -> None:
     with archive.open(STACK) as opened:
-        members = [member_from(record) for record in opened.records.values() if record.name != ID]
+        members = [member_from(record) for record in opened.container.records.values() if record.name != ID]
         data = packed([replace(member, crc32=0) for member in members])
     assert said(data) == ["note: no crc for 26 of 26 records: 'data/0', 'data/1', 'data/2'…"]
     alone = packed([replace(new_member("constants.pkl", b"\x80\x02).", compress=False), crc32=0)])

@@ -263,7 +263,7 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
     """The archive with other records, added ones before its version; its length in bytes."""
     members = [
         new_member(name, records[name]) if name in records else member_from(record)
-        for name, record in opened.records.items()
+        for name, record in opened.container.records.items()
         if name != RECORD_NAME
     ]
     added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
@@ -277,7 +277,7 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
     """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
     ids = [
-        archive_id({name: one for name, one in opened.records.items() if name not in CHANGED})
+        archive_id({name: one for name, one in opened.container.records.items() if name not in CHANGED})
         for opened in (before, after)
     ]
     same = ids[0] == ids[1]

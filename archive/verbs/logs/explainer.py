@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.debuginfo.symbolicate import Style
-from archive.reader.companion import Companion, Rejoined
 from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.verbs.logs.families import cannot_print, known_message
 from archive.verbs.logs.handles import HandleSplits
@@ -75,7 +74,7 @@ class Explainer:
         self.unknown = 0
         self._by_handles = 0
         self._splits = HandleSplits(archive)
-        self._unchecked = isinstance(archive, Companion) and not isinstance(archive, Rejoined)
+        self._unchecked = not archive.has_code
         self._code = lru_cache(maxsize=256)(self._code_of)
         self._notes: dict[str, tuple[int, int]] = {}
         self._more = 0
@@ -115,8 +114,8 @@ class Explainer:
             before.append(line)
 
     def _code_of(self, file: bytes) -> CodeRecord:
-        if isinstance(self.archive, Companion) and self._unchecked:
-            return CompanionCode(self.archive, file)
+        if self.archive.companion and self._unchecked:
+            return CompanionCode(self.archive.companion, file)
         return CodeRecord(self.archive, file)
 
     def _note(self, line: int, note: str) -> None:

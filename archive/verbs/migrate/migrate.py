@@ -178,7 +178,8 @@ def _written(
     if rewriting.plan.is_needed:
         if aside:
             kept, exact = rewriting.aside()
-        members = ordered(original.records, rewriting.records, rewriting.formats, rewriting.release, kept)
+        records = original.container.records
+        members = ordered(records, rewriting.records, rewriting.formats, rewriting.release, kept)
         write_archive(file, original.root, members)
     else:
         file.write(original.container.data)

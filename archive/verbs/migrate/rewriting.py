@@ -131,7 +131,7 @@ class Rewriting:
             self.plan.rescues.append(Step("tags of no source range in the call-stack map", self._mended))
         made = DebugRecords(Facts(b"", self._columns, table_of(pool.strings()), b""))
         self.records = {name: made[name] for name in made} | self._code
-        self.formats = format_records(archive.records, self.release)
+        self.formats = format_records(archive.container.records, self.release)
         self._tell_records()
 
     def _rescue(self) -> None:

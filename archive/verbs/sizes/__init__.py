@@ -40,12 +40,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
-from archive.reader.companion import Companion, Rejoined
+from archive.reader.companion import Companion
 from archive.reader.recognition import opened_zip
 from archive.verbs.sizes.account import Account, Change, Part, Piece, Size, View
 from archive.verbs.sizes.companion import companion_pieces
@@ -76,18 +76,21 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
     """
     if isinstance(source, Archive):
         return _account(source, inside=inside)
-    mapped = Mapped(source)
-    alone = is_companion(mapped.data)
-    with Companion(mapped, limits) if alone else Archive(opened_zip(mapped, limits), limits) as opened:
+    with _opened(Mapped(source), limits) as opened:
         return _account(opened, inside=inside)
 
 
+def _opened(mapped: Mapped, limits: Limits) -> Archive:
+    """A companion, or any zip, as its bytes are: an embedded companion is a record like any other."""
+    if is_companion(mapped.data):
+        return Archive(None, limits, companion=Companion(mapped, limits))
+    return Archive(opened_zip(mapped, limits), limits)
+
+
 def _account(opened: Archive, *, inside: bool) -> Account:
-    if isinstance(opened, Companion) and not isinstance(opened, Rejoined):
-        try:
-            labelled = list(companion_pieces(opened))
-        except ArchiveError as error:
-            raise error.within(file=opened.file) from error.__cause__
+    if opened.companion and not opened.has_code:
+        with in_file(opened.file):
+            labelled = list(companion_pieces(opened.companion, opened.limits))
     else:
         labelled = list(pieces(Archive(opened.container, opened.limits), inside=inside))
-    return Account(opened.file, len(opened.container.data), tuple(labelled))
+    return Account(opened.file, opened.size, tuple(labelled))

@@ -15,16 +15,16 @@ from archive.verbs.sizes.apportioning import apportioned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.base.limits import Limits
     from archive.reader.companion import Companion
 
 
-def companion_pieces(companion: Companion) -> Iterator[Piece]:
+def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
     """All bytes of a companion file: the kind is a table, the part a column."""
-    data = companion.container.data
-    directory = companion.opened.directory
+    data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():
-        parts = contents(data, directory, number, companion.limits)
+        parts = contents(data, directory, number, limits)
         shares = apportioned(end - start, [weight for _, weight, _ in parts])
         for (name, _, inflated), stored in zip(parts, shares, strict=True):
             yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)

@@ -15,7 +15,6 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
-from archive.reader.companion import Companion, Rejoined
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import DAMAGED, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
@@ -27,6 +26,7 @@ from archive.verbs.verify.records import check_records
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
+    from archive.reader.companion import Companion
 
 __all__ = ["Diagnostic", "verify"]
 
@@ -64,13 +64,16 @@ def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
         return _findings(archive)
 
 
-def _findings(archive: Archive, *, restored: bool = False) -> list[Diagnostic]:
+def _findings(archive: Archive) -> list[Diagnostic]:
+    if archive.companion is None:
+        return _checked(archive, restored=False)
+    if archive.has_code:
+        return _checked(archive.reread(), restored=True)
+    return _companion_findings(archive.companion)
+
+
+def _checked(archive: Archive, *, restored: bool) -> list[Diagnostic]:
     report = Diagnostics()
-    if isinstance(archive, Rejoined):
-        return _findings(archive.remade(), restored=True)
-    if isinstance(archive, Companion):
-        _check_companion(archive, report)
-        return report.ordered({})
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
     tags = report.attempt("", lambda: check_ranges(archive, readable, report))
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
@@ -80,7 +83,9 @@ def _findings(archive: Archive, *, restored: bool = False) -> list[Diagnostic]:
     return report.ordered(archive.records)
 
 
-def _check_companion(companion: Companion, report: Diagnostics) -> None:
+def _companion_findings(companion: Companion) -> list[Diagnostic]:
     """Check that a companion alone can be read, all of it, and gives its records."""
+    report = Diagnostics()
     for name in report.attempt("", lambda: list(companion.made)) or ():
         report.attempt(name, partial(companion.made.__getitem__, name))
+    return report.ordered({})

@@ -1,0 +1,134 @@
+"""Pickle records parsed into columns and inert values, each when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, in_file
+from archive.debuginfo.model import Generation, Global, Inert
+from archive.debuginfo.symbolicate import InTables, Known
+from archive.formats import callstack_map, method_handles
+from archive.formats.inert_values import DATA, class_names, inert_value
+from archive.formats.record_kinds import holds_ranges
+from archive.formats.source_ranges import parse_source_ranges
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import Tree, read_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from archive.base.limits import Limits
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.reader.records import Records
+
+
+class ParsedRecords:
+    """The debug tables and the module tree of an archive, parsed from its pickle records.
+
+    Args:
+        source: the records.
+        limits: what hostile input may cost.
+
+    Every property and method raises :class:`~archive.ArchiveError`, naming file, record and place, where a
+    record is broken.
+    """
+
+    def __init__(self, source: Records, limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+
+    # Any pickle
+
+    def tree(self, names: Sequence[str]) -> Tree:
+        """The values of some pickle records, as columns, all in one tree.
+
+        Raises:
+            ArchiveError: one of them is no pickle that PyTorch could have written.
+        """
+        records = [self._source.records[name] for name in names]
+        pickles = [Pickle(record.name, record.view()) for record in records]
+        with in_file(self._source.file):
+            return read_trees(pickles, [record.borrowed for record in records], self._limits)
+
+    def value(self, name: str) -> object:
+        """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
+
+        Raises:
+            ArchiveError: there is no such record, or it cannot be read.
+        """
+        if name not in self._source.records:
+            raise ArchiveError("no such record", file=self._source.file, record=name)
+        tree = self.tree([name])
+        with in_file(self._source.file):
+            return inert_value(tree, int(tree.roots[0]), self._limits)
+
+    # Debug tables
+
+    @cached_property
+    def range_records(self) -> tuple[str, ...]:
+        """The records that hold source ranges."""
+        return tuple(name for name in self._source.records if holds_ranges(name))
+
+    @cached_property
+    def range_table(self) -> RangeTable:
+        """The source ranges of all records."""
+        with in_file(self._source.file):
+            return parse_source_ranges(self.tree(self.range_records), self._limits)
+
+    @cached_property
+    def handle_table(self) -> HandleTable | None:
+        """The call-stack debug map; None where there is none."""
+        if callstack_map.CALLSTACK_MAP not in self._source.records:
+            return None
+        with in_file(self._source.file):
+            return callstack_map.parse_callstack_map(
+                self.tree([callstack_map.CALLSTACK_MAP]), 0, self._limits
+            )
+
+    @cached_property
+    def method_table(self) -> MethodTable | None:
+        """The handles of each method's instructions; None where there are none."""
+        return self._methods(method_handles.METHOD_HANDLES, Generation.METHOD_HANDLES)
+
+    @cached_property
+    def path_table(self) -> MethodTable | None:
+        """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
+        return self._methods(method_handles.MODULE_PATHS, Generation.MODULE_PATHS)
+
+    def _methods(self, name: str, generation: Generation) -> MethodTable | None:
+        if name not in self._source.records:
+            return None
+        with in_file(self._source.file):
+            return method_handles.parse_methods(self.tree([name]), 0, generation, self._limits)
+
+    @cached_property
+    def known(self) -> Known:
+        """Where single handles and tags are looked up."""
+        return InTables(self.handle_table, self.range_table)
+
+    # Module tree
+
+    @cached_property
+    def data(self) -> object:
+        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
+        return self.value(DATA) if DATA in self._source.records else None
+
+    @cached_property
+    def top(self) -> str:
+        """Class of the top module; "" where it is not recorded."""
+        return "" if self._top is None else self._top.name
+
+    @cached_property
+    def qualified_top(self) -> str:
+        """The same with its module."""
+        return "" if self._top is None else str(self._top)
+
+    @property
+    def _top(self) -> Global | None:
+        return self.data.what if isinstance(self.data, Inert) and isinstance(self.data.what, Global) else None
+
+    @cached_property
+    def classes(self) -> Collection[str]:
+        """The qualified names of all classes in the module tree."""
+        return class_names(self.data)

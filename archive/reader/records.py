@@ -1,0 +1,151 @@
+"""The parts that an opened archive is read through, and an archive and its companion as one.
+
+An archive needs three things, whatever it was opened from: records by name (:class:`Records`), debug
+information as columns (:class:`DebugTables`), and the class names of the module tree (:class:`ClassNames`).
+A zip gives the first, and the others by parsing its records; a companion gives all three.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import EMBEDDED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from archive.debuginfo.symbolicate import Known
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+
+
+class ReadableRecord(Protocol):
+    """One record: stored in a zip, or made from a companion when it is asked for."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without the root folder."""
+
+    @property
+    def size(self) -> int:
+        """Inflated size in bytes."""
+
+    @property
+    def stored_size(self) -> int:
+        """Size in the zip in bytes; 0 for a record that is made."""
+
+    @property
+    def compression(self) -> str:
+        """``stored``, ``deflated`` or ``companion``."""
+
+    @property
+    def crc32(self) -> int:
+        """Of the inflated bytes; 0 also means that PyTorch did not compute it."""
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether :meth:`view` is part of the file rather than a copy."""
+
+    def view(self) -> memoryview:
+        """The record's bytes, read only.
+
+        Raises:
+            ArchiveError: they are broken.
+        """
+
+
+class Records(Protocol):
+    """Records by name, from one file or two."""
+
+    @property
+    def file(self) -> str:
+        """Name of the file, for messages."""
+
+    @property
+    def root(self) -> str:
+        """The folder that all records are in; "" for a companion."""
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the whole file."""
+
+    @property
+    def records(self) -> Mapping[str, ReadableRecord]:
+        """The records by name, without root, in the file's order."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class DebugTables(Protocol):
+    """The debug information of an archive, as columns. Each is read when it is first asked for."""
+
+    @property
+    def range_table(self) -> RangeTable:
+        """The source ranges of all records."""
+
+    @property
+    def handle_table(self) -> HandleTable | None:
+        """The call-stack debug map; None where there is none."""
+
+    @property
+    def method_table(self) -> MethodTable | None:
+        """The handles of each method's instructions; None where there are none."""
+
+    @property
+    def path_table(self) -> MethodTable | None:
+        """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
+
+    @property
+    def known(self) -> Known:
+        """Where single handles and tags are looked up."""
+
+
+class ClassNames(Protocol):
+    """The class names in a module tree."""
+
+    @property
+    def top(self) -> str:
+        """Class of the top module, as PyTorch's texts have it; "" where it is not recorded."""
+
+    @property
+    def qualified_top(self) -> str:
+        """The same with its module: ``__torch__.models.Stack``."""
+
+    @property
+    def classes(self) -> Collection[str]:
+        """The qualified names of all classes."""
+
+
+class Rejoined:
+    """The records of an archive and, behind them, those of its companion.
+
+    Args:
+        archive: the archive without debug information; it is the file that messages name.
+        companion: its companion.
+    """
+
+    def __init__(self, archive: Records, companion: Records) -> None:
+        self._archive, self._companion = archive, companion
+        self.file, self.root = archive.file, archive.root
+
+    @property
+    def data(self) -> memoryview:
+        """The archive's bytes, without those of a companion that is a file of its own."""
+        return self._archive.data
+
+    @cached_property
+    def records(self) -> Mapping[str, ReadableRecord]:
+        """The records by name. The companion itself and the serialization id of what was left are none."""
+        kept = {
+            name: record
+            for name, record in self._archive.records.items()
+            if name not in (EMBEDDED, RECORD_NAME)
+        }
+        return kept | dict(self._companion.records)
+
+    def close(self) -> None:
+        """Let go of both files."""
+        self._companion.close()
+        self._archive.close()
