@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.verbs.sizes import Account, sizes
     from archive.verbs.split import Join, Split, join, split
 
+__version__ = "0.1.0"
 _HOMES = {
     "Account": "verbs.sizes",
     "Archive": "reader.archive",
@@ -49,6 +50,7 @@ _HOMES = {
     "sizes": "verbs.sizes",
     "split": "verbs.split",
 }
+"""The module of each public name."""
 __all__ = [
     "Account",
     "Archive",
@@ -77,7 +79,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Find a public name when it is first used, so that importing the package costs nothing."""
+    """Import a public name when it is first used, so that importing the package costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

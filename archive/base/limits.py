@@ -6,7 +6,7 @@ Each bound has a default that real archives stay far under. Seen in real archive
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,15 @@ class Limits:
     compared_bytes: int = 1 << 30
     companion_inflation: int = 20_000
     companion_from: int = 1 << 25
+
+    def __repr__(self) -> str:
+        """The bounds that are not the default ones."""
+        changed = (
+            f"{field.name}={value}"
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        )
+        return f"Limits({', '.join(changed)})"
 
 
 DEFAULT_LIMITS = Limits()

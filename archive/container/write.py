@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Protocol
 
 from archive.base.errors import ArchiveError, printable
 from archive.container.headers import (
@@ -47,6 +47,13 @@ _STORED_UP_TO = 3
 MINIZ_LEVEL = 9
 _DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
 _DEFLATED_FOLDERS = ("code/", ".data/ts_code/code/")
+
+
+class Writable(Protocol):
+    """Anything that takes bytes as a binary file does."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Take some bytes, and return how many of them were taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ def deflated_by_pytorch(name: str) -> bool:
     return name.startswith(_DEFLATED_FOLDERS) or name in _DEFLATED_NAMES
 
 
-def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
+def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
     """Write an archive to a binary file, from its current position on, and return its length in bytes.
 
     Members are asked for one at a time, and none is kept.
@@ -134,7 +141,7 @@ def write_archive(out: BinaryIO, root: str, members: Iterable[Member], *, slim: 
 
 @dataclass(slots=True)
 class _ZipWriter:
-    out: BinaryIO
+    out: Writable
     root: str
     slim: bool
     position: int = 0

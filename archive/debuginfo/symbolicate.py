@@ -15,7 +15,7 @@ function nor operator names: ``Style.V1_9``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,7 +111,7 @@ class Symbolication:
     missing: tuple[int, ...]
     module_hierarchy: str
     entries: tuple[HandleEntry, ...]
-    frames: tuple[TracebackFrame, ...]
+    frames: tuple[TracebackFrame, ...] = field(repr=False)
 
     def __bytes__(self) -> bytes:
         if self.missing:

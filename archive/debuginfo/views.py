@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
+from archive.base.errors import counted
 from archive.debuginfo.model import RangeRow
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ class RangeRows(Sequence[RangeRow]):
         self.table = table
         self.record = record
         self._rows = table.rows(record)
+
+    def __repr__(self) -> str:
+        return f"<RangeRows of {self.table.names[self.record]!r}, {counted(len(self), 'row')}>"
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -43,6 +47,9 @@ class FactMapping(Mapping[K, V]):
     def __init__(self, rows: Mapping[K, int], fact: Callable[[int], V]) -> None:
         self._rows = rows
         self._fact = fact
+
+    def __repr__(self) -> str:
+        return f"<FactMapping of {counted(len(self), 'fact')}>"
 
     def __getitem__(self, key: K) -> V:
         return self._fact(self._rows[key])

@@ -72,14 +72,16 @@ class Archive:
         self._names: ClassNames = companion if companion and container is None else self._parsed
 
     def __repr__(self) -> str:
-        known = []
-        if self.companion is None or "records" in vars(self._source):  # a companion's take reading
-            known.append(counted(len(self.records), "record"))
+        """The file and what is known of it so far: nothing is read for it."""
+        parts = [f"Archive {self.file!r}"]
+        if self.companion:
+            parts.append(f"with companion {self.companion.file!r}" if self.has_code else "a companion alone")
+        if self.companion is None or "records" in vars(self._source):
+            parts.append(counted(len(self.records), "record"))
         handles: HandleTable | None = vars(self._debug).get("handle_table")
         if handles is not None:
-            known.append(counted(len(handles), "handle"))
-        kind = "Archive" if self.has_code else "Companion"
-        return f"<{', '.join((f'{kind} {self.file!r}', *known))}>"
+            parts.append(counted(len(handles), "handle"))
+        return f"<{', '.join(parts)}>"
 
     def __enter__(self) -> Self:
         return self

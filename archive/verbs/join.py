@@ -41,13 +41,13 @@ DIGEST_BYTES = 8
 
 
 class _Digest:
-    """A file to write to that only digests what it is given, or passes it on, too."""
+    """A target for writes that digests the bytes, and passes them on to a file if it has one."""
 
     def __init__(self, file: BinaryIO | None = None) -> None:
         self.file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: bytes | memoryview, /) -> int:
         """Take some bytes."""
         written = len(data) if self.file is None else self.file.write(data)
         self._hash.update(data[:written])
@@ -72,7 +72,7 @@ def with_digest(facts: Facts, container: Container) -> Facts:
     records = container.records
     known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
     members = joined_members(container.records, facts, known)
-    write_archive(joined, container.root, members)  # type: ignore[arg-type]
+    write_archive(joined, container.root, members)
     if joined.number != original.number:
         return facts
     return replace(facts, columns={**facts.columns, "file.digest": np.array([original.number])})
@@ -94,7 +94,7 @@ def joined_to(
     """
     digested = _Digest(file)
     members = joined_members(records, facts, DebugRecords(facts))
-    size = write_archive(digested, root, members)  # type: ignore[arg-type]
+    size = write_archive(digested, root, members)
     digest = facts.columns.get("file.digest")
     return size, None if digest is None else int(digest[0]) == digested.number
 

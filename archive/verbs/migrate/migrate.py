@@ -13,7 +13,7 @@ import hashlib
 import io
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
@@ -76,7 +76,7 @@ class Migration:
     digest: str = ""
     aside_size: int = 0
     exact: bool = False
-    data: bytes = b""
+    data: bytes = field(default=b"", repr=False)
     refused: tuple[str, ...] = ()
 
 
