@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 import archive
-from archive.cli import batch
-from archive.cli.jobs import plan
+from archive.cli.files import options
+from archive.cli.files.jobs import plan
+from archive.cli.files.words import WORDS
 from archive.reader.recognition import FileKind
-from archive.report.outcome_text import convert_text, size_line
 
-WORDS = batch.Words("converting", convert_text, size_line)
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
 
 
 @click.command("convert")
-@batch.files
-@batch.profile_option()
-@batch.max_option
-@batch.manner
-def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: batch.Manner) -> None:
+@options.takes_files
+@options.profile_option(required=True)
+@options.max_option
+@options.takes_manner
+def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: Manner) -> Status:
     """Write companions IN in another profile. The debug info stays the same.
 
     Several companions, or a folder to search for them, take a folder for OUT.
@@ -30,6 +33,7 @@ def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, m
       debug-archive convert model.ptdbg -o fast.ptdbg --profile mapped
       debug-archive convert companions/ -o small/ --profile packed --max
     """  # noqa: D301 (click reads the backspace)
-    batch.check_max(profile, strength)
+    options.check_max(profile, strength)
+    work = plan(inputs, out, wanted={FileKind.COMPANION})
     verb = partial(archive.convert, profile=profile, level=strength)
-    manner.run(plan(inputs, out, wanted={FileKind.COMPANION}), verb, WORDS)
+    return manner.run(work, verb, WORDS["convert"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 import archive
-from archive.cli import common
+from archive.cli import options, printing
+from archive.cli.status import Status
 from archive.reader.recognition import FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
@@ -15,12 +16,12 @@ from archive.verbs.listing import listed
 
 
 @click.command("inspect")
-@common.file_argument
+@options.file_argument
 @click.option(
     "--effects", is_flag=True, help="Show what its methods change besides giving results, as Python."
 )
-@common.as_json
-def command(file: str, *, effects: bool, as_json: bool) -> None:
+@options.json_option()
+def command(file: str, *, effects: bool, as_json: bool) -> Status:
     """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote.
@@ -33,23 +34,37 @@ def command(file: str, *, effects: bool, as_json: bool) -> None:
       debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
     found = recognise(file, look=False)
-    if not (found.is_archive or found.kind is FileKind.COMPANION or effects):
-        listing = listed(file)
-        if as_json:
-            common.write_json(listing)
-        else:
-            common.console().print(listing_text(listing))
-        return
+    if effects:
+        _print_effects(file, as_json=as_json)
+    elif found.is_archive or found.kind is FileKind.COMPANION:
+        _print_inspection(file, as_json=as_json)
+    else:
+        _print_listing(file, as_json=as_json)
+    return Status.WELL
+
+
+def _print_effects(file: str, *, as_json: bool) -> None:
     with archive.open(file) as opened:
-        if effects:
-            changes = inspect_effects(opened)
-            if as_json:
-                common.write_json(changes)
-            else:
-                common.console().print(effects_text(changes), soft_wrap=True)
-            return
+        effects = inspect_effects(opened)
+        if as_json:
+            printing.write_json(effects)
+        else:
+            printing.console().print(effects_text(effects), soft_wrap=True)
+
+
+def _print_inspection(file: str, *, as_json: bool) -> None:
+    with archive.open(file) as opened:
         facts = inspect(opened)
         if as_json:
-            common.write_json(facts)
+            printing.write_json(facts)
         else:
-            common.console().print(inspection_text(facts))
+            printing.console().print(inspection_text(facts))
+
+
+def _print_listing(file: str, *, as_json: bool) -> None:
+    """Print what a zip that is no archive holds."""
+    listing = listed(file)
+    if as_json:
+        printing.write_json(listing)
+    else:
+        printing.console().print(listing_text(listing))

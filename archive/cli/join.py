@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import archive
-from archive.cli import batch
-from archive.cli.jobs import Use, plan
-from archive.report.outcome_text import join_line, join_text
+from archive.cli.files import options
+from archive.cli.files.jobs import Use, plan
+from archive.cli.files.words import WORDS
 
-WORDS = batch.Words("joining", join_text, join_line)
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
 
 
 @click.command("join")
-@batch.files
-@batch.companion_option("IN.ptdbg", "File or folder with the debug info.")
-@batch.manner
-def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner: batch.Manner) -> None:
+@options.takes_files
+@options.companion_option("IN.ptdbg", "File or folder with the debug info.")
+@options.takes_manner
+def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner: Manner) -> Status:
     """Put the debug info from companions back into archives IN: the reverse of `split`.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -28,4 +32,5 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
       debug-archive join small.ptl -c model.ptdbg -o model.ptl
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    manner.run(plan(inputs, out, companion, Use.READ), archive.join, WORDS)
+    work = plan(inputs, out, companion, Use.READ)
+    return manner.run(work, archive.join, WORDS["join"])

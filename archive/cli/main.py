@@ -1,33 +1,51 @@
-"""The command group, and how errors leave: one line on standard error."""
+"""The command group: finds commands by name, prints errors as one line, ends the process with the status."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+from typing import NamedTuple
 
 import click
 
 from archive.base.errors import ArchiveError, one_line
+from archive.cli.status import Status
+
+
+class Entry(NamedTuple):
+    """A command that is imported when it is run.
+
+    Attributes:
+        module: the module whose ``command`` it is.
+        summary: its line in the group's help.
+    """
+
+    module: str
+    summary: str
+
 
 COMMANDS = {
-    "inspect": "What is in an archive: records, layouts, handles, sizes.",
-    "symbolicate": "Model source for debug handles, code positions or a whole log.",
-    "verify": "Every inconsistency of archives, with its place.",
-    "sizes": "Where the bytes of an archive go; what changed between two.",
-    "split": "The debug info out of archives, into companion files.",
-    "join": "Archives and their companions made one file each again.",
-    "shrink": "Smaller archives that PyTorch runs as before.",
-    "restore": "Archives as they were before `shrink --level embed`.",
-    "migrate": "Archives as another PyTorch release writes and reads them.",
-    "convert": "Companions that are small, or opened in no time.",
-    "demo": "What lowering to a backend gives, step by step; needs PyTorch.",
+    "inspect": Entry("archive.cli.inspect", "What is in an archive: records, layouts, handles, sizes."),
+    "symbolicate": Entry(
+        "archive.cli.symbolicate", "Model source for debug handles, code positions or a whole log."
+    ),
+    "verify": Entry("archive.cli.verify", "Every inconsistency of archives, with its place."),
+    "sizes": Entry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
+    "split": Entry("archive.cli.split", "The debug info out of archives, into companion files."),
+    "join": Entry("archive.cli.join", "Archives and their companions made one file each again."),
+    "shrink": Entry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
+    "restore": Entry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
+    "migrate": Entry("archive.cli.migrate", "Archives as another PyTorch release writes and reads them."),
+    "convert": Entry("archive.cli.convert", "Companions that are small, or opened in no time."),
+    "demo": Entry(
+        "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."
+    ),
 }
-FAILED = 2
 
 
 class _Lazy(click.Group):
-    """Commands are imported when they are run; ``--help`` imports none of them."""
+    """Imports a command when it is run; ``--help`` imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -35,13 +53,13 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"archive.cli.{name}").command
+        command = importlib.import_module(COMMANDS[name].module).command
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,19 +81,34 @@ def group() -> None:
     """  # noqa: D301 (click reads the backspace)
 
 
+@group.result_callback()
+def leave(status: Status) -> None:
+    """End the process with the status that the command returned.
+
+    Raises:
+        SystemExit: always.
+    """
+    sys.exit(status)
+
+
 def main() -> None:
-    """Run the command; errors become one line and exit status 2."""
+    """Run the command; errors become one line and exit status 2.
+
+    Raises:
+        SystemExit: always, with the exit status.
+    """
     try:
         group(prog_name="debug-archive")
     except ArchiveError as error:
         _fail(str(error))
     except BrokenPipeError:
+        # The interpreter flushes standard output at exit, and must not fail then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
+        sys.exit(Status.FAILED)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def _fail(message: str) -> None:
     sys.stderr.buffer.write(f"debug-archive: {one_line(message)}\n".encode())
-    sys.exit(FAILED)
+    sys.exit(Status.FAILED)

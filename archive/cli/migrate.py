@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,30 +11,25 @@ import click
 
 import archive
 from archive.base.output import check_target
-from archive.cli import batch, common
-from archive.cli.jobs import plan
-from archive.cli.main import FAILED
-from archive.cli.manifest import Manifest, is_same
-from archive.cli.pool import Outcome, told
-from archive.report.migration_text import (
-    migration_facts,
-    migration_line,
-    migration_text,
-    plan_line,
-    plan_text,
-)
+from archive.cli import printing
+from archive.cli.files import batch, options
+from archive.cli.files.jobs import plan
+from archive.cli.files.manifest import Manifest, is_same
+from archive.cli.files.pool import Outcome, told
+from archive.cli.files.words import WORDS
+from archive.cli.status import Status
+from archive.report.migration_text import migration_facts, plan_line, plan_text
 from archive.verbs.migrate.migrate import target_named
 
 if TYPE_CHECKING:
-    from archive.cli.jobs import FilePlan
-    from archive.cli.pool import Verb
+    from archive.cli.files.batch import Manner
+    from archive.cli.files.jobs import FilePlan, Job
+    from archive.cli.files.pool import Verb
     from archive.verbs.migrate.migrate import Migration
-
-WORDS = batch.Words("migrating", migration_text, migration_line, migration_facts)
 
 
 @click.command("migrate")
-@batch.files
+@options.takes_files
 @click.option(
     "--to",
     required=True,
@@ -52,7 +46,7 @@ WORDS = batch.Words("migrating", migration_text, migration_line, migration_facts
     help="Keep nothing of what the archive was; smaller, but the way back is not exact.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and write nothing.")
-@batch.manner
+@options.takes_manner
 def command(
     inputs: tuple[str, ...],
     *,
@@ -61,8 +55,8 @@ def command(
     lossy: bool,
     aside: bool,
     dry_run: bool,
-    manner: batch.Manner,
-) -> None:
+    manner: Manner,
+) -> Status:
     """Rewrite the debug info of archives IN as another PyTorch release writes and reads it.
 
     Source ranges, call stacks, handles and module paths are carried over, and what the target refuses is
@@ -84,19 +78,26 @@ def command(
     work = plan(inputs, out)
     verb = partial(archive.migrate, to=to, lossy=lossy, aside=aside)
     if dry_run:
-        sys.exit(_plan(work, verb, as_json=manner.as_json))
+        return _print_plans(work, verb, as_json=manner.as_json)
     if not work.many:
-        manner.run(work, verb, WORDS)
+        return manner.run(work, verb, WORDS["migrate"])
     with Manifest(Path(out), str(target), aside=aside) as manifest:
         left = work if manner.force else manifest.left(work)
         if left.jobs:
-            manner.run(left, partial(_again, verb), WORDS, manifest.add)
+            return manner.run(left, partial(_migrate_again, verb), WORDS["migrate"], manifest.add)
     if manner.as_json:
-        common.write_json([])
+        printing.write_json([])
+    return Status.WELL
 
 
-def _again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
-    """Migrate a file, unless its result is there already: written before an interruption, but not told of."""
+def _migrate_again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
+    """Migrate a file. A result that is there already is left if it is the same.
+
+    An interruption may come between a file's result and its line in the manifest.
+
+    Raises:
+        ArchiveError: another file is there, and ``force`` is not given.
+    """
     if force or not out.exists():
         facts: Migration = verb(file, out, force=force)
         return facts
@@ -107,26 +108,35 @@ def _again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
     return facts
 
 
-def _plan(work: FilePlan, verb: Verb, *, as_json: bool) -> int:
-    """Print what would be done."""
+def _print_plans(work: FilePlan, verb: Verb, *, as_json: bool) -> Status:
+    """Print what would be done; one of several files may fail without ending the command."""
     facts: list[dict[str, object]] = []
-    batch.tell_left_out(work)
+    batch.note_left_out(work)
     for job in work.jobs:
-        file = str(job.file)
         try:
             planned = verb(job.file, dry_run=True)
         except Exception as error:
             if not work.many:
                 raise
-            problem = batch.problem(Outcome(job, error=told(error)))
-            common.note(problem)
-            facts.append({"file": file, "error": problem})
+            facts.append(_failure(job, error))
             continue
-        facts.append({"file": file, **migration_facts(planned)})
-        if not as_json and work.many:
-            common.write(f"{plan_line(planned, file)}\n".encode())
-        elif not as_json:
-            common.console().print(plan_text(planned, file))
+        facts.append({"file": str(job.file), **migration_facts(planned)})
+        if not as_json:
+            _print_plan(planned, str(job.file), many=work.many)
     if as_json:
-        common.write_json(facts if work.many else facts[0])
-    return FAILED if any("error" in one for one in facts) else 0
+        printing.write_json(facts if work.many else facts[0])
+    return Status.FAILED if any("error" in one for one in facts) else Status.WELL
+
+
+def _failure(job: Job, error: Exception) -> dict[str, object]:
+    """Note why a file cannot be migrated, and return it as facts."""
+    problem = batch.problem(Outcome(job, error=told(error)))
+    printing.note(problem)
+    return {"file": str(job.file), "error": problem}
+
+
+def _print_plan(planned: Migration, file: str, *, many: bool) -> None:
+    if many:
+        printing.write(f"{plan_line(planned, file)}\n".encode())
+    else:
+        printing.console().print(plan_text(planned, file))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import archive
-from archive.cli import batch
-from archive.cli.jobs import plan
-from archive.report.outcome_text import join_line, join_text
+from archive.cli.files import options
+from archive.cli.files.jobs import plan
+from archive.cli.files.words import WORDS
 
-WORDS = batch.Words("restoring", join_text, join_line)
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
 
 
 @click.command("restore")
-@batch.files
-@batch.manner
-def command(inputs: tuple[str, ...], *, out: str, manner: batch.Manner) -> None:
+@options.takes_files
+@options.takes_manner
+def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
     """Undo `shrink --level embed` for archives IN.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -27,4 +31,4 @@ def command(inputs: tuple[str, ...], *, out: str, manner: batch.Manner) -> None:
       debug-archive restore small.ptl -o model.ptl
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    manner.run(plan(inputs, out), archive.restore, WORDS)
+    return manner.run(plan(inputs, out), archive.restore, WORDS["restore"])

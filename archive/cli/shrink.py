@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 import archive
-from archive.cli import batch
-from archive.cli.jobs import plan
-from archive.report.outcome_text import shrink_text, size_line
+from archive.cli.files import options
+from archive.cli.files.jobs import plan
+from archive.cli.files.words import WORDS
 
-WORDS = batch.Words("shrinking", shrink_text, size_line)
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
 
 
 @click.command("shrink")
-@batch.files
+@options.takes_files
 @click.option(
     "--level",
     type=click.Choice(["compact", "embed"]),
@@ -24,9 +26,9 @@ WORDS = batch.Words("shrinking", shrink_text, size_line)
     show_default=True,
     help="How small; PyTorch reads the debug info of compact ones only.",
 )
-@batch.handles_option("drop")
-@batch.max_option
-@batch.manner
+@options.handles_option("drop")
+@options.max_option
+@options.takes_manner
 def command(
     inputs: tuple[str, ...],
     *,
@@ -34,8 +36,8 @@ def command(
     level: str,
     handles: Literal["keep", "drop"] | None,
     strength: int,
-    manner: batch.Manner,
-) -> None:
+    manner: Manner,
+) -> Status:
     """Make archives IN smaller, each in one file that PyTorch loads where it loads IN.
 
     Compact: the debug info is written anew, in fewer bytes; PyTorch shows the same model source as before.
@@ -49,7 +51,7 @@ def command(
       debug-archive shrink model.ptl -o smaller.ptl --level embed --max
       debug-archive shrink models/ -o small/ --jobs 4
     """  # noqa: D301 (click reads the backspace)
-    if level == "compact" and (handles or strength == batch.MAX):
+    if level == "compact" and (handles or strength == options.MAX_LEVEL):
         raise click.UsageError("--handles and --max are for --level embed")
     verb = partial(archive.shrink, level=level, handles=handles, strength=strength)
-    manner.run(plan(inputs, out), verb, WORDS)
+    return manner.run(plan(inputs, out), verb, WORDS["shrink"])

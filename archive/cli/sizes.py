@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli import common
+from archive.cli import options, printing
+from archive.cli.status import Status
 from archive.report.sizes_text import difference_text, sizes_text
 from archive.verbs.sizes import View, sizes
 from archive.verbs.sizes.budget import Budget, exceeded
@@ -15,7 +15,8 @@ from archive.verbs.sizes.budget import Budget, exceeded
 if TYPE_CHECKING:
     from archive.verbs.sizes import Account
 
-INSIDE = {View.PART, View.SOURCE}
+VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
+"""Views that tell the bytes inside of records apart."""
 
 
 def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
@@ -26,7 +27,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 
 
 @click.command("sizes")
-@common.file_argument
+@options.file_argument
 @click.argument("base", required=False, type=click.Path(dir_okay=False))
 @click.option(
     "--by",
@@ -58,7 +59,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     help="Exit with 1 if the file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
     "5MB, 100KiB; with BASE, +10KB bounds the growth. May be repeated.",
 )
-@common.as_json
+@options.json_option()
 def command(
     file: str,
     base: str | None,
@@ -68,7 +69,7 @@ def command(
     rows: int,
     budgets: list[Budget],
     as_json: bool,
-) -> None:
+) -> Status:
     """Show where the bytes of FILE go, to the last one; or what changed since BASE.
 
     Labels in brackets are kinds of bytes to which the view has no answer.
@@ -82,21 +83,21 @@ def command(
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB
     """  # noqa: D301 (click reads the backspace)
     by = View(view)
-    new = sizes(file, inside=by in INSIDE)
-    old = sizes(base, inside=by in INSIDE) if base else None
+    new = sizes(file, inside=by in VIEWS_OF_INSIDES)
+    old = sizes(base, inside=by in VIEWS_OF_INSIDES) if base else None
     try:
         over = exceeded(budgets, new, old, by, depth)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        common.write_json(_facts(new, old, by, depth))
+        printing.write_json(_facts(new, old, by, depth))
     elif old is None:
-        common.console().print(sizes_text(new, new.by(by, depth), by, rows))
+        printing.console().print(sizes_text(new, new.by(by, depth), by, rows))
     else:
-        common.console().print(difference_text(new, old, new.difference(old, by, depth), by, rows))
+        printing.console().print(difference_text(new, old, new.difference(old, by, depth), by, rows))
     for line in over:
-        common.note(f"{file}: {line}")
-    sys.exit(common.FINDINGS if over else 0)
+        printing.note(f"{file}: {line}")
+    return Status.FINDINGS if over else Status.WELL
 
 
 def _facts(new: Account, old: Account | None, view: View, depth: int | None) -> dict[str, object]:

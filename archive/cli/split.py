@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 import archive
-from archive.cli import batch
-from archive.cli.jobs import Use, plan
-from archive.report.outcome_text import size_line, split_text
+from archive.cli.files import options
+from archive.cli.files.jobs import Use, plan
+from archive.cli.files.words import WORDS
 
-WORDS = batch.Words("splitting", split_text, size_line)
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
 
 
 @click.command("split")
-@batch.files
-@batch.companion_option("OUT.ptdbg", "File or folder for the debug info.")
-@batch.handles_option("keep")
-@batch.profile_option("packed")
-@batch.max_option
-@batch.manner
+@options.takes_files
+@options.companion_option("OUT.ptdbg", "File or folder for the debug info.")
+@options.handles_option("keep")
+@options.profile_option(default="packed", show_default=True)
+@options.max_option
+@options.takes_manner
 def command(
     inputs: tuple[str, ...],
     *,
@@ -30,8 +32,8 @@ def command(
     handles: Literal["keep", "drop"] | None,
     profile: str,
     strength: int,
-    manner: batch.Manner,
-) -> None:
+    manner: Manner,
+) -> Status:
     """Take the debug info out of archives IN, each into a companion file.
 
     What is left is the same model; debug handles stay in it unless they are dropped. A companion is read like
@@ -45,6 +47,7 @@ def command(
       debug-archive symbolicate model.ptdbg < report.log
       debug-archive split models/ -o small/ -c companions/
     """  # noqa: D301 (click reads the backspace)
-    batch.check_max(profile, strength)
+    options.check_max(profile, strength)
+    work = plan(inputs, out, companion, Use.WRITTEN)
     verb = partial(archive.split, handles=handles, profile=profile, level=strength)
-    manner.run(plan(inputs, out, companion, Use.WRITTEN), verb, WORDS)
+    return manner.run(work, verb, WORDS["split"])

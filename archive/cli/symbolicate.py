@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 import archive
 from archive.base.errors import shown
-from archive.cli import common
+from archive.cli import options, printing
+from archive.cli.status import Status
 from archive.debuginfo.symbolicate import Style, TracebackFrame
 from archive.report.as_json import symbolication_facts
 from archive.report.runs import runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from archive import Archive, Symbolication
+    from archive.debuginfo.model import SourceRange
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")  # of 64 bits, and never too long for int()
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
@@ -40,7 +44,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@common.file_argument
+@options.file_argument
 @click.argument("handles", nargs=-1, metavar="[HANDLE]...", callback=_chains)
 @click.option(
     "--at",
@@ -63,7 +67,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     show_default=True,
     help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
 )
-@common.as_json
+@options.json_option()
 def command(
     file: str,
     handles: list[list[int]],
@@ -72,7 +76,7 @@ def command(
     style: str,
     *,
     as_json: bool,
-) -> None:
+) -> Status:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
@@ -90,37 +94,58 @@ def command(
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
     with archive.open(file, companion=companion) as opened:
         if not handles and not places:
-            sys.exit(_explain(opened, Style(style), as_json=as_json))
+            return _explain_log(opened, Style(style), as_json=as_json)
         found = [opened.symbolicate(chain, Style(style)) for chain in handles]
-        frames = [(place, opened.locate(*place)) for place in places]
+        positions = [Position(record, byte, opened.locate(record, byte)) for record, byte in places]
         if as_json:
-            facts = [symbolication_facts(one) for one in found]
-            spots = [
-                {
-                    "record": record,
-                    "byte": byte,
-                    "text": None if span is None else bytes(TracebackFrame(b"", span)),
-                }
-                for (record, byte), span in frames
-            ]
-            common.write_json({"symbolications": facts, "positions": spots})
+            _print_json(found, positions)
         else:
-            titled = len(found) + len(frames) > 1
-            for one in found:
-                title = b"debug handle %b:\n" % ",".join(map(str, one.handles)).encode()
-                common.write((title if titled else b"") + bytes(one) + b"\n" * (titled or bool(one.missing)))
-            for (record, byte), span in frames:
-                title = f"{record}:{byte}:\n".encode() if titled else b""
-                common.write(
-                    title + (b"" if span is None else bytes(TracebackFrame(b"", span))) + b"\n" * titled
-                )
-        missing = [one for one in found if one.missing]
-        if missing:
-            common.note(_why_unknown(opened, missing))
-        lost = [place for place, span in frames if span is None or span.source.is_null]
-        for record, byte in lost:
-            common.note(_why_lost(opened, record, byte))
-        sys.exit(common.FINDINGS if missing or lost else 0)
+            _print_text(found, positions)
+        return _note_unknown(opened, found, positions)
+
+
+class Position(NamedTuple):
+    """A byte of a generated code record, and the source range that it comes from, if one is recorded."""
+
+    record: str
+    byte: int
+    span: SourceRange | None
+
+    @property
+    def text(self) -> bytes:
+        """The range's source as PyTorch shows it; empty where there is none."""
+        return b"" if self.span is None else bytes(TracebackFrame(b"", self.span))
+
+
+def _print_json(found: Sequence[Symbolication], positions: Sequence[Position]) -> None:
+    facts = [
+        {"record": one.record, "byte": one.byte, "text": None if one.span is None else one.text}
+        for one in positions
+    ]
+    printing.write_json({"symbolications": [symbolication_facts(one) for one in found], "positions": facts})
+
+
+def _print_text(found: Sequence[Symbolication], positions: Sequence[Position]) -> None:
+    """Print each source; below a title, and with an empty line behind it, if there are several."""
+    titled = len(found) + len(positions) > 1
+    for one in found:
+        title = b"debug handle %b:\n" % ",".join(map(str, one.handles)).encode() if titled else b""
+        ends_line = titled or one.missing  # what is printed for an unknown handle has no line end
+        printing.write(title + bytes(one) + (b"\n" if ends_line else b""))
+    for position in positions:
+        title = f"{position.record}:{position.byte}:\n".encode() if titled else b""
+        printing.write(title + position.text + (b"\n" if titled else b""))
+
+
+def _note_unknown(opened: Archive, found: Sequence[Symbolication], positions: Sequence[Position]) -> Status:
+    """Note the handles and positions without source; the status says whether there are any."""
+    missing = [one for one in found if one.missing]
+    if missing:
+        printing.note(_why_unknown(opened, missing))
+    lost = [one for one in positions if one.span is None or one.span.source.is_null]
+    for one in lost:
+        printing.note(_why_lost(opened, one.record, one.byte))
+    return Status.FINDINGS if missing or lost else Status.WELL
 
 
 def _why_lost(opened: Archive, record: str, byte: int) -> str:
@@ -139,17 +164,18 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
 
 
-def _explain(opened: Archive, style: Style, *, as_json: bool) -> int:
+def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
+    """Write the log on standard input to standard output, with its failures explained."""
     from archive.verbs.logs import Explainer  # noqa: PLC0415 (not needed for handles)
 
     if as_json:
         raise click.UsageError("--json is for handles and positions; a log stays a log")
     explainer = Explainer(opened, style=style)
     for piece in explainer.explain(sys.stdin.buffer):
-        common.write(piece)
+        printing.write(piece)
     sys.stdout.flush()
     for line in explainer.notes:
-        common.note(line)
+        printing.note(line)
     if explainer.caveat:
-        common.note(explainer.caveat)
-    return common.FINDINGS if explainer.unknown else 0
+        printing.note(explainer.caveat)
+    return Status.FINDINGS if explainer.unknown else Status.WELL

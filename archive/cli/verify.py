@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 
-from archive.cli import common
-from archive.cli.main import FAILED
+from archive.cli import options, printing
+from archive.cli.status import Status
 from archive.report.as_json import escaped
 from archive.verbs.verify import Diagnostic, verify
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Results = Mapping[str, Sequence[Diagnostic]]
+
 NEVER_HIDDEN = {"error", "not checked"}
-"""What ``--quiet`` does not hide."""
+"""Severities that ``--quiet`` does not hide."""
 
 
 @click.command("verify")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
-@common.as_json
-def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
+@options.json_option()
+def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
     """Check FILES: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
@@ -34,6 +40,20 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
     """  # noqa: D301 (click reads the backspace)
+    results, unread = _verified(files)
+    if quiet:
+        results = {
+            file: [one for one in found if one.severity in NEVER_HIDDEN] for file, found in results.items()
+        }
+    if as_json:
+        printing.write_json(results)
+    else:
+        _print_lines(results)
+    return Status.FAILED if unread else _status(results)
+
+
+def _verified(files: Sequence[str]) -> tuple[Results, bool]:
+    """The diagnostics of each file, and whether a file could not be read."""
     results: dict[str, list[Diagnostic]] = {}
     unread = False
     idle = len(files) == 1 or not sys.stderr.isatty()
@@ -41,18 +61,23 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> None:
         task = progress.add_task("verifying", total=len(files))
         for file in files:
             try:
-                findings = verify(file)
-            except OSError as error:  # the other files still count
-                findings, unread = [Diagnostic("error", "", "", error.strerror or str(error))], True
-            results[file] = [one for one in findings if not quiet or one.severity in NEVER_HIDDEN]
+                results[file] = verify(file)
+            except OSError as error:  # the other files are still checked
+                results[file], unread = [Diagnostic("error", "", "", error.strerror or str(error))], True
             progress.advance(task)
-    if as_json:
-        common.write_json(results)
-    for file, findings in results.items() if not as_json else ():
-        for one in findings:
-            common.write(escaped(f"{file}: {one.severity}: {one}\n").encode())
-        if not findings:
-            common.write(escaped(f"{file}: well\n").encode())
-    errors = any(one.severity == "error" for found in results.values() for one in found)
-    unread = unread or any(one.severity == "not checked" for found in results.values() for one in found)
-    sys.exit(FAILED if unread else common.FINDINGS if errors else 0)
+    return results, unread
+
+
+def _print_lines(results: Results) -> None:
+    for file, found in results.items():
+        for one in found:
+            printing.write(escaped(f"{file}: {one.severity}: {one}\n").encode())
+        if not found:
+            printing.write(escaped(f"{file}: well\n").encode())
+
+
+def _status(results: Results) -> Status:
+    severities = {one.severity for found in results.values() for one in found}
+    if "not checked" in severities:
+        return Status.FAILED
+    return Status.FINDINGS if "error" in severities else Status.WELL

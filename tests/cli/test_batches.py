@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError
-from archive.cli.jobs import plan
-from archive.cli.pool import outcomes
+from archive.cli.files.jobs import plan
+from archive.cli.files.pool import outcomes
 from tests.support.commands import called, files, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
 
@@ -157,9 +157,10 @@ def test_a_file_that_kills_its_process_is_the_only_one_that_is_lost(tmp_path: Pa
 
 SLOW = """
 import sys, time
-from archive.cli import batch
+from archive.cli.files import batch
 from archive import ArchiveError
-from archive.cli.jobs import plan
+from archive.cli.files.jobs import plan
+from archive.cli.files.words import Words
 from archive.base.output import replacing
 
 def slow(file, out, *, force):
@@ -170,9 +171,9 @@ def slow(file, out, *, force):
 if __name__ == "__main__":
     import signal
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-    words = batch.Words("waiting", None, None)
+    words = Words("waiting", None, None)
     manner = batch.Manner(jobs=2, force=False, as_json=False)
-    manner.run(plan(sys.argv[1:-1], sys.argv[-1]), slow, words)
+    sys.exit(manner.run(plan(sys.argv[1:-1], sys.argv[-1]), slow, words))
 """
 
 

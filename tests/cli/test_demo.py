@@ -19,7 +19,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import archive
 from archive.backend import LoweringError, example
 from archive.base.errors import ArchiveError
-from archive.cli import demo, demo_stock, demo_stock_program
+from archive.cli.demo import command, stock, stock_program
 from tests.support.commands import called, files, told
 
 pytestmark = pytest.mark.torch
@@ -50,8 +50,8 @@ class Shown:
 
 def test_the_folder_is_told_as_it_can_be_found_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_demo_backend", Shown)
-    done = CliRunner().invoke(demo.command, ["--backend", "-o", "."])
+    monkeypatch.setattr(command, "_backend_steps", Shown)
+    done = CliRunner().invoke(command.command, ["--backend", "-o", "."])
     assert done.exit_code == 0
     assert done.output.endswith(f"The files are in {tmp_path}.\n")
 
@@ -168,7 +168,7 @@ def says(facts: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a program say something else than stock PyTorch does."""
     program = folder / "stock.py"
     program.write_text(f"print({facts!r})" if facts else "import sys; sys.exit('first\\nno torch')")
-    monkeypatch.setattr(demo_stock_program, "__file__", str(program))
+    monkeypatch.setattr(stock_program, "__file__", str(program))
 
 
 def test_what_does_not_hold_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +201,8 @@ def test_what_stock_pytorch_says_is_checked(
     facts: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(facts, tmp_path, monkeypatch)
-    with pytest.raises(demo_stock.ClaimError, match=re.escape(problem)):
-        demo_stock.run_stock(tmp_path, ["a.pt"], b"")
+    with pytest.raises(stock.ClaimError, match=re.escape(problem)):
+        stock.run_stock(tmp_path, ["a.pt"], b"")
 
 
 def test_what_cannot_be_lowered_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_lines_are_read_from_a_traceback_of_original_code() -> None:
         '    def f(x):\n        return g(x)\n               ~~~~ <--- HERE\n  File "<string>", line 1, in g\n'
         '    y\n    ~ <--- HERE\n  File "b c.py", line 9, in h\n\n    z\n    ~ <--- HERE\n    w\n'
     )
-    assert demo_stock.shown_lines(text) == [("a.py", 3, "return g(x)"), ("b c.py", 9, "z")]
+    assert stock.shown_lines(text) == [("a.py", 3, "return g(x)"), ("b c.py", 9, "z")]
 
 
 def test_without_pytorch_it_says_where_to_get_it(tmp_path: Path) -> None:

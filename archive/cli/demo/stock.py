@@ -1,4 +1,4 @@
-"""Archives run by stock PyTorch, in a process that cannot import this library; and what PyTorch says."""
+"""Runs archives by stock PyTorch, in a process that cannot import this library, and reads its errors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.cli import demo_stock_program
+from archive.cli.demo import stock_program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TOLERANCE = 1e-5
-"""How far results may be apart where another kernel of PyTorch computes them."""
+"""The largest difference of results that different kernels of PyTorch may compute."""
 GENERATED = "<string>"
+"""The file name in source ranges of generated code."""
 ORIGINAL_HEADING = "Traceback of TorchScript, original code"
+# A frame's heading, then lines up to the marking, of which the last one is the marked line. A range in a
+# traceback has lines of context before it, and may have more lines than one.
 MARKED_LINE = re.compile(
     r'^  File "(?P<file>[^"\n]*)", line (?P<number>\d+), in [^\n]*\n'
     r"(?:(?!  File )[^\n]*\n)*?"
@@ -28,7 +31,7 @@ PRINTED_HIERARCHY = re.compile(r"Module hierarchy:(.*)")
 
 
 class ClaimError(Exception):
-    """What was to be shown does not hold."""
+    """A claim of the demo does not hold."""
 
 
 class MarkedLine(NamedTuple):
@@ -43,12 +46,12 @@ class MarkedLine(NamedTuple):
 
 
 class StockRun(NamedTuple):
-    """What stock PyTorch made of an archive.
+    """An archive's run in stock PyTorch.
 
     Attributes:
         file: the archive's name.
-        difference: the largest one to the result of eager mode; None if that has another shape.
-        error: what it says when it fails.
+        difference: the largest difference from the result of eager mode; None if the shapes differ.
+        error: the error's text with the bad input; "" if it does not fail.
     """
 
     file: str
@@ -59,7 +62,7 @@ class StockRun(NamedTuple):
         return f"{self.file:<12}as eager mode, largest difference {self.difference:.3g}"
 
     def facts(self) -> dict[str, object]:
-        """For programs."""
+        """The run for JSON."""
         handles = PRINTED_HANDLES.search(self.error)
         hierarchy = PRINTED_HIERARCHY.search(self.error)
         return {
@@ -74,42 +77,43 @@ class StockRun(NamedTuple):
 
 
 def check(holds: object, claim: str) -> None:
-    """Refuse to go on where something does not hold.
+    """Check a claim.
 
     Raises:
-        ClaimError: it does not.
+        ClaimError: it does not hold.
     """
     if not holds:
         raise ClaimError(f"this does not hold: {claim}")
 
 
 def is_same(difference: float | None) -> bool:
-    """Whether results that differ so much are the same."""
+    """Whether results with this difference count as the same; without one, their shapes differ."""
     return difference is not None and difference <= TOLERANCE
 
 
 def check_same(difference: float | None, what: str) -> None:
-    """Refuse another result than that of eager mode.
+    """Check that a result is that of eager mode.
 
     Raises:
-        ClaimError: it is another one.
+        ClaimError: it differs.
     """
     check(is_same(difference), f"{what} is that of eager mode (largest difference: {difference})")
 
 
 def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
-    """What a fresh process says of archives that has PyTorch and not this library.
+    """Run archives in a fresh process, which has PyTorch and not this library.
 
     Args:
-        folder: where the archives are.
-        names: theirs.
-        calls: what they are called with, as :mod:`archive.cli.demo_stock_program` reads it.
+        folder: the archives' folder.
+        names: the archives' file names.
+        calls: the inputs and the expected result, as :mod:`archive.cli.demo.stock_program` reads them.
 
     Raises:
-        ClaimError: it has this library, ends badly, a result is not that of eager mode, or none fails.
+        ClaimError: the process can import this library or fails; a result is not that of eager mode; or an
+            archive does not fail with the bad input.
     """
     files = [str((folder / name).absolute()) for name in names]
-    command = [sys.executable, "-I", "-W", "ignore", demo_stock_program.__file__, *files]
+    command = [sys.executable, "-I", "-W", "ignore", stock_program.__file__, *files]
     done = subprocess.run(command, input=calls, capture_output=True, check=False)  # noqa: S603 (our program)
     *_, said = ["nothing", *done.stderr.decode(errors="replace").strip().splitlines()]
     check(done.returncode == 0, f"stock PyTorch runs {' and '.join(names)} (it says: {said})")
@@ -126,7 +130,7 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
 
 
 def shown_lines(text: str) -> list[MarkedLine]:
-    """The lines of source that a traceback of PyTorch marks, outermost first; those of the original code."""
+    """The lines of the model's source that a traceback of PyTorch marks, outermost first."""
     _, _, original = text.rpartition(ORIGINAL_HEADING)
     found = [
         MarkedLine(one["file"], int(one["number"]), one["text"].strip())

@@ -1,4 +1,4 @@
-"""What several commands share."""
+"""Standard output and standard error: bytes, JSON, tables, and notes for the person at the terminal."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.report.as_json import as_json as to_json
+from archive.report.as_json import as_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-FINDINGS = 1
 UNLIMITED_WIDTH = 1 << 16
-"""Columns where nobody looks at a terminal: lines stay whole, for other programs."""
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-file_argument = click.argument("file", type=click.Path(dir_okay=False))
+"""Columns of an output that is no terminal: lines stay whole for other programs."""
 
 
 def console() -> Console:
@@ -28,15 +24,15 @@ def console() -> Console:
 
 
 def write(data: bytes) -> None:
-    """Bytes to standard output, as they are."""
+    """Write bytes to standard output as they are."""
     sys.stdout.buffer.write(data)
 
 
 def write_json(facts: object) -> None:
-    """Facts as JSON to standard output."""
-    write(to_json(facts).encode() + b"\n")
+    """Write facts as JSON to standard output."""
+    write(as_json(facts).encode() + b"\n")
 
 
 def note(message: str) -> None:
-    """A line for the person at the terminal, on standard error."""
+    """Write a line for the person at the terminal to standard error."""
     click.echo(f"debug-archive: {message}", err=True)

@@ -12,16 +12,16 @@ from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.cli.jobs import Use
+from archive.cli.files.jobs import Use
+from archive.cli.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from archive.cli.jobs import Job
+    from archive.cli.files.jobs import Job
 
     Verb = Callable[..., Any]
 
-INTERRUPTED = 130
 MAX_WORKERS = 61
 """Workers; Windows waits for no more."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -119,7 +119,7 @@ def _work(verb: Verb, job: Job) -> Outcome:
         return _attempt(verb, job)
     finally:
         if signal.getsignal(signal.SIGTERM) is _stay:  # unwound; the pool would go on with the next file
-            os._exit(INTERRUPTED)
+            os._exit(Status.INTERRUPTED)
 
 
 def _await_the_end() -> None:
@@ -131,7 +131,7 @@ def _await_the_end() -> None:
 def _leave(*_: object) -> None:
     for one in ENDING_SIGNALS:
         signal.signal(one, _stay)
-    raise SystemExit(INTERRUPTED)
+    raise SystemExit(Status.INTERRUPTED)
 
 
 def _stay(*_: object) -> None:

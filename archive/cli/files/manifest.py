@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archive.cli import common
+from archive.cli import printing
 from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO, Self
 
-    from archive.cli.jobs import FilePlan, Job
-    from archive.cli.pool import Outcome
+    from archive.cli.files.jobs import FilePlan, Job
+    from archive.cli.files.pool import Outcome
 
     ManifestLine = dict[str, Any]
 
@@ -80,9 +80,9 @@ class Manifest:
         done = len(work.jobs) - len(jobs)
         if done:
             files = f"file{'s' * (len(work.jobs) != 1)}"
-            common.note(f"done already, and left as they are: {done:,} of {len(work.jobs):,} {files}")
+            printing.note(f"done already, and left as they are: {done:,} of {len(work.jobs):,} {files}")
         if changed:
-            common.note(f"changed since, and done again: {changed:,}")
+            printing.note(f"changed since, and done again: {changed:,}")
         return replace(work, jobs=jobs)
 
     def add(self, outcome: Outcome) -> None:

@@ -1,7 +1,7 @@
-"""The steps of ``debug-archive demo --backend``: each does something real, checks it, and tells of it.
+"""The steps of ``debug-archive demo --backend``: each does something real, checks it, and reports it.
 
 A model is lowered, saved, run by stock PyTorch in a process of its own, run and profiled by this library, and
-its debug information split off. Whatever is claimed has been compared before; what does not hold is a
+its debug info is split off. Each claim is checked before it is printed; one that does not hold raises
 :class:`ClaimError`.
 """
 
@@ -19,7 +19,7 @@ import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
 from archive.backend.profile.text import duration
 from archive.base.output import check_target
-from archive.cli.demo_stock import (
+from archive.cli.demo.stock import (
     PRINTED_HANDLES,
     ClaimError,
     check,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from archive.cli.demo_stock import MarkedLine, StockRun
+    from archive.cli.demo.stock import MarkedLine, StockRun
 
 DEMO_BACKEND = "aten"
 LITE_FILE, SCRIPT_FILE = "host.ptl", "host.pt"
@@ -43,18 +43,18 @@ DEVICE_FILE, COMPANION_FILE = "device.ptl", "model.ptdbg"
 TRACE_FILE = "trace.json"
 TEXT_WIDTH = 100
 FAILURES = (ClaimError, LoweringError, BackendError)
-"""What steps raise when they do not show what they should."""
+"""Raised by steps that do not show what they claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """A step that was done.
+    """A step that has been done.
 
     Attributes:
-        name: of its facts.
-        title: what it shows.
-        text: the output.
-        facts: the same for programs.
+        name: the key of its facts in the demo's JSON.
+        title: one line above its text.
+        text: its result, for people.
+        facts: its result, for programs.
     """
 
     name: str
@@ -74,14 +74,14 @@ def check_targets(folder: Path, *, force: bool) -> None:
 
 
 def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
-    """Do one step after the other.
+    """Do one step after the other, each when it is asked for.
 
     Args:
-        folder: what is made goes there.
+        folder: takes the files that are made.
         force: replace existing files.
 
     Raises:
-        ClaimError: something does not hold.
+        ClaimError: a claim does not hold.
         ArchiveError: a file exists and ``force`` is not given.
         OSError: a file cannot be written.
     """
@@ -139,10 +139,10 @@ def _ran(*runs: StockRun) -> DemoStep:
 
 
 def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
-    """The lines that the lite interpreter shows; TorchScript shows the last one, too.
+    """The lines that the lite interpreter shows, of which TorchScript shows the last one, too.
 
     Raises:
-        ClaimError: that is not so, or the last one is no line of the model's source.
+        ClaimError: TorchScript shows another line, or the last one is no line of the model's source.
     """
     lines, others = shown_lines(lite.error), shown_lines(script.error)
     check(lines and others and lines[-1] == others[-1], "lite interpreter and TorchScript show the same line")
@@ -153,10 +153,10 @@ def _failed_at(lite: StockRun, script: StockRun) -> list[MarkedLine]:
 
 
 def _delegated(delegate: Delegate, model: example.Example, expected: list[MarkedLine]) -> DemoStep:
-    """The same failure in this process.
+    """Make the lowered part fail in this process, too.
 
     Raises:
-        ClaimError: it does not fail at the same lines.
+        ClaimError: it gives another result with the good image, or fails at other lines with the bad one.
     """
     difference = float((delegate(model.image) - model.features).abs().max())
     check_same(difference, f"the result of `{delegate.path}` by Delegate")
@@ -195,7 +195,7 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
     files = {
         event.place.source.file if event.place.source else None
         for event in profile.events
-        if event.handle >= 0  # the others are the backend's own: it puts results into tuples
+        if event.handle >= 0  # the backend's own operations have none: it puts results into tuples
     }
     check(files == {example.__file__}, "all operations of the model lead to its lines")
     profile.save(folder / TRACE_FILE, force=force)
@@ -230,10 +230,10 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
 
 
 def _stripped(device: StockRun) -> DemoStep:
-    """What is left on the device.
+    """Report how the archive without debug info fails in stock PyTorch.
 
     Raises:
-        ClaimError: it names no handles, or source.
+        ClaimError: stock PyTorch names no handles, or shows source.
     """
     check(PRINTED_HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
     check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
@@ -242,10 +242,10 @@ def _stripped(device: StockRun) -> DemoStep:
 
 
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
-    """The device's words, with the companion's source.
+    """Explain the device's error by the companion.
 
     Raises:
-        ClaimError: that is not what stock PyTorch said where the source was at hand.
+        ClaimError: the text differs from stock PyTorch's for the archive with debug info.
     """
     with archive.open(folder / COMPANION_FILE) as companion:
         explainer = Explainer(companion)

@@ -1,11 +1,11 @@
-"""A program: archives run as a device runs them, by PyTorch without this library.
+"""A program that runs archives as a device runs them: by PyTorch, without this library.
 
-It is started by its path, and imports nothing of this library; whether it could is part of what it tells::
+It is started by its path and imports nothing of this library. It also reports whether it could::
 
-    python -I archive/cli/demo_stock_program.py FILE... < CALLS
+    python -I archive/cli/demo/stock_program.py FILE... < CALLS
 
-What goes in is a tuple of tensors as ``torch.save`` writes it: an input that the models take, the result that
-is expected, and an input that they fail with. What comes out is a dict, as JSON:
+It reads a tuple of tensors as ``torch.save`` writes it: an input that the models take, the result that is
+expected, and an input that the models fail with. It writes a dict as JSON:
 
 ==============  ============================================================================================
 ``pytorch``     its version
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _run(path: str, good: Any, expected: Any, bad: Any) -> dict[str, object]:  # noqa: ANN401
-    """Load an archive by what its name ends in, and call it."""
+    """Load an archive, by the loader that its suffix names, and call it with both inputs."""
     load = torch.jit.mobile._load_for_lite_interpreter if path.endswith(".ptl") else torch.jit.load
     model = load(path)
     found = model(good)

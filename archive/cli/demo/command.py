@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import one_line
-from archive.cli import common
+from archive.cli import options, printing
+from archive.cli.status import Status
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     show_default="a temporary one, removed at the end",
     help="Folder for the files that are made.",
 )
-@click.option("--force", is_flag=True, help="Replace existing files.")
-@common.as_json
-def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> None:
+@options.force_option
+@options.json_option()
+def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> Status:
     """Show what this project does, on a small real model, step by step.
 
     --backend lowers a part of an image classifier, saves the model (host.ptl, host.pt), and runs it in stock
@@ -49,7 +50,7 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> N
     """  # noqa: D301 (click reads the backspace)
     if not backend:
         raise click.UsageError("choose what to show: --backend (a part of a model lowered to a backend)")
-    shown = _demo_backend()
+    shown = _backend_steps()
     with ExitStack() as stack:
         if out is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
@@ -57,26 +58,26 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> N
             folder = out
             shown.check_targets(folder, force=force)
             folder.mkdir(parents=True, exist_ok=True)
-        status = _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
-    sys.exit(status)
+        return _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
 
 
-def _demo_backend() -> ModuleType:
+def _backend_steps() -> ModuleType:
+    """The module with the steps of ``--backend``.
+
+    Raises:
+        UsageError: PyTorch cannot be imported.
+    """
     try:
-        from archive.cli import demo_backend  # noqa: PLC0415 (imports PyTorch)
+        from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
     except ImportError as error:
         raise click.UsageError(
             f"--backend needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
         ) from error
-    return demo_backend
+    return steps
 
 
-def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> int:
-    """Do all steps, and print each as it is done, or the facts of all of them.
-
-    Returns:
-        The exit status.
-    """
+def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> Status:
+    """Do all steps; print each as it is done, or the facts of all of them as JSON."""
     facts: dict[str, object] = {"folder": str(folder), "kept": kept}
     seconds: dict[str, float] = {}
     problem = ""
@@ -91,18 +92,19 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
     except shown.FAILURES as error:
         problem = one_line(str(error))
     if as_json:
-        common.write_json({**facts, "seconds": seconds, "problem": problem or None})
+        printing.write_json({**facts, "seconds": seconds, "problem": problem or None})
     elif not problem:
         where = f"are in {folder.absolute()}." if kept else "are removed; -o FOLDER keeps them."
-        common.write(
+        printing.write(
             f"All of it compared and true, in {sum(seconds.values()):.1f} s. The files {where}\n".encode()
         )
     if problem:
-        common.note(problem)
-    return common.FINDINGS if problem else 0
+        printing.note(problem)
+        return Status.FINDINGS
+    return Status.WELL
 
 
 def _print(title: str, text: str) -> None:
-    """A step, at once."""
-    common.write(f"{title}\n{'─' * len(title)}\n{text.rstrip()}\n\n".encode())
+    """Print a step at once."""
+    printing.write(f"{title}\n{'─' * len(title)}\n{text.rstrip()}\n\n".encode())
     sys.stdout.flush()

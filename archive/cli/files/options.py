@@ -1,0 +1,97 @@
+"""Arguments and options of the commands that make files out of files, each declared once."""
+
+from __future__ import annotations
+
+import os
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from archive.cli.files.batch import Manner
+from archive.cli.options import force_option, json_option
+from archive.companion.build import DEFAULT_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.decorators import FC
+
+    from archive.cli.status import Status
+
+MAX_LEVEL = 19
+"""zstd's level behind ``--max``. Levels above it need much memory for reading, too."""
+
+max_option = click.option(
+    "--max",
+    "strength",
+    flag_value=MAX_LEVEL,
+    type=int,
+    default=DEFAULT_LEVEL,
+    help="Compress the companion further; takes longer.",
+)
+_inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="IN...", type=click.Path())
+_output_option = click.option(
+    "-o", "--output", "out", required=True, metavar="OUT", type=click.Path(), help="File or folder to write."
+)
+_jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    show_default="number of CPUs",
+    help="How many files to work on at a time.",
+)
+
+
+def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
+    """``--companion``, with the file that it defaults to and its help text."""
+    return click.option(
+        "-c", "--companion", metavar="COMPANION", type=click.Path(), show_default=usual, help=words
+    )
+
+
+def handles_option(usual: str) -> Callable[[FC], FC]:
+    """``--handles``, with its default; the verb decides where the option is not given."""
+    return click.option(
+        "--handles",
+        type=click.Choice(["keep", "drop"]),
+        show_default=usual,
+        help="Whether mobile_debug_handles.pkl stays: by it, failures on a device name their handles.",
+    )
+
+
+def profile_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)
+    """``--profile``, with click's settings for whether it must be given."""
+    return click.option(
+        "--profile",
+        type=click.Choice(["packed", "mapped"]),
+        help="Of the companion: small, or opened in no time at any size.",
+        **settings,
+    )
+
+
+def check_max(profile: str, strength: int) -> None:
+    """Refuse ``--max`` where nothing is compressed.
+
+    Raises:
+        UsageError: the companion is a mapped one.
+    """
+    if strength == MAX_LEVEL and profile != "packed":
+        raise click.UsageError("--max is for packed companions; a mapped one is not compressed")
+
+
+def takes_files(command: Callable[..., Status]) -> Callable[..., Status]:
+    """Let a command take ``IN...`` as ``inputs`` and ``--output`` as ``out``; the outermost decorator."""
+    return _inputs_argument(_output_option(command))
+
+
+def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
+    """Let a command take ``--jobs``, ``--force``, ``--json`` as one ``manner``; the innermost decorator."""
+
+    @wraps(command)
+    def with_manner(*, jobs: int, force: bool, as_json: bool, **others: object) -> Status:
+        return command(**others, manner=Manner(jobs, force, as_json))
+
+    to_json = json_option("Print facts as JSON; a list for several files.")
+    return _jobs_option(force_option(to_json(with_manner)))

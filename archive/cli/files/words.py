@@ -1,0 +1,48 @@
+"""The texts that commands print about files they have made, by command."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from archive.report.migration_text import migration_facts, migration_line, migration_text
+from archive.report.outcome_text import (
+    convert_text,
+    join_line,
+    join_text,
+    shrink_text,
+    size_line,
+    split_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a command reports on files.
+
+    Attributes:
+        doing: the progress bar's text.
+        text: facts and sizes of a single file → its summary.
+        line: facts and sizes of one of several files → one line.
+        facts: facts → what JSON shows.
+    """
+
+    doing: str
+    text: Callable[..., RenderableType]
+    line: Callable[..., str]
+    facts: Callable[..., dict[str, Any]] = asdict
+
+
+WORDS = {
+    "split": Words("splitting", split_text, size_line),
+    "join": Words("joining", join_text, join_line),
+    "shrink": Words("shrinking", shrink_text, size_line),
+    "restore": Words("restoring", join_text, join_line),
+    "migrate": Words("migrating", migration_text, migration_line, migration_facts),
+    "convert": Words("converting", convert_text, size_line),
+}

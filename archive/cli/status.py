@@ -1,0 +1,22 @@
+"""The exit statuses of commands. A command returns one, and the group ends the process with it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """How a command went.
+
+    Attributes:
+        WELL: all was done, and nothing is wrong.
+        FINDINGS: all was done, and something is wrong: a handle is unknown, an archive is inconsistent, a
+            budget is exceeded.
+        FAILED: something could not be done: a usage error, a broken file, a file that cannot be read.
+        INTERRUPTED: Ctrl-C or SIGTERM ended it; 128 + SIGINT, as shells have it.
+    """
+
+    WELL = 0
+    FINDINGS = 1
+    FAILED = 2
+    INTERRUPTED = 130
