@@ -1,8 +1,8 @@
-"""Which values may be one and the same list or dict, under several names.
+"""Alias analysis of a graph: which values may be the same list or dict.
 
-A list that is changed somewhere must not be taken for a constant anywhere. So values are followed: each may
-come from what its operation takes, from either branch, from what a loop is given and what it carries on.
-Changed is whatever a changed value may come from, and all that may come from that.
+A list that is mutated anywhere must not be folded into a constant. A value may alias the inputs of the
+operation that makes it, the results of either branch of an ``if``, and the values that a loop starts with or
+carries on. If a value is mutated, so is everything it may alias.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
     from archive.backend.graph.graphs import Graph, Operation
 
-    Ways = Mapping[int, set[int]]
+    Edges = Mapping[int, set[int]]
+    """For each value the values that it leads to."""
 
 WRITE_MARK = "!"
-"""What stands in an operator's schema where it changes an argument."""
+"""The mark in an operator's schema of an argument that the operator mutates: ``Tensor(a!)``."""
 MUTABLE_TYPE = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__")
+"""Matches in types whose values may be, or may hold, a list, a dict or an object of a class."""
 COPYING = ("aten::add", "aten::copy", "aten::dict", "aten::keys", "aten::list", "aten::mul", "aten::slice")
-"""Operators that make a list or dict of their own; what it holds may still be shared."""
+"""Operators that make a new list or dict; its items may still be shared with another one."""
 
 
 class Sharing:
-    """The values of a graph by what they may share.
+    """The values of a graph that are mutated.
 
     Attributes:
-        changed: values whose list or dict is changed after it was made.
-        fixed: values by which a constant or what a module keeps is changed.
+        changed: values whose list or dict may be mutated after it was made.
+        fixed: values that an operation mutates and that may alias a constant, or an attribute of a module.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -44,8 +46,8 @@ class Sharing:
             for target, source in self._passed(operation):
                 self._add(target, source)
         writing = [(value, one) for one in operations for value in changes(one)]
-        self._put(writing)
-        into: dict[int, set[int]] = defaultdict(set)
+        self._add_inserted(writing)
+        into: dict[int, set[int]] = defaultdict(set)  # the edges of ``_from``, turned around
         for target, sources in self._from.items():
             for source in sources:
                 into[source].add(target)
@@ -53,17 +55,28 @@ class Sharing:
         self.changed = _reached(into, set().union(*origins.values()))
         self.fixed = {value for value, reached in origins.items() if any(map(self._constant, reached))}
 
-    def _put(self, writing: list[tuple[int, Operation]]) -> None:
-        """What is put into a list is in it under all its names."""
-        before = -1
-        while before < (before := sum(map(len, self._from.values()))):
+    def _add_inserted(self, writing: list[tuple[int, Operation]]) -> None:
+        """Add what operations insert into lists and dicts to all aliases of these, until nothing is new.
+
+        Args:
+            writing: each value that is mutated, with the operation that mutates it.
+        """
+        grows = True
+        while grows:
+            before = self._edges()
             for value, operation in writing:
-                held = [one for one in operation.inputs if one != value and self._holds(one)]
-                for name in _reached(self._from, [value]) if held else ():
-                    for one in held:
-                        self._add(name, one)
+                inserted = [one for one in operation.inputs if one != value and self._holds(one)]
+                aliases = _reached(self._from, [value]) if inserted else set()
+                for alias in aliases:
+                    for one in inserted:
+                        self._add(alias, one)
+            grows = self._edges() > before
+
+    def _edges(self) -> int:
+        return sum(map(len, self._from.values()))
 
     def _add(self, target: int, source: int) -> None:
+        """Note that a value may alias another, if both may hold a list or dict."""
         if target != source and self._holds(target) and self._holds(source):
             self._from[target].add(source)
 
@@ -74,13 +87,16 @@ class Sharing:
         return value in self._makers and self._makers[value].kind == "prim::Constant"
 
     def _passed(self, operation: Operation) -> Iterator[tuple[int, int]]:
-        """What may come from what, by pairs."""
+        """Pairs of values: the first may alias the second."""
         (first, *_) = operation.inputs or [-1]
         if operation.kind == "prim::Loop":
             (body,) = operation.blocks
-            for carried, given in ((body.parameters, operation.inputs[1:]), (body.parameters, body.results)):
-                yield from zip(carried[1:], given[1:], strict=True)
-            yield from zip(operation.outputs, body.parameters[1:], strict=True)
+            _, *carried = body.parameters  # the first one counts
+            _, _, *initial = operation.inputs  # the trip count and the condition
+            _, *results = body.results  # the condition
+            yield from zip(carried, initial, strict=True)
+            yield from zip(carried, results, strict=True)
+            yield from zip(operation.outputs, carried, strict=True)
         elif operation.kind == "prim::If":
             for block in operation.blocks:
                 yield from zip(operation.outputs, block.results, strict=True)
@@ -88,27 +104,28 @@ class Sharing:
             yield from zip(operation.outputs, self._makers[first].inputs, strict=True)
         else:
             for output in operation.outputs:
-                own = operation.kind in COPYING and len(MUTABLE_TYPE.findall(self._types[output])) == 1
-                yield from ((output, value) for value in operation.inputs if not own)
+                is_new = operation.kind in COPYING and len(MUTABLE_TYPE.findall(self._types[output])) == 1
+                if not is_new:
+                    yield from ((output, value) for value in operation.inputs)
 
     def _made_here(self, value: int) -> bool:
         return value in self._makers and self._makers[value].kind == "prim::TupleConstruct"
 
 
-def _reached(ways: Ways, starts: Iterable[int]) -> set[int]:
-    """Where the ways lead to from some values, with these."""
+def _reached(edges: Edges, starts: Iterable[int]) -> set[int]:
+    """The values that edges lead to from some values, including these."""
     reached: set[int] = set()
     left = list(starts)
     while left:
         value = left.pop()
         if value not in reached:
             reached.add(value)
-            left.extend(ways.get(value, ()))
+            left.extend(edges.get(value, ()))
     return reached
 
 
 def changes(operation: Operation) -> list[int]:
-    """The values that an operation changes, but for tensors."""
+    """The values that an operation mutates, except tensors."""
     if WRITE_MARK not in operation.schema:
         return []
     schema = torch._C.parse_schema(operation.schema)

@@ -1,7 +1,6 @@
-"""What is known of a graph before it runs: constants are folded, branches chosen, what nobody uses dropped.
+"""Constant folding: computes what is known before a graph runs, chooses branches, drops unused operations.
 
-Kept are values that a backend can hold: numbers, strings, ``None``, lists and tuples of them; tensors are
-never computed here.
+Folded values are numbers, strings, ``None``, and lists and tuples of these. Tensors are never computed here.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Operation
 
 NOT_KNOWN = object()
+"""The value of what is only known when the module runs."""
 INT64_LIMIT = 2**63
 MAX_FOLDED_LENGTH = 1 << 12
-"""Items of a list, or letters of a text, that is made here; longer ones are made when the module runs."""
+"""Most items of a list, or letters of a text, that is folded; longer ones are made when the module runs."""
 FOLDABLE_OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::__not__": operator.not_,
     "aten::eq": operator.eq,
@@ -47,28 +47,28 @@ FOLDABLE_OPERATORS: dict[str, Callable[..., Any]] = {
     "prim::TupleConstruct": lambda *values: tuple(values),
 }
 CASTS = ("prim::unchecked_cast",)
+"""Operators whose result is their input."""
 EFFECTFUL = (
-    *(
-        "prim::RaiseException",
-        "prim::Print",
-        "prim::SetAttr",
-        "prim::CallMethod",
-        "prim::Enter",
-        "prim::Exit",
-    ),
-    *("aten::manual_seed", "aten::warn"),
+    "aten::manual_seed",
+    "aten::warn",
+    "prim::CallMethod",
+    "prim::Enter",
+    "prim::Exit",
+    "prim::Print",
+    "prim::RaiseException",
+    "prim::SetAttr",
 )
-"""Operations that do something though their schemas, if they have any, do not say so."""
+"""Operations with side effects that no schema tells."""
 TUPLE_OPERATORS = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
 IMMUTABLE_TYPES = (int, str, bool, type(None))
 FOLDABLE_TYPES = (int, float, str, bool, type(None), list, tuple)
 
 
 def folded(graph: Graph) -> Graph:
-    """A graph in which everything is done that can be done before it runs; the given one stays as it is.
+    """A copy of a graph in which all that is known before it runs is computed.
 
-    What preprocessing begins with, mostly: the branches of training are gone in eval mode, and so is what
-    follows from sizes of layers, defaults, and None.
+    Most preprocessing begins with this: in eval mode, the branches of training are gone, and so is what
+    depends only on sizes of layers, defaults, and None.
     """
     folding = _Folding(graph)
     body = folding.block(graph.body)
@@ -78,6 +78,12 @@ def folded(graph: Graph) -> Graph:
 
 
 class _Folding:
+    """Folds the blocks of one graph.
+
+    Attributes:
+        types: of each value, as TorchScript writes them; more exact ones are noted on the way.
+    """
+
     def __init__(self, graph: Graph) -> None:
         self.types = dict(graph.types)
         self._changed = Sharing(graph).changed
@@ -85,7 +91,7 @@ class _Folding:
         self._same: dict[int, int] = {}
 
     def block(self, block: Block) -> Block:
-        """A block, folded."""
+        """The folded copy of a block."""
         made = Block(block.parameters)
         for operation in block.operations:
             self._operation(operation, made)
@@ -93,6 +99,7 @@ class _Folding:
         return made
 
     def _root(self, value: int) -> int:
+        """The value that a value is another name for; itself if there is none."""
         while value in self._same:
             value = self._same[value]
         return value
@@ -117,15 +124,21 @@ class _Folding:
             out.operations.append(_constant(operation, operation.outputs[0], value))
             return
         if operation.kind in TUPLE_OPERATORS:
-            self._settle(operation, inputs, known[-1] if known else None)
+            self._note_nones(operation, inputs, known[-1] if known else None)
         blocks = [self.block(block) for block in operation.blocks]
         made = replace(operation, inputs=inputs, blocks=blocks)
         out.operations.append(made)
         if operation.kind == "prim::If":
-            self._agree(made, out)
+            self._fold_equal_results(made, out)
 
-    def _settle(self, operation: Operation, inputs: list[int], place: Any) -> None:  # noqa: ANN401
-        """Note in their types what is None in a tuple, and what is taken out of one and is None."""
+    def _note_nones(self, operation: Operation, inputs: list[int], place: Any) -> None:  # noqa: ANN401
+        """Narrow types around tuples: ``NoneType`` for items that are None, made into or taken from one.
+
+        Args:
+            operation: makes a tuple, or takes items from one.
+            inputs: what it takes.
+            place: of a ``prim::TupleIndex`` the index, if that is known.
+        """
         if operation.kind == "prim::TupleConstruct":
             (output,) = operation.outputs
             kinds = ["NoneType" if self._known(one) is None else self.types[one] for one in inputs]
@@ -140,12 +153,12 @@ class _Folding:
             if item == "NoneType":
                 self.types[output] = item
 
-    def _agree(self, branch: Operation, out: Block) -> None:
-        """Results that are the same plain value on both sides of a branch are constants behind it."""
+    def _fold_equal_results(self, branch: Operation, out: Block) -> None:
+        """Turn results that are the same constant on both sides of an ``if`` into constants behind it."""
         agreed: dict[int, Any] = {}
         for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
             value, other = map(self._known, results)
-            if _is_one(value, other):
+            if _are_equal(value, other):
                 agreed[output] = value
         kept = [place for place, output in enumerate(branch.outputs) if output not in agreed]
         for block in branch.blocks:
@@ -155,22 +168,24 @@ class _Folding:
         self._values |= agreed
 
     def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
-        """Whether a cast changes no type."""
+        """Whether a cast keeps the type."""
         return self.types[operation.outputs[0]] == self.types[inputs[0]]
 
     def _splice(self, operation: Operation, block: Block, out: Block) -> None:
-        """The operations of the chosen branch in the place of both."""
+        """Put the operations of the chosen branch in place of the ``if``."""
         for inner in block.operations:
             self._operation(inner, out)
         for output, result in zip(operation.outputs, block.results, strict=True):
             self._same[output] = self._root(result)
 
     def _known(self, value: int) -> Any:  # noqa: ANN401
+        """The constant that a value is, or ``NOT_KNOWN``."""
         if self.types[value] == "NoneType":
             return None
         return self._values.get(value, NOT_KNOWN)
 
     def _fold(self, operation: Operation, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
+        """The result of an operation, computed now, or ``NOT_KNOWN``."""
         if operation.kind in ("aten::__is__", "aten::__isnot__"):
             return self._against_none(operation.kind, inputs, known)
         compute = FOLDABLE_OPERATORS.get(operation.kind)
@@ -190,7 +205,7 @@ class _Folding:
         return value if isinstance(value, FOLDABLE_TYPES) and not overflows else NOT_KNOWN
 
     def _against_none(self, kind: str, inputs: list[int], known: list[Any]) -> Any:  # noqa: ANN401
-        """Whether something is None: told by its value, or by a type that has no place for None."""
+        """The result of ``x is None`` or ``x is not None``, if the value of ``x`` or its type decides it."""
         for value, other in ((0, 1), (1, 0)):
             if known[other] is None:
                 if known[value] is not NOT_KNOWN:
@@ -202,24 +217,24 @@ class _Folding:
 
 
 def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401
-    """A value that an operation makes, as a constant."""
+    """A constant that takes the place of an operation, for one of its outputs."""
     kind = "prim::Constant"
     return replace(operation, kind=kind, inputs=[], outputs=[output], schema="", value=value, blocks=[])
 
 
-def _is_one(value: object, other: object) -> bool:
-    """Whether two values are the same one, and none that could be changed."""
+def _are_equal(value: object, other: object) -> bool:
+    """Whether two constants are equal, of one type, and immutable."""
     return type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other
 
 
 def _length(factors: list[Any]) -> int:
-    """How many items a product has: none, unless one factor is a list or text."""
+    """The length of a product of a list or text and a number; 0 for products of numbers."""
     items = [len(one) for one in factors if isinstance(one, list | tuple | str)]
     return sum(items) * max((one for one in factors if isinstance(one, int)), default=0)
 
 
 def _drop_unused(block: Block, used: set[int]) -> None:
-    """Take out operations whose results nobody takes, and that do nothing else."""
+    """Take out operations whose results are unused and that have no side effects."""
     kept = []
     for operation in reversed(block.operations):
         for inner in operation.blocks:
@@ -231,7 +246,7 @@ def _drop_unused(block: Block, used: set[int]) -> None:
 
 
 def _inputs(operation: Operation) -> set[int]:
-    """What the blocks of an operation take."""
+    """The values that the blocks of an operation take."""
     found: set[int] = set()
     for block in operation.blocks:
         found |= set(block.results)
@@ -241,7 +256,7 @@ def _inputs(operation: Operation) -> set[int]:
 
 
 def _acts(operation: Operation) -> bool:
-    """Whether an operation does more than making its results."""
+    """Whether an operation has side effects, itself or in its blocks."""
     inside = (inner for block in operation.blocks for inner in block.operations)
     makes_nothing = not operation.outputs and not operation.blocks
     return (

@@ -1,7 +1,8 @@
-"""TorchScript graphs with all calls followed: what runs, in which order, and where each operation comes from.
+"""TorchScript graphs as plain data, with all calls followed.
 
-A :class:`Graph` is plain data. Values are numbers; an operation takes and makes them. What is known before
-anything runs are constants: literals, and the parameters, buffers and attributes of modules.
+A :class:`Graph` says what runs, in which order, and where each operation comes from. A value is a number, its
+place among the graph's values; operations take values and make them. Literals, and the parameters, buffers
+and attributes of modules, are constants.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Call:
     """One call of an inlined call stack.
 
     Attributes:
-        function: name of what is called.
-        type_name: qualified class of the module whose method it is; None for functions.
+        function: name of the function or method that is called.
+        type_name: qualified class of the module that the method belongs to; None for functions.
         instance: attributes that lead from the caller to the module, or ``SELF``; None for functions.
-        range: the call, in the caller's source; None where that is not known.
+        range: the call, in the caller's source; None if unknown.
     """
 
     function: str
@@ -37,18 +38,19 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """What one node of a graph does.
+    """One node of a graph.
 
     Attributes:
-        kind: ``aten::add``, ``prim::If`` …; ``prim::Constant`` for everything that is known beforehand.
+        kind: ``aten::add``, ``prim::If`` …; ``prim::Constant`` for literals and attributes of modules.
         inputs: values it takes.
         outputs: values it makes.
-        schema: of the operator, as text; "" where it has none.
-        value: of a constant.
-        path: of a constant that is an attribute of a module: its path from the top module.
-        blocks: what it may run.
-        range: its place in the model's source; None where that is not known.
-        shown: the same as PyTorch shows it; "" where that is not known.
+        schema: the operator's schema as text; "" for nodes without one, such as ``prim::If``.
+        value: the value of a constant.
+        path: for a constant that is an attribute of a module, the attributes that lead from the top module
+            to it, joined by dots; None for literals.
+        blocks: its inner blocks: two branches of ``prim::If``, the body of ``prim::Loop``.
+        range: its range in the model's source; None if unknown.
+        shown: the text by which PyTorch shows that range; "" if unknown.
         stack: the calls that lead to it, outermost first.
     """
 
@@ -69,9 +71,9 @@ class Block:
     """Operations that run one after the other.
 
     Attributes:
-        parameters: values that whoever runs it gives.
-        operations: in their order.
-        results: values that it gives back.
+        parameters: values that the block is given: the inputs of a method, or what a loop carries.
+        operations: in the order in which they run.
+        results: values that the block returns.
     """
 
     parameters: list[int] = field(default_factory=list)
@@ -84,9 +86,9 @@ class Graph:
     """A method with all calls followed.
 
     Attributes:
-        name: of the method.
-        body: its operations; the parameters are those of the method, without the module itself.
-        types: of each value, as TorchScript writes them.
+        name: the method's name.
+        body: its operations; the parameters are those of the method, without ``self``.
+        types: the type of each value, as TorchScript writes it: ``List[int]``.
     """
 
     name: str
@@ -94,9 +96,9 @@ class Graph:
     types: dict[int, str]
 
     def operations(self) -> Iterator[Operation]:
-        """All operations, in the order in which PyTorch numbers them.
+        """All operations, in the order in which PyTorch gives out debug handles.
 
-        First all of a block; then, of the blocks inside, the last one first.
+        All operations of a block come first, then those of its inner blocks, the last inner block first.
         """
         blocks = [self.body]
         while blocks:
@@ -107,7 +109,7 @@ class Graph:
 
 
 def elements(kind: str) -> list[str]:
-    """The types inside of a type: ``Tensor`` and ``List[int]`` of ``Tuple[Tensor, List[int]]``."""
+    """The arguments of a type: ``Tensor`` and ``List[int]`` for ``Tuple[Tensor, List[int]]``."""
     found, depth = [""], 0
     for letter in kind[kind.index("[") + 1 : -1]:
         depth += (letter == "[") - (letter == "]")

@@ -1,7 +1,7 @@
-"""Graphs of TorchScript followed into all that they call.
+"""Inlining: replaces each call of a method or function by the operations of its graph.
 
-PyTorch's own inlining keeps call stacks where Python cannot read them. So graphs are walked before it: each
-call of a method or function is replaced by the operations of its graph, whose call stack has one call more.
+PyTorch inlines too, but Python cannot read the call stacks that it keeps. So this module walks the graphs
+before PyTorch inlines them. An operation's call stack has one call for each graph that it was inlined from.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.backend.graph.range_finder import RangeFinder
 
     Module = Any
     """A ``torch._C.ScriptModule``."""
 
 SELF = "SELF"
+"""The instance that PyTorch's call stacks name for a method's own module."""
 MANGLING = re.compile(r"___torch_mangle_\d+\.")
 PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit")
-"""Operations that PyTorch records no place for, and that belong to what is before them."""
+"""Operations without a range in PyTorch; they belong to the operation that makes their input."""
 MAX_CALL_DEPTH = 200
-"""Calls within calls; TorchScript has no recursion, but modules may call in circles."""
+"""Most calls within one another: TorchScript has no recursion, but modules may call in circles."""
 
 
 def unmangled(type_name: str) -> str:
-    """A qualified class without the number by which PyTorch tells equal names apart in its process."""
+    """A qualified class without ``___torch_mangle_N``, by which PyTorch tells equal names apart in a process."""
     return MANGLING.sub("", type_name)
 
 
@@ -40,10 +43,10 @@ def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
     Args:
         module: the module.
         method: name of its method.
-        places: tells where nodes stand in the model's source.
+        places: finds the source ranges of the module's nodes.
 
     Raises:
-        LoweringError: a call cannot be followed.
+        LoweringError: a call cannot be followed, or a module is used as a value.
     """
     walk = _Inliner(places)
     graph = module._get_method(method).graph
@@ -54,13 +57,13 @@ def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
     walk.nodes(graph, scope, body)
     body.results = [walk.number(value, scope) for value in graph.outputs()]
     graph_of = Graph(method, body, walk.types)
-    _place_as_taken(graph_of)
-    _settle(body, {})
+    _take_ranges_of_makers(graph_of)
+    _take_ranges_of_neighbours(body, {})
     return graph_of
 
 
-def _place_as_taken(graph: Graph) -> None:
-    """Give operations without a place that make nothing for others the place of what they take."""
+def _take_ranges_of_makers(graph: Graph) -> None:
+    """Give ``PLACELESS`` operations without a range that of the operation that makes their last input."""
     makers = {value: one for one in graph.operations() for value in one.outputs}
     for one in graph.operations():
         maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
@@ -68,32 +71,44 @@ def _place_as_taken(graph: Graph) -> None:
             one.shown, one.range = maker.shown, maker.range
 
 
-def _settle(block: Block, before: dict[int, Operation]) -> None:
-    """Give operations without a place that of their neighbour in the same call: the next one, or the last.
+def _take_ranges_of_neighbours(block: Block, before: dict[int, Operation]) -> None:
+    """Give operations without a range that of the next operation in the same call, or else the last one.
 
-    PyTorch records none for nodes that it adds: dict literals, casts, some attributes of tensors. What they
-    make is for the next operation.
+    PyTorch records no range for nodes that it adds: dict literals, casts, some attributes of tensors. The
+    next operation takes what they make.
+
+    Args:
+        block: the block; its inner blocks follow.
+        before: for each call stack, by id, the last operation with a range before the block.
     """
-    for operations in (reversed(block.operations), block.operations):
-        neighbours = {} if operations is not block.operations else dict(before)
-        for one in operations:
-            if one.shown:
-                neighbours[id(one.stack)] = one
-            elif id(one.stack) in neighbours:
-                neighbour = neighbours[id(one.stack)]
-                one.shown, one.range = neighbour.shown, neighbour.range
+    _fill_ranges(reversed(block.operations), {})
+    _fill_ranges(block.operations, dict(before))
     for one in block.operations:
         if one.shown:
             before[id(one.stack)] = one
         for inner in one.blocks:
-            _settle(inner, dict(before))
+            _take_ranges_of_neighbours(inner, dict(before))
+
+
+def _fill_ranges(operations: Iterable[Operation], neighbours: dict[int, Operation]) -> None:
+    """Give operations without a range that of the operation of the same call that came last."""
+    for one in operations:
+        if one.shown:
+            neighbours[id(one.stack)] = one
+        elif id(one.stack) in neighbours:
+            neighbour = neighbours[id(one.stack)]
+            one.shown, one.range = neighbour.shown, neighbour.range
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A module that a value stands for, its path from the top module, and its name in a call.
+    """A module that a value stands for.
 
-    The name is the path from the caller: ``down.0`` in a list. PyTorch takes its last step, ``0``, alone.
+    Attributes:
+        module: the module.
+        path: the attributes that lead from the top module to it, joined by dots.
+        instance: the attributes that lead from the caller to it: ``down.0`` for a module in a list, of which
+            PyTorch's call stacks keep only ``0``.
     """
 
     module: Module
@@ -103,7 +118,14 @@ class _Known:
 
 @dataclass(slots=True)
 class _Scope:
-    """One call that is being followed: which numbers and modules its values stand for."""
+    """A call that is being followed.
+
+    Attributes:
+        graph: the graph of the function or method, a ``torch._C.Graph``.
+        numbers: the number of each value, by the name that PyTorch gives it in its graph.
+        modules: the module that a value stands for, by the same names.
+        stack: the calls that lead there, outermost first.
+    """
 
     graph: Any
     numbers: dict[str, int]
@@ -112,29 +134,33 @@ class _Scope:
 
 
 def _is_followed(node: Any, scope: _Scope) -> bool:  # noqa: ANN401
-    """Whether a method is that of a known module; those of other objects remain operations."""
+    """Whether a method belongs to a known module. Calls of other objects' methods remain operations."""
     return next(node.inputs()).debugName() in scope.modules
 
 
 class _Inliner:
-    """Follows calls, and numbers values."""
+    """Follows calls, and numbers values.
+
+    Attributes:
+        types: the type of each value that has a number.
+    """
 
     def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
         self._places = places
 
     def new(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401 (a torch._C.Value)
-        """The number of a value that is made now."""
+        """Give a value its number."""
         number = len(self.types)
         self.types[number] = value.type().annotation_str
         scope.numbers[value.debugName()] = number
         return number
 
     def number(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401
-        """The number of a value that has been made.
+        """The number of a value that has one.
 
         Raises:
-            LoweringError: it stands for a module, which is no value for a backend.
+            LoweringError: the value is a module, which backends do not know as a value.
         """
         name = value.debugName()
         if name not in scope.numbers:
@@ -142,7 +168,7 @@ class _Inliner:
         return scope.numbers[name]
 
     def nodes(self, block: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
-        """Add the operations of a block."""
+        """Add the operations of a block to ``out``."""
         for node in block.nodes():
             kind = node.kind()
             if kind == "prim::GetAttr" and self._get(node, scope, out):
@@ -155,7 +181,11 @@ class _Inliner:
             self._operation(node, scope, out)
 
     def _get(self, node: Any, scope: _Scope, out: Block) -> bool:  # noqa: ANN401
-        """Whether a node gets an attribute of a module; then it is a constant, or a module."""
+        """Follow a node that gets an attribute: add a constant, or note that its value is a module.
+
+        Returns:
+            False if the node gets an attribute of something else than a known module; nothing is done then.
+        """
         holder = scope.modules.get(next(node.inputs()).debugName())
         if holder is None:
             return False
@@ -174,13 +204,17 @@ class _Inliner:
         return True
 
     def _placed(self, operation: Operation, node: Any, scope: _Scope) -> Operation:  # noqa: ANN401
+        """The same operation, given the range and the call stack of a node."""
         operation.shown = node.sourceRange()
         operation.range = self._places.find(operation.shown) if operation.shown else None
         operation.stack = scope.stack
         return operation
 
     def _operation(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
-        taken = list(node.inputs())[node.kind() == "prim::SetAttr" :]  # which module it sets is no value
+        """Add a node that is no call of a known method or function, with its inner blocks."""
+        taken = list(node.inputs())
+        if node.kind() == "prim::SetAttr":
+            taken = taken[1:]  # without the module
         for value in taken:
             if value.debugName() in scope.modules:
                 kind = value.type().annotation_str
@@ -199,38 +233,47 @@ class _Inliner:
         out.operations.append(self._placed(operation, node, scope))
 
     def _call(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
-        first, *arguments = node.inputs()
+        """Add the operations of the graph that a node calls."""
         shown = node.sourceRange()
-        modules: dict[str, _Known] = {}
-        if node.kind() == "prim::CallFunction":
-            name = first.type().annotation_str
-            function = torch.jit._state._python_cu.find_function(name)
-            if function is None:
-                raise LoweringError(f"cannot follow the call of {name}. Source code: {shown}")
-            graph, called = (
-                function.graph,
-                Call(name.rpartition(".")[2], None, None, self._places.find(shown)),
-            )
-            parameters = list(graph.inputs())
-        else:
-            known = scope.modules[first.debugName()]
-            name = node.s("name")
-            graph = known.module._get_method(name).graph
-            itself, *parameters = graph.inputs()
-            modules[itself.debugName()] = _Known(known.module, known.path, SELF)
-            class_name = unmangled(known.module._type().annotation_str)
-            called = Call(name, class_name, known.instance, self._places.find(shown))
+        called, parameters = (
+            self._function(node, scope) if node.kind() == "prim::CallFunction" else self._method(node, scope)
+        )
         if len(scope.stack) >= MAX_CALL_DEPTH:
             raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {shown}")
-        inner = _Scope(graph, {}, modules, (*scope.stack, called))
+        _, *arguments = node.inputs()
         for parameter, argument in zip(parameters, arguments, strict=True):
             if argument.debugName() in scope.modules:
-                inner.modules[parameter.debugName()] = scope.modules[argument.debugName()]
+                called.modules[parameter.debugName()] = scope.modules[argument.debugName()]
             else:
-                inner.numbers[parameter.debugName()] = self.number(argument, scope)
-        self.nodes(graph, inner, out)
-        for value, result in zip(node.outputs(), graph.outputs(), strict=True):
-            if result.debugName() in inner.modules:
-                scope.modules[value.debugName()] = inner.modules[result.debugName()]
+                called.numbers[parameter.debugName()] = self.number(argument, scope)
+        self.nodes(called.graph, called, out)
+        for value, result in zip(node.outputs(), called.graph.outputs(), strict=True):
+            if result.debugName() in called.modules:
+                scope.modules[value.debugName()] = called.modules[result.debugName()]
             else:
-                scope.numbers[value.debugName()] = self.number(result, inner)
+                scope.numbers[value.debugName()] = self.number(result, called)
+
+    def _function(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
+        """The function that a node calls, and its parameters.
+
+        Raises:
+            LoweringError: TorchScript does not know it.
+        """
+        shown = node.sourceRange()
+        name = next(node.inputs()).type().annotation_str
+        function = torch.jit._state._python_cu.find_function(name)
+        if function is None:
+            raise LoweringError(f"cannot follow the call of {name}. Source code: {shown}")
+        call = Call(name.rpartition(".")[2], None, None, self._places.find(shown))
+        return _Scope(function.graph, {}, {}, (*scope.stack, call)), list(function.graph.inputs())
+
+    def _method(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
+        """The method that a node calls, and its parameters without ``self``."""
+        known = scope.modules[next(node.inputs()).debugName()]
+        name = node.s("name")
+        graph = known.module._get_method(name).graph
+        itself, *parameters = graph.inputs()
+        class_name = unmangled(known.module._type().annotation_str)
+        call = Call(name, class_name, known.instance, self._places.find(node.sourceRange()))
+        modules = {itself.debugName(): _Known(known.module, known.path, SELF)}
+        return _Scope(graph, {}, modules, (*scope.stack, call)), parameters

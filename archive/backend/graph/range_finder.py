@@ -1,8 +1,8 @@
-"""Where the nodes of a module's graphs stand in the model's source, to the byte.
+"""Finds the source ranges of a module's nodes, to the byte.
 
-From Python, PyTorch shows a node's place only as text: file, line, and the source around it with the range
-marked. The module's own debug records hold all ranges; each is printed in the same way, and the text looked
-up.
+In Python, PyTorch gives a node's range only as text: file, line, and the source around it with the range
+marked. The archive of the module holds all ranges as numbers. So each of these is printed as PyTorch prints
+it, and a node's text is looked up among them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,29 @@ from archive.reader.opening import open as open_archive
 
 
 class RangeFinder:
-    """The source ranges of a module by the text that PyTorch shows for them."""
+    """The source ranges of a module, by the texts that PyTorch shows for them.
+
+    Args:
+        known: each range by its text.
+    """
 
     def __init__(self, known: dict[str, SourceRange]) -> None:
         self._known = known
 
     @classmethod
-    def of(cls, module: Any) -> RangeFinder:  # noqa: ANN401 (a torch._C.ScriptModule)
-        """Those of a module and all that it calls."""
+    def of(cls, module: Any) -> RangeFinder:  # noqa: ANN401
+        """The ranges of a module and of all that it calls: the module is saved, and its records are read.
+
+        Args:
+            module: a ``torch._C.ScriptModule``.
+        """
         buffer = io.BytesIO()
         torch.jit.save(torch.jit._recursive.wrap_cpp_module(module), buffer)
         known: dict[str, SourceRange] = {}
         with open_archive(buffer.getvalue(), name="the module's own archive") as opened:
             table = opened.range_table
             sources = [table.sources[number] for number in range(len(table.sources))]
-            texts = table_of(bytes(one.text) for one in sources)  # in one piece: each is read many times
+            texts = table_of(bytes(one.text) for one in sources)  # contiguous, as each is read many times
             sources = [
                 Source(texts[number], one.filename, one.starting_line, one.is_null)
                 for number, one in enumerate(sources)
