@@ -33,7 +33,7 @@ MAX_CALL_DEPTH = 200
 
 
 def unmangled(type_name: str) -> str:
-    """A qualified class without ``___torch_mangle_N``, by which PyTorch tells equal names apart in a process."""
+    """A qualified class without ``___torch_mangle_N``, which PyTorch inserts to tell equal names apart."""
     return MANGLING.sub("", type_name)
 
 

@@ -1,4 +1,4 @@
-"""What preprocessing makes for the link ``ahead of time``."""
+"""The result of preprocessing for the link ``ahead of time``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Graphs to be written as TorchScript, and what the backend's own runtime executes.
+    """Graphs to write as TorchScript, and a program for the backend's own runtime.
 
     The state that the archive keeps is ``(blob, tensors)``.
 
     Attributes:
-        graphs: for each method what its statements do.
+        graphs: the graph of each method; each of its operations becomes a statement.
         handles: the debug handles of the graphs' operations.
-        blob: for the runtime.
-        tensors: for the runtime and for the statements, which may add some.
-        unsupported: operations that the runtime cannot execute; lowering refuses them, together with those
-            for which there is no statement.
+        blob: the program for the runtime, as text.
+        tensors: tensors that the runtime and the statements use; writing statements may add some.
+        unsupported: operations that the runtime cannot execute. Lowering refuses them, together with those
+            that TorchScript has no statement for.
     """
 
     graphs: Mapping[str, Graph]

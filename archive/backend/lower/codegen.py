@@ -1,7 +1,8 @@
 """The TorchScript source of lowered modules.
 
-Texts are those of PyTorch's own lowering, to the blank: they are shown in errors. Where PyTorch's would be
-wrong (keyword-only arguments, defaults, a tuple without elements), these are right.
+The texts are those that PyTorch's own lowering generates (``torch/csrc/jit/backends/backend_detail.cpp``), to
+the blank, because errors show them. They differ where PyTorch's would be wrong: keyword-only arguments,
+defaults, and a tuple without elements.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ UNAVAILABLE_WARNING = (
     "device where the backend is available."
 )
 OBJECT_PREFIX, METHOD_PREFIX = "self.__backend.", "self.__"
-"""What stands before the names of a backend's methods: it is an object, or they are the module's own."""
+"""Prefixes of a backend's methods: the backend is an attribute, or its methods are the module's own."""
 STATE_PARAMETER = "state: Tuple[Dict[str, Any], Any, bool]"
 
 
 def block(lines: Sequence[str]) -> str:
-    """Lines as PyTorch's raw strings have them: behind a line's end, and with a margin."""
+    """Lines as in PyTorch's raw strings: behind an empty first line, each with a margin."""
     return "\n" + "".join(f"{MARGIN}{line}\n" for line in lines) + MARGIN
 
 
 def method(name: str, schema: Schema, statements: Sequence[str]) -> str:
-    """A method of some statements."""
+    """A method of the lowered module that runs statements."""
     return block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
 
 
 def forwarding(method: str, schema: Schema) -> str:
-    """A method of the wrapper: it calls that of the lowered module."""
+    """A method of the wrapper that calls the lowered module's method of the same name."""
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
@@ -49,26 +50,27 @@ def forwarding(method: str, schema: Schema) -> str:
 
 
 def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
-    """A method of the lowered module: it hands its arguments to the backend, and checks what comes back.
+    """A method of the lowered module that has the backend execute it, and checks the types of the results.
 
     Args:
         method: its name.
-        schema: of the original method.
-        backend: what stands before the names of the backend's methods.
+        schema: the schema of the original method.
+        backend: prefix of the backend's methods.
     """
-    inputs = " ".join(f"{one.name}," for one in arguments(schema))
+    inputs = "".join(f"{one.name}, " for one in arguments(schema))
     types, is_tuple = results(schema)
     names = [f"_{number}" for number in range(len(types))]
-    got = f'{backend}execute(self.__handles["{method}"], typed_inputs)'
-    given = ", ".join(names) + ("," if is_tuple and len(names) == 1 else "")
+    targets = " ".join(f"{name}," for name in names)
+    executed = f'{backend}execute(self.__handles["{method}"], typed_inputs)'
+    returned = f"{names[0]}," if is_tuple and len(names) == 1 else ", ".join(names)
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
-            f"    typed_inputs: List[Any] = [{inputs and inputs + ' '}]".replace(", ]", ", ]"),
+            f"    typed_inputs: List[Any] = [{inputs}]",
             f"    if {backend}is_available() :",
-            f"      {' '.join(f'{name},' for name in names)} = {got}" if names else f"      {got}",
+            f"      {targets} = {executed}" if names else f"      {executed}",
             *(f"      assert isinstance({name}, {kind})" for name, kind in zip(names, types, strict=True)),
-            f"      return {given or '()'}",
+            f"      return {returned or '()'}",
             "    else:",
             f'      raise Exception("{UNAVAILABLE}")',
         ]
@@ -76,7 +78,7 @@ def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
 
 
 def parameters(schema: Schema) -> str:
-    """The parameters of a method behind ``self``, with types and defaults."""
+    """The parameters of a method after ``self``, with types and defaults."""
     parts, starred = [], False
     for one in arguments(schema):
         if one.kwarg_only and not starred:
@@ -92,12 +94,12 @@ def _passed(schema: Schema) -> list[str]:
 
 
 def arguments(schema: Schema) -> list[Any]:
-    """The arguments of a method behind ``self``."""
+    """The arguments of a method after ``self``."""
     return list(schema.arguments)[1:]
 
 
 def results(schema: Schema) -> tuple[list[str], bool]:
-    """The types that a method returns, one for each element of a tuple; and whether it is one."""
+    """The types that a method returns, one for each element of a tuple; and whether it returns a tuple."""
     (result,) = schema.returns
     if result.type.kind() != "TupleType":
         return [result.type.annotation_str], False
@@ -117,13 +119,18 @@ def literal(value: object) -> str:
     if value is None or isinstance(value, bool | int):
         return repr(value)
     if isinstance(value, list | tuple):
-        inner = ", ".join(map(literal, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+        items = [literal(item) for item in value]
+        return f"[{', '.join(items)}]" if isinstance(value, list) else tuple_literal(items)
     raise LoweringError(f"no literal for a constant of type {type(value).__name__}")
 
 
+def tuple_literal(items: Sequence[str]) -> str:
+    """A tuple of expressions; that of one item has a comma behind it."""
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
 def _letter(letter: str) -> str:
-    """A letter of a string; of all escapes by number TorchScript knows the octal ones alone."""
+    """A letter of a string literal. Octal escapes are the only numeric ones that TorchScript reads."""
     if letter.isprintable() and letter not in ESCAPED_LETTERS:
         return letter
     return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
@@ -144,11 +151,11 @@ GET_STATE = block(
 
 
 def set_state(backend: str = OBJECT_PREFIX, state: str = "state") -> str:
-    """The method that takes a state, and has it compiled.
+    """The method ``__setstate__``: it takes a state, and has the backend compile it.
 
     Args:
-        backend: what stands before the names of the backend's methods.
-        state: the parameter; PyTorch writes no type, as its C++ knows it.
+        backend: prefix of the backend's methods.
+        state: the parameter. (PyTorch's own has no type, because its C++ code knows the type.)
     """
     return block(
         [
@@ -168,10 +175,10 @@ def set_state(backend: str = OBJECT_PREFIX, state: str = "state") -> str:
 
 
 def compile_error(operation: Operation) -> str:
-    """PyTorch's words for an operation that a backend does not support, with its place in the model's source.
+    """PyTorch's message about an operation that a backend does not support, with its range in the source.
 
-    They are the text of the :class:`~archive.backend.errors.LoweringError` that preprocessing raises; those
-    for several operations follow one another on new lines.
+    Preprocessing raises a :class:`~archive.backend.errors.LoweringError` with this message, or with those of
+    several operations, each on a new line.
     """
     kind = operation.kind if operation.path is None else "prim::GetAttr"
     return f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"

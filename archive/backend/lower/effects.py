@@ -1,4 +1,4 @@
-"""A module with effects as a backend takes it: its captured graph, at the model's source, and its table."""
+"""A module with side effects, made ready for lowering: its captured graph and its table of effects."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
-"""What PyTorch says of the source of ``torch.fx.GraphModule`` itself."""
+"""PyTorch warns so about the source of ``torch.fx.GraphModule`` itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithEffects:
-    """A captured module.
+    """A module whose ``forward`` was captured.
 
     Attributes:
-        module: it.
-        scripted: its graph, which changes nothing.
+        module: the module.
+        scripted: its graph, which has no side effects.
         type_name: the module's own class, as TorchScript writes it.
         relocating: leads the graph's operations to the model's source.
-        side_effects: what the module changes.
-        arguments: names of the arguments that were given, then of those that were left out; one behind a
-            star takes all that follow, a star alone separates those that are given by name.
+        side_effects: the changes that the module makes.
+        arguments: the parameters of ``forward``: first those that were given, then those that took their
+            defaults. ``*name`` takes all further positional arguments; after ``*`` alone, arguments are given
+            by name.
     """
 
     module: torch.nn.Module
@@ -49,9 +50,11 @@ class WithEffects:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """The tensors of the state, by their numbers; one of no use where there are none, for its type.
+        """The tensors of the state, by their numbers; one unused tensor if there are none.
 
-        Parameters share their elements with the graph's, which tells that they are the same.
+        TorchScript has no type for a list without items, hence the unused one.
+        A parameter of the state shares its storage with the graph's parameter, by which the two are
+        recognised as the same.
         """
         state = self.side_effects.state
         tensors = [tensor.detach() for tensor in state.tensors]
@@ -63,7 +66,7 @@ class WithEffects:
         return tensors or [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:
-        """The archive record of the effects, each of which is given a debug handle now."""
+        """The archive record of the effects; each effect and each guard is given a debug handle now."""
         flat = self.side_effects.flat()
         handles = [recorder.record(self.relocating.effect(site)) for site in flat.sites]
         effects = tuple(
@@ -80,10 +83,14 @@ class WithEffects:
 
 
 def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> WithEffects:
-    """Capture what a module's ``forward`` computes and changes.
+    """Capture the graph and the side effects of a module's ``forward``.
+
+    Args:
+        module: an eager module.
+        example_inputs: arguments of ``forward``.
 
     Raises:
-        CaptureError: that cannot be captured, or TorchScript does not take what it computes.
+        CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
     """
     graph, side_effects = capture(module, *example_inputs)
     try:
@@ -100,7 +107,7 @@ def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> With
 
 
 def _of(module: torch.nn.Module, source: Source) -> object:
-    """What is at an attribute of a module or its parts; None at other places."""
+    """The value of an attribute of a module or of its parts; None for other sources."""
     if isinstance(source, Attribute):
         return getattr(_of(module, source.base), source.name, None)
     return module if source == Local("self") else None
@@ -109,6 +116,7 @@ def _of(module: torch.nn.Module, source: Source) -> object:
 def _arguments(
     module: torch.nn.Module, example_inputs: Sequence[Any], defaults: Collection[str]
 ) -> list[str]:
+    """The parameters of ``forward``; see :class:`WithEffects`."""
     names: list[str] = []
     starred = False
     for one in inspect.signature(module.forward).parameters.values():

@@ -1,8 +1,8 @@
-"""A graph as TorchScript: one statement a line, so that each operation has a handle of its own.
+"""Writes a graph as TorchScript: one statement a line, so that each operation has a debug handle of its own.
 
 Values are named ``r0``, ``r1`` …: no name may begin with ``in`` or ``is``, which TorchScript's lexer would
-take for operators. What a loop carries on has one name, which is assigned before it and at the end of its
-body. Tensors that are known beforehand are the items of a list.
+take for operators. A value that a loop carries has one name, which is assigned before the loop and at the end
+of its body. Constant tensors are items of a list, an attribute of the module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONSTANTS_ATTRIBUTE = "self.__constants"
 UNBOUNDED_TRIPS = 2**63 - 1
-"""How often TorchScript's ``while`` runs at most."""
+"""The trip count that TorchScript gives to the loop of a ``while``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,10 +33,10 @@ class Emitted:
     """The body of a method.
 
     Attributes:
+        constants: the list of constant tensors, which all methods of a module share.
         lines: its statements.
-        operations: for each line the operation that it runs; None where it runs none.
-        constants: tensors that it takes from the list of constants.
-        unsupported: operations that cannot be written.
+        operations: for each line the operation that it runs; None if it runs none.
+        unsupported: operations that TorchScript has no statement for.
     """
 
     constants: list[torch.Tensor]
@@ -46,12 +46,12 @@ class Emitted:
 
 
 def emitted(graph: Graph, parameters: list[str], constants: list[torch.Tensor]) -> Emitted:
-    """The body of a method that does what a graph does.
+    """The body of a method that runs a graph.
 
     Args:
-        graph: folded.
+        graph: a folded graph.
         parameters: names of the method's parameters.
-        constants: those of the methods before; this one's are added.
+        constants: the constant tensors of the methods before; those of this one are added.
     """
     emitter = _Emitter(graph, parameters, constants)
     emitter.block(graph.body, 0)
@@ -61,7 +61,13 @@ def emitted(graph: Graph, parameters: list[str], constants: list[torch.Tensor]) 
 
 
 class _Move(NamedTuple):
-    """A value that gets another name, and the type that the name has."""
+    """An assignment of a value to a name that another value may have had before.
+
+    Attributes:
+        name: the name.
+        kind: the type of the name.
+        value: the value.
+    """
 
     name: str
     kind: str
@@ -69,6 +75,8 @@ class _Move(NamedTuple):
 
 
 class _Emitter:
+    """Writes the blocks of one graph."""
+
     def __init__(self, graph: Graph, parameters: list[str], constants: list[torch.Tensor]) -> None:
         self.out = Emitted(constants)
         self._types = graph.types
@@ -82,20 +90,23 @@ class _Emitter:
         self._taken = {value for one in operations for value in one.inputs}
 
     def line(self, text: str, operation: Operation | None, depth: int) -> None:
+        """Add a statement, indented for so many blocks around it."""
         self.out.lines.append("    " * depth + text)
         self.out.operations.append(operation)
 
     def word(self, value: int) -> str:
-        """What stands for a value."""
+        """The expression for a value: its name, or a literal."""
         return self._words.get(value, self._name(value))
 
     def _name(self, value: int) -> str:
         return f"{self._letter}{value}"
 
     def block(self, block: Block, depth: int) -> None:
+        """Add the statements of a block."""
         for operation in block.operations:
             try:
-                STATEMENTS.get(operation.kind, _Emitter._statement)(self, operation, depth)
+                write = WRITERS.get(operation.kind, _Emitter._statement)
+                write(self, operation, depth)
             except LoweringError:
                 self.out.unsupported.append(operation)
 
@@ -112,7 +123,7 @@ class _Emitter:
         self._words[output] = placeholder(self._types[output])
 
     def _constant(self, operation: Operation, depth: int) -> None:
-        """A tensor has a name; whatever else is known is written where it is used."""
+        """Give a tensor its name; any other constant is written where it is used."""
         (output,) = operation.outputs
         kind = self._types[output]
         text = constant(operation.value, kind, self._tensor)
@@ -124,6 +135,7 @@ class _Emitter:
             self._words[output] = text
 
     def _tensor(self, value: torch.Tensor) -> str:
+        """The expression for a constant tensor, which is added to the list unless it is there."""
         constants = self.out.constants
         place = next((place for place, one in enumerate(constants) if one is value), len(constants))
         if place == len(constants):
@@ -153,7 +165,7 @@ class _Emitter:
         }
 
     def _while(self, operation: Operation, moves: list[_Move], depth: int) -> None:
-        """A loop that may end early; it counts where the count is used."""
+        """Add a loop that may end early. It has a counter only if something uses that."""
         (body,) = operation.blocks
         name, (times, going, *_) = self._name(body.parameters[0]), operation.inputs
         bounded = self._known.get(times) != UNBOUNDED_TRIPS
@@ -168,10 +180,11 @@ class _Emitter:
             self.line(f"{name} = {name} + 1", None, depth + 1)
 
     def _always(self, value: int) -> bool:
+        """Whether a condition is the constant True."""
         return self._known.get(value) is True
 
     def _body(self, block: Block, moves: list[_Move], operation: Operation, depth: int) -> None:
-        """A block, then all its results assigned as if at once: a loop may swap what it carries."""
+        """Add a block, then assign all its results as if at once: a loop may swap what it carries."""
         before = len(self.out.lines)
         self.block(block, depth)
         moves = [move for move in moves if move.name != self.word(move.value)]
@@ -202,10 +215,10 @@ class _Emitter:
         self.line(f"{move.name} = {word}", None, depth)
 
 
-STATEMENTS: dict[str, Callable[[_Emitter, Operation, int], None]] = {
+WRITERS: dict[str, Callable[[_Emitter, Operation, int], None]] = {
     "prim::Constant": _Emitter._constant,
     "prim::If": _Emitter._if,
     "prim::Loop": _Emitter._loop,
     "prim::Uninitialized": _Emitter._uninitialized,
 }
-"""Operations that are more than a statement, or less."""
+"""Methods that write the operations that are not exactly one statement."""

@@ -1,8 +1,8 @@
-"""Debug handles: numbers by which a backend names the operations of the model it was made from.
+"""Debug handles: numbers by which a backend names the operations of the model.
 
-A backend keeps the number of each operation and nothing else; when the operation fails or is timed, the
-number leads back. Numbers come from a recorder with a start value, never from a counter of the process, so
-that a model lowered twice gives the same archive.
+A backend keeps only the number of each operation; when the operation fails or is timed, the number leads back
+to the model's source. Numbers come from a :class:`DebugHandles` with a start value, never from a counter of
+the process, so that a model lowered twice gives the same archive.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph, Operation
 
 MODULE_BITS = 16
-"""Bits for the numbers of one lowered module, where its content chooses the start."""
+"""Bits below a start that is chosen by the content of a module: 65,536 handles until the next start."""
 
 
 class DebugHandles:
-    """A recorder: gives each operation its handle, and remembers which operation it was.
+    """Gives each operation its debug handle, and remembers the operation.
 
-    Modules that are lowered for one archive may share a recorder; its numbers then follow each other.
+    Modules that are lowered for one archive may share one object, as ``recorder`` of
+    :func:`~archive.backend.lower`; their handles then follow each other.
 
     Args:
         start: the first handle.
 
     Attributes:
-        operations: what was recorded, by handle.
+        operations: the operations by handle.
     """
 
     def __init__(self, start: int = 0) -> None:
@@ -40,9 +41,9 @@ class DebugHandles:
 
     @classmethod
     def of(cls, graphs: Iterable[Graph]) -> DebugHandles:
-        """A recorder whose start is chosen by some graphs, so that different ones do not meet.
+        """An object whose start is a hash of graphs, so that handles of different modules do not collide.
 
-        What is kept of operations decides: their names, places, and the calls that lead there.
+        Names, source ranges and call stacks of the operations are hashed.
         """
         operations = chain.from_iterable(graph.operations() for graph in graphs)
         table = write_table(dict(enumerate(operations)))
@@ -50,7 +51,7 @@ class DebugHandles:
         return cls(int.from_bytes(digest.digest()) + 1 << MODULE_BITS)
 
     def record(self, operation: Operation) -> int:
-        """The handle of an operation, given now."""
+        """Give an operation its handle."""
         handle = next(self._numbers)
         self.operations[handle] = operation
         return handle
@@ -59,6 +60,6 @@ class DebugHandles:
 def generate_debug_handles(recorder: DebugHandles, graph: Graph) -> dict[Operation, int]:
     """Give each operation of a graph its handle, in PyTorch's order.
 
-    First all of a block; then, of the blocks inside, the last one first.
+    All operations of a block come first, then those of its inner blocks, the last inner block first.
     """
     return {operation: recorder.record(operation) for operation in graph.operations()}

@@ -1,4 +1,7 @@
-"""How a backend becomes part of a lowered module: its attributes and methods, by the backend's link."""
+"""Links: the attributes and generated methods by which a lowered module runs its backend.
+
+One function for each :class:`~archive.backend.registry.Link`: ``_as_class``, ``_inline``, ``_ahead_of_time``.
+"""
 
 from __future__ import annotations
 
@@ -34,24 +37,24 @@ TORCHSCRIPT_NAMES = {
 STR_TYPE = torch._C.StringType.get()
 TENSOR_LIST_TYPE = torch._C.ListType(torch._C.TensorType.get())
 DEBUG_TABLE = "__debug_table"
+"""The lowered module's attribute that holds the table of :mod:`archive.backend.lower.tables`."""
 HANDLE_COMMENT = "  # debug handle "
-"""What stands behind a statement that runs one operation, before that one's handle."""
-
+"""The comment behind a statement that runs one operation; the operation's debug handle follows."""
 
 FAIL_METHOD = "fail"
 FAILING_OPERATOR = "aten::_functional_assert_scalar"
-"""A runtime's method that ends a run because an operation failed, and the operator that does it."""
+"""The runtime's method that reports a failed operation, and the operator by which the method fails."""
 
 
 @dataclass(slots=True)
 class Linked:
-    """What a lowered module has of its backend.
+    """The parts of a lowered module that come from its backend.
 
     Attributes:
-        state: what the archive keeps of it.
-        attributes: names, types and values.
-        sources: of methods, in the order in which they refer to each other.
-        names: what names in there stand for.
+        state: the state that the archive keeps.
+        attributes: name, type (a ``torch._C.Type``) and value of each.
+        sources: the source of each method; a method stands behind those that it calls.
+        names: the objects that names in the sources stand for.
     """
 
     state: Any
@@ -61,7 +64,13 @@ class Linked:
 
 
 def resolved(name: str, names: Mapping[str, Any]) -> object:
-    """What a name stands for in a source; a qualified class (``__torch__.package.Class``) is Python's own."""
+    """The object that a name in a source stands for; None if there is none.
+
+    Args:
+        name: a name, or a qualified class, ``__torch__.package.Class``, which is looked up among the modules
+            that are imported.
+        names: objects by their names.
+    """
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
     home = "__main__" if name.startswith("__torch__.") else "builtins"  # PyTorch leaves out `__main__`
     return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
@@ -73,24 +82,25 @@ def linked(
     processed: Any,  # noqa: ANN401
     handles: Iterable[int],
 ) -> Linked:
-    """What a module that is lowered to a backend has of it.
+    """The parts of a lowered module that come from its backend.
 
     Args:
-        backend: it.
-        schemas: of the methods that are lowered.
-        processed: what the backend's preprocessing made.
-        handles: the debug handles that it was given.
+        backend: the backend.
+        schemas: the schemas of the methods that are lowered.
+        processed: the result of the backend's preprocessing.
+        handles: the debug handles that preprocessing was given.
 
     Raises:
         LoweringError: operations cannot be written, or the runtime is not in TorchScript's language.
     """
     if backend.link is Link.INLINE:
         return _inline(backend, schemas, processed, handles)
-    ways = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}
-    return ways[backend.link](backend, schemas, processed)
+    link = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}[backend.link]
+    return link(backend, schemas, processed)
 
 
 def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
+    """Link ``class``: the runtime is an object of a TorchScript class."""
     kind, instance = backend.runtime, backend.runtime()
     try:
         torch.jit.script(kind)
@@ -117,6 +127,7 @@ def _inline(
     processed: Any,  # noqa: ANN401
     handles: Iterable[int],
 ) -> Linked:
+    """Link ``inline``: the runtime's attributes and methods become the module's own."""
     kind, instance = backend.runtime, backend.runtime()
     names = TORCHSCRIPT_NAMES | vars(sys.modules[kind.__module__])
     fields = list(_fields(kind))
@@ -148,10 +159,10 @@ def _inline(
 
 
 def _failing(handles: Iterable[int]) -> str:
-    """The method ``fail``: for each handle a statement, which fails and stands for that operation alone.
+    """The method ``fail``: for each debug handle a failing statement, which stands for that operation alone.
 
-    It is an operator that fails, as the lite interpreter shows no source for what code raises; and its result
-    is used, or it would be left out.
+    An operator fails, because the lite interpreter shows no source for exceptions that code raises. The
+    method returns the operator's result, because TorchScript removes calls whose results are unused.
     """
     lines = [f"def __{FAIL_METHOD}(self, message: str) -> Tensor:", "    token = torch.empty([0])"]
     operator = FAILING_OPERATOR.replace("::", ".")
@@ -165,9 +176,9 @@ def _failing(handles: Iterable[int]) -> str:
 
 
 def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> Linked:  # noqa: ANN401
+    """Link ``ahead of time``: each operation is a statement, followed by a comment with its debug handle."""
     if not isinstance(processed, Ahead):
         raise LoweringError(f"expected {backend.name} to be preprocessed to an Ahead, found {processed!r}")
-    made = Linked(None, names=TORCHSCRIPT_NAMES)
     tensors, methods = list(processed.tensors), []
     unsupported = dict.fromkeys(processed.unsupported)
     for method, schema in schemas.items():
@@ -182,20 +193,22 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
     if unsupported:
         raise LoweringError("\n".join(map(compile_error, unsupported)))
     tensors = tensors or [torch.empty(0)]  # an empty list has no type
-    made.state = processed.blob, tensors
-    made.attributes = [
-        ("__backend", STR_TYPE, backend.name),
-        (CONSTANTS_ATTRIBUTE.removeprefix("self."), TENSOR_LIST_TYPE, tensors),
-    ]
-    made.sources = [
-        codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
-        CREATE_DEBUG_INFO,
-        _availability(backend),
-        codegen.GET_STATE,
-        SET_STATE_AHEAD,
-        *methods,
-    ]
-    return made
+    return Linked(
+        (processed.blob, tensors),
+        [
+            ("__backend", STR_TYPE, backend.name),
+            (CONSTANTS_ATTRIBUTE.removeprefix("self."), TENSOR_LIST_TYPE, tensors),
+        ],
+        [
+            codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
+            CREATE_DEBUG_INFO,
+            _availability(backend),
+            codegen.GET_STATE,
+            SET_STATE_AHEAD,
+            *methods,
+        ],
+        TORCHSCRIPT_NAMES,
+    )
 
 
 CREATE_DEBUG_INFO = codegen.block(
@@ -224,15 +237,15 @@ SET_STATE_AHEAD = codegen.block(
 
 
 def _availability(backend: Backend) -> str:
-    """The runtime's own method."""
+    """The runtime's method ``is_available``, as a method of the lowered module."""
     return _own([method for method in _methods(backend.runtime) if method.name == "is_available"])
 
 
 def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
-    """The methods of a class, those that it inherits first.
+    """The methods of a class as syntax trees, inherited ones first.
 
     Raises:
-        LoweringError: its source is not to be had.
+        LoweringError: Python does not find the source of the class.
     """
     methods: dict[str, ast.FunctionDef] = {}
     for one in reversed(kind.__mro__[:-1]):
@@ -247,7 +260,7 @@ def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
 
 
 def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
-    """The attributes of a class in TorchScript's language: name, type and first value, as source."""
+    """The attributes that ``__init__`` declares: name, type and initial value, as source."""
     for method in _methods(kind):
         for one in ast.walk(method) if method.name == "__init__" else []:
             if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Attribute) and one.value:
@@ -255,7 +268,11 @@ def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
 
 
 def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
-    """What TorchScript makes of a type that is written down."""
+    """The ``torch._C.Type`` of an annotation.
+
+    Raises:
+        LoweringError: TorchScript has no such type.
+    """
     kind = torch.jit.annotations.try_ann_to_type(eval(annotation, dict(names)), None)  # noqa: S307 (the backend's own source)
     if kind is None:
         raise LoweringError(f"TorchScript has no type {annotation}")
@@ -263,20 +280,20 @@ def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 def _own(methods: list[ast.FunctionDef]) -> str:
-    """A runtime's methods as methods of a lowered module."""
+    """The source of a runtime's methods as methods of the lowered module."""
     return "".join(f"{ast.unparse(_Renamed().visit(method))}\n" for method in methods)
 
 
 class _Renamed(ast.NodeTransformer):
-    """Methods of a runtime as methods of a lowered module: their names get two underscores."""
+    """Puts two underscores before the names of a runtime's methods and attributes."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """A method's own name."""
+        """Rename a method."""
         node.name = f"__{node.name}"
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """What it takes from itself."""
+        """Rename an attribute of ``self``."""
         if isinstance(node.value, ast.Name) and node.value.id == "self":
             node.attr = f"__{node.attr}"
         return self.generic_visit(node)

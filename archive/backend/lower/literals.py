@@ -1,4 +1,4 @@
-"""Values that are known beforehand, and types, as TorchScript writes them."""
+"""Constants of any type as TorchScript expressions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import elements
-from archive.backend.lower.codegen import literal
+from archive.backend.lower.codegen import literal, tuple_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,11 @@ PLACEHOLDERS = {
 
 
 def annotated(kind: str, text: str) -> str:
-    """A value, with its type.
+    """An expression with its type written down.
+
+    Args:
+        kind: the type.
+        text: the expression.
 
     Raises:
         LoweringError: the type is a class of the model's own, which a lowered module does not know.
@@ -38,12 +42,12 @@ def annotated(kind: str, text: str) -> str:
 
 
 def constant(value: object, kind: str, tensor: Callable[[torch.Tensor], str]) -> str:
-    """A constant.
+    """The expression for a constant.
 
     Args:
-        value: it.
+        value: the constant.
         kind: its type.
-        tensor: gives what stands for a tensor.
+        tensor: gives the expression for a tensor.
 
     Raises:
         LoweringError: TorchScript has no literal for it.
@@ -65,6 +69,7 @@ def _items(
     kind: str,
     tensor: Callable[[torch.Tensor], str],
 ) -> str:
+    """A list, tuple or dict; see :func:`constant` for the arguments."""
     if "[" not in kind:
         raise LoweringError(f"a constant of type {kind}")
     kinds = elements(kind)
@@ -74,26 +79,21 @@ def _items(
         return f"{{{', '.join(pairs)}}}"
     kinds = kinds * len(value) if isinstance(value, list) else kinds
     items = [constant(item, one, tensor) for item, one in zip(value, kinds, strict=True)]
-    return f"[{', '.join(items)}]" if isinstance(value, list) else made_tuple(items)
-
-
-def made_tuple(items: list[str]) -> str:
-    """A tuple of some items."""
-    return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    return f"[{', '.join(items)}]" if isinstance(value, list) else tuple_literal(items)
 
 
 def placeholder(kind: str) -> str:
-    """Any value of a type: where early returns meet, one is passed on that nobody reads.
+    """Some value of a type, for values that TorchScript passes on but nobody reads, as after early returns.
 
     Raises:
-        LoweringError: none is known.
+        LoweringError: no value of this type is known.
     """
     if kind.startswith(("List[", "Dict[")):
         return annotated(kind, "[]" if kind[0] == "L" else "{}")
     if kind.startswith("Optional["):
         return annotated(kind, "None")
     if kind.startswith("Tuple["):
-        return made_tuple([placeholder(item) for item in elements(kind)])
+        return tuple_literal([placeholder(item) for item in elements(kind)])
     if kind not in PLACEHOLDERS:
         raise LoweringError(f"a value of type {kind}")
     return PLACEHOLDERS[kind]

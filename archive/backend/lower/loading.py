@@ -1,4 +1,4 @@
-"""What was saved, loaded by PyTorch as it will be used."""
+"""Checks that PyTorch loads a saved archive, in the way in which it will be used."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
-"""A frame in generated code, as PyTorch shows it: record, line, and blanks before the marking."""
+"""A frame in generated code, as PyTorch shows it. Groups: record, line number, blanks before the ``~~~``."""
 
 
 def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
-    """Have PyTorch load an archive. That a backend is not available here is no fault of it.
+    """Have PyTorch load an archive. An archive whose backend is not available here passes.
 
     Args:
         file: the archive.
-        opened: the same.
-        lite: by the lite interpreter.
+        opened: the same archive, opened by this library.
+        lite: whether the lite interpreter loads it, instead of TorchScript.
 
     Raises:
-        LoweringError: PyTorch refuses it; with its message, and the model's source where it names a place.
+        LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
+            the message names a line of generated code.
     """
     file.seek(0)
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what there is to say has been said when it was saved
+            warnings.simplefilter("ignore")  # PyTorch gave the same warnings when it saved the archive
             load(file)
-    except Exception as error:  # of any kind: what runs is generated from the model
+    except Exception as error:  # of any kind, as code generated from the model runs
         said = str(error).strip()
         if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
             return
@@ -53,7 +54,7 @@ def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
 
 
 def _message(said: str) -> str:
-    """What PyTorch says before it shows places; behind them, where it begins with these."""
+    """PyTorch's message without frames: the text before them, or the last line if they come first."""
     before, _, places = said.partition('\n  File "')
     return (
         places.rstrip().rpartition("\n")[2] if before.startswith("The following") else before.rstrip(":\n ")
@@ -61,7 +62,7 @@ def _message(said: str) -> str:
 
 
 def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
-    """The source of the last place in generated code that PyTorch shows; None where it shows none."""
+    """The model's source for the last frame in generated code that PyTorch shows; None if it shows none."""
     span = None
     for name, line, blanks in GENERATED_FRAME.findall(said):
         record = name.decode("utf-8", "surrogateescape")

@@ -1,25 +1,25 @@
-"""Modules lowered to a backend: real ScriptModules, which stock PyTorch saves, loads and runs.
+"""Lowers a module to a backend: the result is a ScriptModule, which stock PyTorch saves, loads and runs.
 
-What lowering makes, by the names that PyTorch's own lowering gives it::
+Its classes and attributes have the names that PyTorch's own lowering gives them::
 
     LoweredWrapper.<backend>.<original>         forwards its methods; keeps what is put on it later
         __loweredModule__: LoweredModule.<backend>.<original>
-            __processed_module      what the backend made of the module
+            __processed_module      the result of the backend's preprocessing
             __method_compile_spec   as given
-            __handles               what the backend's compiler made of that, for each method
-            __backend               the backend; its name, where it is no object
-            __backend_debug_info    PyTorch's own place for debug handles; empty, but the saver asks for it
-            __debug_table           where operations come from, until the module is saved: see tables
-            forward, ...            for each method of the compile spec one
+            __handles               for each method the result of the runtime's ``compile``
+            __backend               the runtime; only the backend's name, if its methods are the module's
+            __backend_debug_info    PyTorch's own object for debug handles; empty, but saving requires it
+            __debug_table           the model's source for each debug handle, until saving: see ``tables``
+            forward, ...            the methods that the compile spec names
 
 The state is ``(method_compile_spec, processed, True)``, as in PyTorch 1.10 and later. Nothing of this library
-is needed to run it.
+is needed to run the module.
 
-A backend that is not available here can be lowered to all the same:
+A module can also be lowered to a backend that is not available in this process:
 
 ============================  ===========================================================================
-lowered where it is not       a warning, PyTorch's; the module can be saved, and running it raises
-loaded where it is not        loading raises ``Backend is not available.``
+not available when lowering   PyTorch's warning; the module can be saved, and running it raises
+not available when loading    loading raises ``Backend is not available.``
 no longer available           running raises the same
 ============================  ===========================================================================
 """
@@ -54,8 +54,10 @@ from archive.backend.registry import Original, find_backend
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.backend.lower.links import Linked
+
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
-"""The wrapper's attributes that hold the tensors of the state that effects change, and arguments' names."""
+"""Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
 LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY_TYPE = torch._C.AnyType.get()
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
@@ -73,34 +75,31 @@ def lower(
     """Lower a module to a backend.
 
     Args:
-        module: scripted, traced, or to be scripted. It is left as it is. Parameters and buffers are shared.
+        module: a scripted, traced or eager module. It is not changed; parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
-            default ``forward`` alone, without any.
-        recorder: takes the debug handles; by default a new one, whose start is chosen by the module.
-        effects: capture what ``forward`` changes, besides giving results, of an eager module; the lowered one
-            changes nothing, takes state and gives what is to be put there. :mod:`archive.effects` runs it.
-        example_inputs: arguments, for ``effects``; shapes and types of tensors are taken from them.
+            default ``forward`` alone, without options.
+        recorder: gives out the debug handles; by default a new one, whose start depends on the module.
+        effects: capture the side effects of an eager module's ``forward``. The lowered module has none: it
+            takes the state as inputs, and returns the values to put there, which
+            :class:`~archive.backend.Effectful` does.
+        example_inputs: arguments of ``forward`` for ``effects``.
+
+    Returns:
+        The wrapper of the lowered module, with the methods of ``method_compile_spec``.
 
     Raises:
-        LoweringError: there is no such backend or method, the compile spec is none, a part is lowered
-            already, or operations are not supported; it names all of these, with their places. (Where PyTorch
-            cannot script the module, its own error is raised.)
-        CaptureError: effects cannot be captured.
+        LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
+            already, or operations are not supported; the error names all of these, with their source ranges.
+            (If PyTorch cannot script the module, PyTorch's own error is raised.)
+        CaptureError: the side effects cannot be captured.
     """
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module, found {module!r}")
     captured = with_effects(module, example_inputs) if effects else None
-    if captured is not None:
-        scripted = captured.scripted
-    else:
-        scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
-    if not isinstance(scripted, torch.jit.ScriptModule):
-        raise LoweringError("PyTorch scripts nothing in this process: PYTORCH_JIT=0")
-    for path in lowered_parts(scripted._c):
-        where = f"its part {path}" if path else "the module"
-        raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
+    scripted = _scripted(module) if captured is None else captured.scripted
+    _refuse_lowered_parts(scripted)
     spec = _checked(scripted, {"forward": {}} if method_compile_spec is None else method_compile_spec)
     original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
     places = RangeFinder.of(scripted._c)
@@ -113,34 +112,17 @@ def lower(
     schemas = {method: scripted._c._get_method(method).schema for method in spec}
     whole = Original(original, graphs, schemas)
     processed = chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
-    made = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
+    parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
     unit = torch._C.CompilationUnit()
-    lowered = _made(
-        unit,
-        f"torch.jit.LoweredModule.{backend}.{original}",
-        [
-            ("__processed_module", ANY_TYPE, made.state),
-            ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
-            ("__handles", DICT_BY_METHOD_TYPE, spec),
-            ("__backend_debug_info", *_debug_info()),
-            (DEBUG_TABLE, STR_TYPE, ""),
-            *made.attributes,
-        ],
-        made.sources,
-        made.names,
-    )
-    _set_up(lowered, backend, (spec, made.state, False))
+    lowered = _lowered_module(unit, f"torch.jit.LoweredModule.{backend}.{original}", spec, parts)
+    _set_up(lowered, backend, (spec, parts.state, False))
     record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     lowered.setattr(DEBUG_TABLE, write_table(own, record))
-    state = (
-        []
-        if captured is None
-        else [
-            (EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors),
-            (EFFECTS_ARGUMENTS, STR_TYPE, ", ".join(captured.arguments)),
-        ]
-    )
+    state: list[tuple[str, Any, Any]] = []
+    if captured is not None:
+        state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
+        state.append((EFFECTS_ARGUMENTS, STR_TYPE, ", ".join(captured.arguments)))
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",
@@ -151,8 +133,48 @@ def lower(
     return torch.jit._recursive.wrap_cpp_module(wrapper)
 
 
-def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.ScriptModule)
-    """The lowered modules in a module, by the attributes that lead to each: "" for the module itself."""
+def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
+    """The module, scripted unless it is already.
+
+    Raises:
+        LoweringError: scripting is switched off.
+    """
+    scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    if not isinstance(scripted, torch.jit.ScriptModule):
+        raise LoweringError("PyTorch scripts nothing in this process: PYTORCH_JIT=0")
+    return scripted
+
+
+def _refuse_lowered_parts(scripted: torch.jit.ScriptModule) -> None:
+    """Make sure that no part of a module is lowered already.
+
+    Raises:
+        LoweringError: a part is.
+    """
+    for path in lowered_parts(scripted._c):
+        where = f"its part {path}" if path else "the module"
+        raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
+
+
+def _lowered_module(unit: Any, name: str, spec: dict[str, dict[str, Any]], parts: Linked) -> Any:  # noqa: ANN401
+    """The lowered module itself, a ``torch._C.ScriptModule``; its backend has compiled nothing yet."""
+    attributes = [
+        ("__processed_module", ANY_TYPE, parts.state),
+        ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
+        ("__handles", DICT_BY_METHOD_TYPE, spec),
+        ("__backend_debug_info", *_debug_info()),
+        (DEBUG_TABLE, STR_TYPE, ""),
+        *parts.attributes,
+    ]
+    return _made(unit, name, attributes, parts.sources, parts.names)
+
+
+def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The lowered modules in a module, by the attributes that lead to each, joined by dots.
+
+    Args:
+        module: a ``torch._C.ScriptModule``; if it is lowered itself, its path is "".
+    """
     found = {}
     left = [("", module)]
     while left:
@@ -165,7 +187,7 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401 (a torch._C.Sc
 
 
 def _checked(scripted: torch.jit.ScriptModule, given: object) -> dict[str, dict[str, Any]]:
-    """The compile spec, if it is one. A method without options gets an empty one, as PyTorch's have it.
+    """The compile spec, checked; a method without options gets ``{"": ""}``, as in PyTorch's own tests.
 
     Raises:
         LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
@@ -187,16 +209,16 @@ def _checked(scripted: torch.jit.ScriptModule, given: object) -> dict[str, dict[
 
 
 def _debug_info() -> tuple[Any, Any]:
-    """PyTorch's own place for debug handles: its type and an empty one."""
+    """The type of PyTorch's own object for debug handles, and an empty object."""
     info = torch.classes.backendutils.BackendDebugInfo()
     return torch._C.OptionalType(info._type()), info
 
 
 def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401
-    """Have the backend compile the module, if it is available.
+    """Have the backend compile the module, if it is available; warn if not.
 
     Raises:
-        LoweringError: its compiler refuses what its preprocessing made.
+        LoweringError: the backend's compiler refuses the result of its preprocessing.
     """
     if not lowered._get_method("__is_available")():
         warnings.warn(codegen.UNAVAILABLE_WARNING.format(backend), stacklevel=3)
@@ -214,7 +236,14 @@ def _made(
     sources: list[str],
     names: Mapping[str, Any],
 ) -> Any:  # noqa: ANN401
-    """A module of some attributes (name, type, value) and methods.
+    """A module made of attributes and of the sources of methods.
+
+    Args:
+        unit: the ``torch._C.CompilationUnit`` to define it in.
+        name: its qualified class.
+        attributes: name, type and value of each.
+        sources: the methods, each after those that it calls.
+        names: the objects that names in the sources stand for.
 
     Raises:
         LoweringError: a source is not TorchScript.

@@ -1,4 +1,4 @@
-"""A captured graph at the model's source: generated code gives way to the statements that it comes from."""
+"""Replaces the ranges of a captured graph, which are in generated code, by those of the model's source."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ASSIGNED = re.compile(rb"\s*(\w+)(?: : [^=]+)? = ")
 
 
 class Relocating:
-    """Leads operations to the model.
+    """Gives operations of a captured graph the source ranges and call stacks of the model.
 
     Args:
-        sites: where the nodes of a captured graph come from, by their names.
+        sites: the model's site of each node of the captured graph, by the node's name.
     """
 
     def __init__(self, sites: Mapping[str, Site]) -> None:
@@ -34,29 +34,29 @@ class Relocating:
         self._stacks: dict[tuple[Step, ...], tuple[Call, ...]] = {}
 
     def effect(self, site: Site) -> Operation:
-        """What an effect does, as an operation."""
+        """An operation that stands for an effect, so that the effect can have a debug handle."""
         made = Operation(site.op, [], [])
         self._put(made, site)
         return made
 
     def graph(self, graph: Graph) -> None:
-        """Lead all operations of a graph to the model.
+        """Give all operations of a graph their sites in the model.
 
-        A line that comes from no statement, as it reads a parameter, is at that of the next line that does,
-        or else of the last one.
+        A line of generated code that has no site, because it reads a parameter, takes the site of the next
+        line that has one, or else of the last one.
         """
         operations = list(graph.operations())
         sites = [self._site(one.stack[0].range if one.stack else one.range) for one in operations]
-        for order in (range(len(sites) - 1, -1, -1), range(len(sites))):
-            known: Site | None = None
-            for number in order:
-                known = sites[number] = sites[number] or known
+        sites.reverse()
+        sites = _filled(sites)  # with the next site
+        sites.reverse()
+        sites = _filled(sites)  # with the last one
         for operation, site in zip(operations, sites, strict=True):
             if site is not None:
                 self._put(operation, site)
 
     def _site(self, span: SourceRange | None) -> Site | None:
-        """Where a line of generated code comes from."""
+        """The site of the node that a line of generated code assigns; None if it assigns none."""
         if span is None:
             return None
         text = bytes(span.source.text)
@@ -64,7 +64,11 @@ class Relocating:
         return self._sites.get(found[1].decode()) if found else None
 
     def _put(self, operation: Operation, site: Site) -> None:
-        """Lead an operation to a place; what a function of PyTorch's calls stays behind that function."""
+        """Give an operation a site.
+
+        An operation that was inlined from a function of PyTorch keeps its own range and the calls inside that
+        function; the site becomes the call of the function.
+        """
         span = None if site.span is None else self._range(site.span)
         calls = self._calls(site.steps)
         if operation.stack:
@@ -88,9 +92,19 @@ class Relocating:
         return self._stacks[steps]
 
     def _range(self, span: Span) -> SourceRange:
-        """A range as archives have it."""
+        """A span as a source range of an archive."""
         if span not in self._ranges:
             strings = table_of([span.text, span.filename])
             source = Source(StringView(strings, 0), StringView(strings, 1), span.line)
             self._ranges[span] = SourceRange(source, span.start, span.end)
         return self._ranges[span]
+
+
+def _filled(sites: list[Site | None]) -> list[Site | None]:
+    """Sites in which each None is replaced by the last site before it, if there is one."""
+    filled: list[Site | None] = []
+    last: Site | None = None
+    for site in sites:
+        last = site or last
+        filled.append(last)
+    return filled

@@ -1,13 +1,14 @@
-"""Lowered modules saved so that stock PyTorch shows the model's own lines when an operation fails.
+"""Saves lowered modules so that stock PyTorch shows the model's own lines when an operation fails.
 
-The debug handles that a backend was given are added to the call-stack map, where PyTorch has no way to add
-them from Python. Where each operation is a statement of its own, PyTorch records where that stands: in
-generated source. Its row is led to the model's source instead: in archives of the lite interpreter by the
-call-stack map, with the calls on the way; in those of TorchScript by the source ranges of generated code,
-which have no place for calls: there it is the innermost line that is not PyTorch's own.
+PyTorch writes the archive; then its debug records are changed:
 
-PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered anew,
-by the order in which instructions have them, so that the same model gives the same bytes.
+- The backend's debug handles are added to the call-stack map, which PyTorch has no way to do from Python.
+- If each operation is a statement, PyTorch records the statement's range in generated source. This range is
+  replaced by one in the model's source. In archives for the lite interpreter, the call-stack map also gets
+  the calls on the way. In archives for TorchScript, a source range has no calls: it becomes the innermost
+  line that is not PyTorch's own.
+- PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered
+  anew in the order of instructions, so that the same model gives the same bytes.
 """
 
 from __future__ import annotations
@@ -57,22 +58,23 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 CHANGED = (bytecode.BYTECODE, EFFECTS)
-"""Records of the model that are not as PyTorch has written them."""
+"""Records of the model, not of its debug info, that saving changes."""
 NULL_SPAN = Span(b"", b"", 0, 0, 0)
-"""The place of a handle that PyTorch knows none for. It writes ``NO_TAG``, and then refuses to load that."""
+"""The range for handles without one. PyTorch writes ``NO_TAG`` for these, and then refuses to load it."""
 LOST = (
     "a lowered part was read from a file, or copied, and no longer knows the model's source; "
     "lower it again before saving"
 )
 STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
+"""The debug handle behind a statement of generated source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What was saved.
+    """A summary of a saved archive.
 
     Attributes:
-        size: of the archive, in bytes.
+        size: the size of the archive, in bytes.
         handles: how many debug handles of backends lead to the model's source.
     """
 
@@ -81,20 +83,20 @@ class Saved:
 
 
 def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = False) -> Saved:
-    """Save a module that holds lowered ones: ``*.ptl`` for the lite interpreter, else for TorchScript.
+    """Save a module that is lowered or holds lowered ones.
 
-    What was written is loaded by PyTorch, in the same way, before the target is replaced.
+    PyTorch loads the archive, with the interpreter that it is for, before the target is replaced.
 
     Args:
-        module: it, or one that holds lowered ones.
-        path: the target.
+        module: a scripted module.
+        path: the target; ``*.ptl`` is written for the lite interpreter, any other name for TorchScript.
         force: replace an existing file.
 
     Raises:
-        LoweringError: nothing in it was lowered here, a part was read from a file or copied since, it is
-            not scripted, or PyTorch cannot save it, or load what it saved.
-        ArchiveError: the target exists, or PyTorch wrote what is not understood.
-        OSError: it cannot be written.
+        LoweringError: no part of the module was lowered in this process, a lowered part was read from a file
+            or copied since, the module is not scripted, or PyTorch cannot save it or load the archive.
+        ArchiveError: the target exists, or this library does not understand the archive that PyTorch wrote.
+        OSError: the target cannot be written.
     """
     lite = Path(path).suffix == ".ptl"
     with replacing(path, force=force) as file:
@@ -105,7 +107,12 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
 
 
 def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> bytes:
-    """The archive of a module that holds lowered ones: see :func:`save_lowered`."""
+    """The archive of a module as bytes; see :func:`save_lowered`.
+
+    Args:
+        module: a scripted module.
+        lite: write it for the lite interpreter.
+    """
     buffer = io.BytesIO()
     name = "the lowered module"
     write_lowered(module, buffer, name, lite=lite)
@@ -115,7 +122,7 @@ def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> by
 
 
 def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
-    """Write the archive of a module that holds lowered ones, without loading it: see :func:`save_lowered`."""
+    """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`."""
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
     sites, effects = _tables(module)
@@ -131,7 +138,7 @@ def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, 
 
 
 def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
-    """The archive as PyTorch writes it."""
+    """The archive that PyTorch writes."""
     if lite:
         data: bytes = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
         return data
@@ -141,13 +148,13 @@ def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
 
 
 def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, bytes]]:
-    """Where the operations of all lowered modules come from, by handle; and the record of effects, if any.
+    """The tables of all lowered modules: sites by debug handle, and the record of effects by its name.
 
-    An operation without a place is at that of the last call; without any, it is left out.
+    An operation without a range takes its caller's; with no caller's either, it is skipped.
 
     Raises:
-        LoweringError: there are none, one has lost its table, two modules use a handle for different
-            operations, or a module with effects is part of another one.
+        LoweringError: there is no lowered module, one has lost its table, two modules use a handle for
+            different operations, or a module with effects is part of another one.
     """
     sites: dict[int, Site] = {}
     effects: dict[str, bytes] = {}
@@ -181,7 +188,7 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
 
 
 def _placed(site: Site) -> Site:
-    """An operation at its own place, or at that of the last call that has one."""
+    """The site of an operation; without a range, that of the innermost call that has one."""
     while site.span is None and site.steps:
         *steps, last = site.steps
         site = Site(site.op, last.span, tuple(steps))
@@ -189,7 +196,7 @@ def _placed(site: Site) -> Site:
 
 
 def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
-    """The records that are not as PyTorch has written them."""
+    """The records that replace those that PyTorch has written, or are added to them."""
     pool = Pool()
     columns = pack_ranges(opened.range_table, pool)
     if opened.handle_table is not None:
@@ -221,14 +228,14 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
 
 
 def _own(site: Site) -> Span | None:
-    """The innermost place on the way to an operation that is not PyTorch's own; its own, if there is none."""
+    """The innermost range on the way to an operation that is not in PyTorch's source; its own if all are."""
     spans = [span for span in (*(step.span for step in site.steps), site.span) if span is not None]
     models = (span for span in reversed(spans) if not is_pytorchs(decoded(span.filename)))
     return next(models, site.span)
 
 
 def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]:
-    """The rows of statements in generated source, and where their operations come from."""
+    """The rows of the range table that are statements of generated source, and their operations' sites."""
     found: dict[int, Site] = {}
     texts: dict[int, bytes] = {}
     for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
@@ -244,7 +251,7 @@ def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]
 
 
 def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
-    """Number the handles of instructions by their order, and the rows of the call-stack map by that."""
+    """Number handles in the order of the instructions, and sort the rows of the call-stack map by them."""
     of_map = columns["handle.handle"]
     used = columns["instruction.handle"]
     order = dict.fromkeys([*used[np.isin(used, of_map)].tolist(), *of_map.tolist()])
@@ -260,7 +267,7 @@ def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
 
 
 def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
-    """The archive with other records, added ones before its version; its length in bytes."""
+    """Write an archive with records replaced, and new ones before its ``version``; its length in bytes."""
     members = [
         new_member(name, records[name]) if name in records else member_from(record)
         for name, record in opened.container.records.items()
@@ -275,7 +282,11 @@ def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int
 
 
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site]) -> None:
-    """Refuse what is not the same model, lacks a handle, or has one that leads nowhere."""
+    """Make sure that an archive has the same model as before, and that its handles lead somewhere.
+
+    Raises:
+        ArchiveError: the model differs, a handle is missing, or a tag has no source range.
+    """
     ids = [
         archive_id({name: one for name, one in opened.container.records.items() if name not in CHANGED})
         for opened in (before, after)

@@ -1,8 +1,8 @@
-"""Single operations as TorchScript, each one statement.
+"""Writes an operation as one TorchScript statement.
 
-Operators are called through ``torch.ops``, with their keyword-only arguments by name. This holds for those of
-numbers, texts, lists and dicts too: the overload is chosen as it was in the model. What has no such name is
-written as in Python.
+Operators are called through ``torch.ops``, with keyword-only arguments by name. Operators on numbers, texts,
+lists and dicts are, too, so that TorchScript chooses the overload that it chose in the model. Operations that
+``torch.ops`` does not have are written as in Python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.backend.errors import LoweringError
-from archive.backend.lower.literals import annotated, made_tuple
+from archive.backend.lower.codegen import tuple_literal
+from archive.backend.lower.literals import annotated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,30 +29,30 @@ EXPRESSION_TEMPLATES = {
     "prim::type": "{0}.type",
     "prim::unchecked_cast": "torch.jit._unwrap_optional({0})",
 }
-"""Operators that ``torch.ops`` does not have, or not with the type that they give."""
+"""Expressions for operators that ``torch.ops`` lacks, or has with another result type."""
 EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
     "prim::DictConstruct": lambda words, kind: _collected(kind, "{" + ", ".join(_pairs(words)) + "}"),
     "prim::ListConstruct": lambda words, kind: _collected(kind, f"[{', '.join(words)}]"),
-    "prim::TupleConstruct": lambda words, _: made_tuple(words),
+    "prim::TupleConstruct": lambda words, _: tuple_literal(words),
     "prim::tolist": lambda words, kind: annotated(kind, f"{words[0]}.tolist()"),
     "aten::format": lambda words, _: f"{words[0]}.format({', '.join(words[1:])})",
     "aten::percentFormat": lambda words, _: f"{words[0]} % ({', '.join(words[1:])})",
 }
-"""Operators that take any number of values, or whose result has a type of its own."""
+"""Expressions for operators that take any number of values, or whose result type must be written down."""
 UNPACKING = ("prim::ListUnpack", "prim::TupleUnpack")
 
 
 def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:
-    """The statement that does what an operation does.
+    """The statement that runs an operation.
 
     Args:
-        operation: it.
-        words: what stands for the values that it takes.
-        outputs: names of those that it makes.
-        kind: type of the first of these; "" where it makes none.
+        operation: the operation.
+        words: the expressions for its inputs.
+        outputs: the names of its outputs.
+        kind: type of the first output; "" if there is none.
 
     Raises:
-        LoweringError: there is none.
+        LoweringError: TorchScript has no statement for it.
     """
     if operation.kind == "prim::RaiseException":
         return f"raise {_exception(words[1:])}({words[0]})"
@@ -69,14 +70,14 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
 
 
 def _exception(words: list[str]) -> str:
-    """The class of an exception, if it is Python's own: PyTorch shows it."""
+    """The class of a raised exception, which PyTorch shows: itself if it is Python's own, else Exception."""
     name = words[0].strip("'").removeprefix("builtins.") if words else ""
     kind = getattr(builtins, name, None)
     return name if isinstance(kind, type) and issubclass(kind, Exception) else "Exception"
 
 
 def _collected(kind: str, text: str) -> str:
-    """A list or dict: its type is written but where it is a class, and has items to tell it."""
+    """A list or dict with its type; without if it holds objects of a class, whose type its items tell."""
     return text if "__torch__" in kind and len(text) > len("[]") else annotated(kind, text)
 
 
@@ -85,7 +86,11 @@ def _pairs(words: list[str]) -> list[str]:
 
 
 def _call(operation: Operation, words: list[str]) -> str:
-    """A call of an operator, by its schema."""
+    """A call of an operator through ``torch.ops``.
+
+    Raises:
+        LoweringError: ``torch.ops`` does not have it, or not with these inputs.
+    """
     space, _, name = operation.kind.partition("::")
     if not operation.schema or not IDENTIFIER.fullmatch(space) or not IDENTIFIER.fullmatch(name):
         raise LoweringError(operation.kind)

@@ -1,14 +1,15 @@
-"""Where the operations of a lowered module come from: a table that it carries until it is saved.
+"""The table of a lowered module's debug handles, which the module carries until it is saved.
 
-The table is JSON, held by the lowered module in an attribute that is not part of its state::
+The table is JSON, in an attribute of the lowered module that is not part of its state::
 
     {"sources": [[text, filename, line], ...],
      "ranges": [[source, start, end], ...],
      "handles": [[handle, operator, range, [[function, type, instance, range], ...]], ...],
      "effects": record}
 
-``record`` is that of the module's effects, a byte as a character; "" where it has none. A range may be null,
-type and instance of a call, too. Texts that are not UTF-8 are kept by their escapes.
+``source`` and ``range`` are row numbers; a range may be null, and so may type and instance of a call.
+``record`` is the archive record of the module's effects, a character for each byte; "" for modules without.
+Texts that are not UTF-8 keep their bytes as surrogate escapes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ KEEPING_BYTES = "surrogateescape"
 
 
 def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
-    """The table of some operations by handle, and the record of the module's effects."""
+    """The table as text.
+
+    Args:
+        operations: the operations by debug handle.
+        effects: the record of the module's effects.
+    """
     packing = _Packing()
     handles = [
         [handle, one.kind, packing.span(one.range), [packing.call(call) for call in one.stack]]
@@ -44,7 +50,7 @@ def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> st
 
 
 class _Packing:
-    """Sources and ranges, each once."""
+    """Numbers sources and ranges, equal ones once."""
 
     def __init__(self) -> None:
         self.sources: list[list[object]] = []
@@ -54,7 +60,7 @@ class _Packing:
         self._texts: dict[int, tuple[str, str, int]] = {}
 
     def span(self, span: SourceRange | None) -> int | None:
-        """The number of a range; None for one without text."""
+        """The row number of a range; None for a range without text."""
         if id(span) not in self._spans:
             self._spans[id(span)] = self._packed(span)
         return self._spans[id(span)]
@@ -79,12 +85,12 @@ class _Packing:
         return self._numbers[key]
 
     def call(self, call: Call) -> list[object]:
-        """A call of a call stack."""
+        """A call of a call stack as a row."""
         return [call.function, call.type_name, call.instance, self.span(call.range)]
 
 
 def read_table(text: str) -> tuple[dict[int, Site], bytes]:
-    """Where the operations of a table come from, by handle, and the record of effects."""
+    """The sites of a table by debug handle, and the record of effects."""
     read = json.loads(text)
     sources = [
         (body.encode("utf-8", KEEPING_BYTES), name.encode("utf-8", KEEPING_BYTES), line)
