@@ -7,7 +7,6 @@ which PyTorch computes from all records, is left out, and so is an embedded comp
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from archive.container.serialization_id import RECORD_NAME
@@ -27,6 +26,8 @@ def archive_id(records: Mapping[str, Record]) -> bytes:
     Raises:
         ArchiveError: a record cannot be inflated.
     """
+    import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
+
     digest = hashlib.blake2b(digest_size=ID_BYTES)
     for name in sorted(records):
         if not counts(name):

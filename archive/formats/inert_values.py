@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.pickles.ops import CODE, ValueKind
+from archive.pickles.ops import NEWTRUE, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.pickles.tree import Tree
 
 DATA = "data.pkl"
-NEWTRUE = CODE["NEWTRUE"]
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 STORAGE = 5

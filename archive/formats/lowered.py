@@ -14,7 +14,6 @@ texts of a state: behind ``<debug_handle>``, or in the instructions of a program
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -117,6 +116,8 @@ def _children(value: object) -> Iterator[tuple[object, bool, object]]:
 
 def _of_program(text: str) -> Iterator[int]:
     """The handles in a program of :mod:`archive.backend.aten.blob`; none where it is broken."""
+    import json  # noqa: PLC0415 (few archives have such a program)
+
     try:
         methods = json.loads(text)["methods"] if len(text) <= LONGEST_PROGRAM else []
         found = [step[3] for method in methods for step in method["instructions"]]

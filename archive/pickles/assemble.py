@@ -1,15 +1,30 @@
-"""Tokens -> parts: which values each opcode takes, for many pickles at once.
+r"""Tokens -> parts: the values that each opcode takes, for many pickles at once.
 
-A pickle is a postfix program: values, then the opcode that takes them. Reading it needs no stack machine:
+A pickle is a postfix program: values first, then the opcode that takes them. ``(7, ("a", "b"), None)``::
 
-- The value on top of the stack is the one that the token before made. So the last value an opcode takes
-  is made by the token before it, the one before that by the token before the *beginning* of that value,
-  and so on. Values without parts begin at themselves, others where their first part begins, which is found
-  from the inside out, for all opcodes of a depth at once.
-- What stands between a MARK and its opcode, and is not taken by anything else, that opcode takes.
+    token     0 PROTO   1 K 7   2 X a   3 X b   4 TUPLE2   5 N   6 TUPLE3   7 STOP
+    before                 0       1       2        1        4       0
+                       '-----'  '----------------------'  '-----'
+                       part 1            part 2            part 3
 
-A value is named by the number of the token that made it: its *node*. Values read from the memo are
-replaced by the nodes they stand for, so a shared object is one node with several parents.
+              6             A value is named by the number of the token that made it: its node.
+            / | \
+           1  4  5          before[t] is the token right before the first token of value t:
+             / \             value 4 begins at token 2, so before[4] is 1.
+            2   3
+
+So parts are found without a stack:
+
+- The value on top of the stack was made by the token before. So the last part of token 6 is 5, the one before
+  that is before[5] = 4, and the first is before[4] = 1. The whole begins where its first part does: before[6]
+  = before[1].
+- A value without parts begins at itself. From there beginnings are found from the inside out, in rounds: each
+  round settles all opcodes whose parts' beginnings are known.
+- An opcode that takes all from a MARK on begins at that MARK. Its parts are the values in between that no
+  opcode of fixed arity has taken.
+
+A value read from the memo is replaced by the node that it stands for, so a shared object is one node with
+several parents. Plainly, by a stack machine: ``load`` in ``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
@@ -19,26 +34,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.pickles.memo import last_puts
-from archive.pickles.ops import CODE, FILLS, IS_PUT, KIND, LEVEL, TAKES, Takes, ValueKind, lookup
+from archive.pickles.ops import (
+    FILLS,
+    IS_PUT,
+    KIND,
+    LEVEL,
+    MARK,
+    PROTO,
+    STOP,
+    TAKES,
+    Takes,
+    ValueKind,
+    lookup,
+)
 
 if TYPE_CHECKING:
     from archive.pickles.scan import Tokens
 
-MARK, PROTO, STOP = CODE["MARK"], CODE["PROTO"], CODE["STOP"]
-ROUNDS = 48  # deeper values are found one by one
+ROUNDS = 48
+"""Rounds of settling all opcodes at once; values that are nested more deeply are then settled one by one."""
 
 
 class Assembly:
-    """Which values the opcodes of some pickles take.
+    """The values that the opcodes of some pickles take.
 
     Attributes:
-        chunks: opcodes, how many values each takes, and those values, all as tokens.
+        chunks: triples of opcodes, how many values each takes, and those values; all are tokens.
         roots: the token that made the one value of each pickle (p).
-        stands_for: the token that made the value which each token leaves (n): another one for memo reads and
-            where a container is filled.
+        stands_for: the token that made the value which each token leaves (n): itself, but another one for a
+            memo read and for an opcode that fills a container.
 
-    Inside, ``before`` is the last token before the beginning of the value that each token makes, memo writes
-    aside, and -1 while that is unknown; ``taken`` is whether an opcode of fixed arity takes the value (n).
+    Inside:
+        before: as drawn above, memo writes left out; -1 while unknown (n).
+        taken: whether an opcode of fixed arity takes the value (n).
+        depth: open MARKs behind the token (n).
+        same: pairs of tokens and the tokens whose values they leave again.
 
     Raises:
         ArchiveError: the values don't add up.
@@ -65,7 +95,11 @@ class Assembly:
         self.stands_for = self._resolve()
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The opcodes that take all from a MARK on, and their MARKs, by level and position."""
+        """The opcodes that take all from a MARK on (*closers*), and the MARK of each.
+
+        Brackets match by depth: within one depth, MARKs and closers alternate. So both, sorted by depth and
+        position, stand in the same order.
+        """
         op, depth = self.op, self.depth
         stops = np.flatnonzero(op == STOP)
         lone = np.flatnonzero(depth < 0)
@@ -80,7 +114,7 @@ class Assembly:
         return closers[np.argsort(_small(depth[closers]), kind="stable")], marks
 
     def _take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
-        """Find what opcodes of fixed arity take, round by round where their parts' beginnings are known."""
+        """Find the parts of opcodes of fixed arity, round by round, where their beginnings are known."""
         before = self.before
         waiting = {takes: np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)}
         waiting[1] = waiting[1][self.op[waiting[1]] != STOP]
@@ -88,6 +122,7 @@ class Assembly:
         for nodes in waiting.values():
             before[nodes] = -1
         before[closers] = before[marks]
+        # APPENDS and SETITEMS fill the container below their MARK: they begin where that one begins.
         filling = self.takes[closers] == Takes.TARGET_TO_MARK
         fill, targets = closers[filling], before[marks[filling]]
         self._check(fill, targets)
@@ -107,12 +142,15 @@ class Assembly:
             self._settle(nodes, parts[takes], takes)
 
     def _settle(self, nodes: np.ndarray, last: np.ndarray, takes: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give opcodes their operands; returns those for which a beginning is still missing.
+        """Find the operands of opcodes, from the last to the first.
 
         Args:
             nodes: the opcodes.
             last: the last operand of each.
             takes: how many each takes.
+
+        Returns:
+            The opcodes with an operand whose beginning is still unknown, and the last operand of each.
         """
         if not len(nodes):
             return nodes, last
@@ -137,7 +175,13 @@ class Assembly:
     def _find_deep(
         self, waiting: dict[int, np.ndarray], parts: dict[int, np.ndarray], target: dict[int, int]
     ) -> None:
-        """Find beginnings one after the other; ``target``: by opcode, the container it fills."""
+        """Find the beginnings that are left one by one, in the order of tokens, which needs no rounds.
+
+        Args:
+            waiting: opcodes by arity.
+            parts: the last operand of each.
+            target: the container that an opcode fills.
+        """
         before = self.before.tolist()
         todo = [(node, 0, container) for node, container in target.items()]
         for takes, nodes in waiting.items():
@@ -149,6 +193,7 @@ class Assembly:
         self.before[:] = before
 
     def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
+        """Refuse opcodes that take a token which makes no value."""
         kinds = self.kind[parts]
         if not kinds.all():  # ValueKind.NOTHING is 0
             raise self.tokens.fault(
@@ -156,7 +201,7 @@ class Assembly:
             )
 
     def _roots(self) -> np.ndarray:
-        """The one value that each pickle leaves."""
+        """The one value of each pickle, on the stack at its STOP; refuses a pickle with more values."""
         stops = np.flatnonzero(self.op == STOP)
         roots = self.before[stops]
         self._check(stops, roots)
@@ -167,7 +212,7 @@ class Assembly:
         return roots
 
     def _resolve(self) -> np.ndarray:
-        """For each token its node: what the memo held, the container it fills, or itself."""
+        """The node of each token: the value that the memo held, the container it fills, or itself."""
         op = self.op
         puts = np.flatnonzero(self.is_put)
         gets = np.flatnonzero(self.kind == ValueKind.GET)
@@ -179,15 +224,20 @@ class Assembly:
         others = np.concatenate([nodes for nodes, _ in self.same])
         nodes = np.arange(len(op), dtype=np.int64)
         nodes[others] = np.concatenate([same for _, same in self.same])
-        stands_alone = np.ones(len(op), np.bool_)
-        stands_alone[others] = False
+        is_own = np.ones(len(op), np.bool_)
+        is_own[others] = False
+        # A read of a read, or of a container filled twice, forms a chain: each round halves its length.
         while len(others):
-            others = others[~stands_alone[nodes[others]]]
+            others = others[~is_own[nodes[others]]]
             nodes[others] = nodes[nodes[others]]
         return nodes
 
     def _between(self, closers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What stands between MARKs and their opcodes, in their order, and how much each takes."""
+        """The parts of closers in the order of these, and how many each takes.
+
+        A value belongs to the first closer behind it at its depth. Depth and position form one key, so that a
+        single search among the sorted values finds where each closer's parts end.
+        """
         free = np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING))
         depth = self.depth[free]
         order = np.argsort(_small(depth), kind="stable")
@@ -197,12 +247,12 @@ class Assembly:
         return free, np.diff(ends, prepend=0)
 
     def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
-        """Note operands; of opcodes that leave their first one, APPEND and the like, the others."""
-        same = FILLS[self.op[nodes]]
-        if same.any():
-            self.same.append((nodes[same], parts[0][same]))
-            self._add_chunk(nodes[same], [part[same] for part in parts[1:]])
-            nodes, parts = nodes[~same], [part[~same] for part in parts]
+        """Keep operands; of opcodes that fill their first one (APPEND, SETITEM, BUILD) only the others."""
+        fills = FILLS[self.op[nodes]]
+        if fills.any():
+            self.same.append((nodes[fills], parts[0][fills]))
+            self._add_chunk(nodes[fills], [part[fills] for part in parts[1:]])
+            nodes, parts = nodes[~fills], [part[~fills] for part in parts]
         self._add_chunk(nodes, parts)
 
     def _add_chunk(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
@@ -210,5 +260,5 @@ class Assembly:
 
 
 def _small(depth: np.ndarray) -> np.ndarray:
-    """Depths in 16 bits where they fit: those are sorted in linear time."""
+    """Depths in 16 bits where they fit: numpy sorts those in linear time."""
     return depth.astype(np.int16) if depth.max(initial=0) < 1 << 15 else depth

@@ -1,23 +1,24 @@
 """The pickle opcodes of model archives, declared once.
 
-These are the opcodes that PyTorch reads and writes (protocol 2). Everything else is refused, so a
-pickle that reaches a tree holds inert values only: numbers, texts, containers, and *names* of
-globals with the arguments they would be called with.
+PyTorch writes them in ``torch/csrc/jit/serialization/pickler.cpp`` (class ``Pickler``, protocol 2) and reads
+them in ``unpickler.cpp`` beside it (``Unpickler::readInstruction``). Every other opcode is refused, so a
+pickle that becomes a tree holds inert values only: numbers, texts, containers, and *names* of globals
+with the arguments they would be called with.
 
-Each opcode has a name, a code, a layout of its argument and an effect: how many values it takes off
-the stack and the kind of value it leaves.
+An opcode has a name, a code, the layout of its argument, the number of values it takes off the stack, and
+the kind of value it leaves there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
 
 class Argument(IntEnum):
-    """Layout of the bytes behind an opcode; all numbers are little endian, except F64."""
+    """The layout of the bytes behind an opcode. Numbers are little-endian, except F64."""
 
     NONE = 0
     U8 = 1
@@ -32,7 +33,7 @@ class Argument(IntEnum):
 
 
 class ValueKind(IntEnum):
-    """What a finished value is."""
+    """The kind of a value."""
 
     NOTHING = 0  # the opcode leaves no value of its own
     INT = 1
@@ -47,26 +48,34 @@ class ValueKind(IntEnum):
     REDUCE = 10  # children: global, arguments
     OBJECT = 11  # children: class, arguments; a state besides
     PERSISTENT = 12  # child: the persistent id
-    GET = 13  # another node stands for it
+    GET = 13  # a memo read: the value is another token's
 
 
 class Takes(IntEnum):
-    """What an opcode takes off the stack: 0 to 3 values, or all above the last MARK."""
+    """How many values an opcode takes off the stack, where that is no fixed number from 0 to 3."""
 
-    TO_MARK = -1
-    TARGET_TO_MARK = -2  # and the container below the MARK, which stays
+    TO_MARK = -1  # all above the last MARK
+    TARGET_TO_MARK = -2  # all above it, into the container below the MARK, which stays
 
 
-@dataclass(frozen=True, slots=True)
-class Opcode:
-    """One opcode: ``takes`` is a number of values or one of ``Takes``; ``same``: the first value stays."""
+class Opcode(NamedTuple):
+    """One opcode.
+
+    Attributes:
+        name: as Python's ``pickletools`` has it.
+        code: its byte.
+        argument: the layout of its argument.
+        takes: a number of values, or one of ``Takes``.
+        kind: the kind of value it leaves.
+        fills: whether the value that it leaves is the first one that it takes, filled or given a state.
+    """
 
     name: str
     code: int
     argument: Argument
     takes: int
     kind: ValueKind
-    same: bool = False
+    fills: bool = False
 
 
 A, K = Argument, ValueKind
@@ -91,16 +100,16 @@ OPCODES = (
     Opcode("TUPLE", ord("t"), A.NONE, Takes.TO_MARK, K.TUPLE),
     Opcode("EMPTY_LIST", ord("]"), A.NONE, 0, K.LIST),
     Opcode("LIST", ord("l"), A.NONE, Takes.TO_MARK, K.LIST),
-    Opcode("APPEND", ord("a"), A.NONE, 2, K.LIST, same=True),
-    Opcode("APPENDS", ord("e"), A.NONE, Takes.TARGET_TO_MARK, K.LIST, same=True),
+    Opcode("APPEND", ord("a"), A.NONE, 2, K.LIST, fills=True),
+    Opcode("APPENDS", ord("e"), A.NONE, Takes.TARGET_TO_MARK, K.LIST, fills=True),
     Opcode("EMPTY_DICT", ord("}"), A.NONE, 0, K.DICT),
     Opcode("DICT", ord("d"), A.NONE, Takes.TO_MARK, K.DICT),
-    Opcode("SETITEM", ord("s"), A.NONE, 3, K.DICT, same=True),
-    Opcode("SETITEMS", ord("u"), A.NONE, Takes.TARGET_TO_MARK, K.DICT, same=True),
+    Opcode("SETITEM", ord("s"), A.NONE, 3, K.DICT, fills=True),
+    Opcode("SETITEMS", ord("u"), A.NONE, Takes.TARGET_TO_MARK, K.DICT, fills=True),
     Opcode("GLOBAL", ord("c"), A.LINES, 0, K.GLOBAL),
     Opcode("REDUCE", ord("R"), A.NONE, 2, K.REDUCE),
     Opcode("NEWOBJ", 0x81, A.NONE, 2, K.OBJECT),
-    Opcode("BUILD", ord("b"), A.NONE, 2, K.OBJECT, same=True),
+    Opcode("BUILD", ord("b"), A.NONE, 2, K.OBJECT, fills=True),
     Opcode("BINPERSID", ord("Q"), A.NONE, 1, K.PERSISTENT),
     Opcode("BINPUT", ord("q"), A.U8, 0, K.NOTHING),
     Opcode("LONG_BINPUT", ord("r"), A.U32, 0, K.NOTHING),
@@ -110,7 +119,14 @@ OPCODES = (
 del A, K
 
 BY_CODE = {op.code: op for op in OPCODES}
-CODE = {op.name: op.code for op in OPCODES}
+CODE_OF = {op.name: op.code for op in OPCODES}
+"""The code of an opcode, by its name."""
+BYTE_OF = {op.name: bytes([op.code]) for op in OPCODES}
+"""The code as it is written."""
+
+PROTO, STOP, MARK, BUILD = (CODE_OF[name] for name in ("PROTO", "STOP", "MARK", "BUILD"))
+BININT, LONG1, NEWTRUE = (CODE_OF[name] for name in ("BININT", "LONG1", "NEWTRUE"))
+BINUNICODE, BINUNICODE8 = CODE_OF["BINUNICODE"], CODE_OF["BINUNICODE8"]
 
 FIXED_SIZE = {
     Argument.NONE: 1,
@@ -123,7 +139,7 @@ FIXED_SIZE = {
 
 
 def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> np.ndarray:
-    """A table of 256 entries from opcode to a property of it."""
+    """A table of 256 entries: the property of each opcode, by its code."""
     table = np.full(256, missing, dtype)
     for code, entry in value.items():
         table[code] = entry
@@ -131,17 +147,17 @@ def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> 
 
 
 SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.uint8)
-"""Bytes of an instruction by opcode; 0 where they depend on the argument and for unknown opcodes."""
+"""Bytes of an instruction, by code; 0 where the argument decides, and for unknown opcodes."""
 
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
 TAKES = _table({op.code: op.takes for op in OPCODES}, np.int8)
-IS_PUT = _table({CODE["BINPUT"]: 1, CODE["LONG_BINPUT"]: 1}, np.bool_)
-LEVEL = _table({op.code: -1 for op in OPCODES if op.takes < 0} | {CODE["MARK"]: 1}, np.int8)
-"""How an opcode changes the number of open MARKs."""
+IS_PUT = _table({CODE_OF["BINPUT"]: 1, CODE_OF["LONG_BINPUT"]: 1}, np.bool_)
+LEVEL = _table({op.code: -1 for op in OPCODES if op.takes < 0} | {MARK: 1}, np.int8)
+"""By how much an opcode changes the number of open MARKs."""
 
-FILLS = _table({op.code: op.same for op in OPCODES}, np.bool_)
+FILLS = _table({op.code: op.fills for op in OPCODES}, np.bool_)
 
 
 def lookup(table: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """``table[codes]`` for tables of one byte an entry, several times as fast on long columns."""
+    """``table[codes]``, several times as fast on long columns; the table has one byte an entry."""
     return np.frombuffer(codes.tobytes().translate(table.tobytes()), table.dtype)

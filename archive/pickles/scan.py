@@ -1,7 +1,10 @@
-"""Bytes -> tokens: where each pickle instruction begins, and its argument, as columns.
+"""Bytes -> tokens: each pickle instruction's opcode, position and argument, as columns.
 
-The texts themselves are jumped over, never copied. Small records are joined for the scan, so that
-hundreds of them cost about as much as one.
+``walk`` finds the positions. Texts are jumped over, never copied. Small records are joined before the scan,
+so that hundreds of them cost about as much as one; large ones are scanned window by window, which bounds
+memory.
+
+Plainly, one instruction after the other: ``instructions`` in ``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.pickles.ops import BY_CODE, CODE, Argument, lookup
+from archive.pickles.ops import BININT, BY_CODE, PROTO, Argument, lookup
 from archive.pickles.walk import KNOWN_OPCODE, Walk
 
 if TYPE_CHECKING:
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
 
 WINDOW = 1 << 22
+"""Bytes that are scanned at once."""
 JOINED = 1 << 16
+"""Bytes up to which records are joined."""
 PROTOCOL = 2
-PROTO = CODE["PROTO"]
 SLOW = 255
+"""Stands in ``NUMBER_WIDTH`` for arguments that are read one by one."""
 NUMBER_SIZE = {
     Argument.NONE: 0,
     Argument.U8: 1,
@@ -36,7 +41,7 @@ NUMBER_SIZE = {
 }
 NUMBER_WIDTH = np.zeros(256, np.uint8)
 NUMBER_WIDTH[list(BY_CODE)] = [NUMBER_SIZE.get(op.argument, SLOW) for op in BY_CODE.values()]
-BININT = CODE["BININT"]
+"""Bytes of the number behind an opcode, by code."""
 
 
 class Pickle(NamedTuple):
@@ -51,13 +56,13 @@ class Tokens:
     """The instructions of several pickles, one after the other.
 
     Attributes:
-        pickles: what was scanned (p pickles).
-        base: where each pickle would start if all stood in one buffer (p + 1 bytes positions).
+        pickles: the records (p).
+        base: where each pickle would start if all stood in one buffer, in bytes (p + 1).
         first: index of each pickle's first token (p + 1).
         op: opcode (n tokens).
         at: position of the opcode in that one buffer (n).
-        arg: its number (n): an integer's value, a memo index, a text's length in bytes, a float's
-            bits, the length of a global's two lines.
+        arg: the opcode's argument (n): an integer's value, a memo index, a text's length in bytes, a
+            float's bits, or the bytes of a global's two lines.
     """
 
     pickles: tuple[Pickle, ...]
@@ -79,7 +84,7 @@ class Tokens:
 
 
 class _WideIntError(Exception):
-    """The integer at byte ``at`` of a stretch has ``size`` bytes and does not fit into 64 bits."""
+    """The integer at byte ``at`` of a stretch has ``size`` bytes: its value needs more than 64 bits."""
 
     def __init__(self, at: int, size: int) -> None:
         super().__init__(at, size)
@@ -91,67 +96,96 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
 
     Args:
         pickles: records with their bytes.
-        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` their names.
+        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` module and name of globals.
 
     Raises:
         ArchiveError: an unknown opcode, no PROTO 2 in front, or no STOP before the end.
+        LimitError: too many tokens, or a global too long.
     """
     sizes = [len(pickle.data) for pickle in pickles]
     base = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    counts: list[int] = []
-    ops: list[np.ndarray] = []
-    ats: list[np.ndarray] = []
-    args: list[np.ndarray] = []
-    total = 0
+    scanner = _Scanner(limits)
     for members in _groups(sizes):
-        own = [pickles[member] for member in members]
-        joined = own[0].data if len(own) == 1 else memoryview(b"".join(pickle.data for pickle in own))
-        data = np.frombuffer(joined, np.uint8)
-        start = int(base[members[0]])
-        entries = base[members[0] : members[-1] + 2] - start
-        tokens = np.zeros(len(members), np.int64)
-        for positions in _positions(joined, data, entries, [pickle.name for pickle in own], limits):
-            total += len(positions)
-            if total > limits.pickle_ops:
-                where = _place(own, entries, int(positions[limits.pickle_ops - total]))
-                raise LimitError("pickle_ops", limits.pickle_ops, total, **where)
-            op = data[positions]
-            ops.append(op)
-            try:
-                args.append(_arguments(data, op, positions, limits))
-            except _WideIntError as error:
-                where = _place(own, entries, error.at)
-                raise ArchiveError(
-                    expected="an integer of 64 bits", found=f"one of {error.size} bytes", **where
-                ) from None
-            ats.append(positions + start if start else positions)
-            if len(members) == 1:
-                tokens[0] += len(positions)
-            else:
-                tokens = np.diff(np.searchsorted(positions, entries))
-        counts += tokens.tolist()
-    found = Tokens(
+        entries = base[members[0] : members[-1] + 2]
+        scanner.add([pickles[member] for member in members], entries)
+    tokens = Tokens(
         tuple(pickles),
         base,
-        np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
-        _joined(ops, np.uint8),
-        _joined(ats, np.int64),
-        _joined(args, np.int64),
+        np.concatenate(([0], np.cumsum(scanner.counts, dtype=np.int64))),
+        _joined(scanner.ops, np.uint8),
+        _joined(scanner.ats, np.int64),
+        _joined(scanner.args, np.int64),
     )
-    unknown = np.flatnonzero(~lookup(KNOWN_OPCODE, found.op))
+    _check(tokens)
+    return tokens
+
+
+class _Scanner:
+    """Collects the columns of tokens, group by group.
+
+    Attributes:
+        counts: tokens of each pickle so far.
+        ops: opcodes, window by window; likewise ``ats``, their positions, and ``args``, their arguments.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.counts: list[int] = []
+        self.ops: list[np.ndarray] = []
+        self.ats: list[np.ndarray] = []
+        self.args: list[np.ndarray] = []
+        self.total = 0
+
+    def add(self, pickles: list[Pickle], base: np.ndarray) -> None:
+        """Scan some pickles as one stretch; ``base``: their positions, and where the last one ends."""
+        view = pickles[0].data
+        if len(pickles) > 1:
+            view = memoryview(b"".join(pickle.data for pickle in pickles))
+        data = np.frombuffer(view, np.uint8)
+        start = int(base[0])
+        entries = base - start
+        counts = np.zeros(len(pickles), np.int64)
+        for positions in _positions(view, data, entries, [pickle.name for pickle in pickles], self.limits):
+            self._count(positions, pickles, entries)
+            op = data[positions]
+            self.ops.append(op)
+            try:
+                self.args.append(_arguments(data, op, positions, self.limits))
+            except _WideIntError as error:
+                raise ArchiveError(
+                    expected="an integer of 64 bits",
+                    found=f"one of {error.size} bytes",
+                    **_place(pickles, entries, error.at),
+                ) from None
+            self.ats.append(positions + start if start else positions)
+            # several windows of one pickle, or one window of several pickles
+            counts += len(positions) if len(pickles) == 1 else np.diff(np.searchsorted(positions, entries))
+        self.counts += counts.tolist()
+
+    def _count(self, positions: np.ndarray, pickles: list[Pickle], entries: np.ndarray) -> None:
+        """Count tokens, and refuse more than the limits allow."""
+        most = self.limits.pickle_ops
+        self.total += len(positions)
+        if self.total > most:
+            first_too_many = int(positions[most - self.total])
+            raise LimitError("pickle_ops", most, self.total, **_place(pickles, entries, first_too_many))
+
+
+def _check(tokens: Tokens) -> None:
+    """Refuse unknown opcodes, and pickles that do not begin with PROTO 2."""
+    unknown = np.flatnonzero(~lookup(KNOWN_OPCODE, tokens.op))
     if len(unknown):
         token = int(unknown[0])
-        raise found.fault(
-            token, f"expected a pickle opcode that PyTorch knows, found 0x{found.op[token]:02x}"
-        )
-    protocols = np.flatnonzero(found.op == PROTO)
-    if not np.array_equal(protocols, found.first[:-1]):
-        stray = np.setxor1d(protocols, found.first[:-1])
-        raise found.fault(int(stray[0]), "a pickle starts with PROTO and has no other")
-    if np.any(found.arg[protocols] != PROTOCOL):
-        wrong = int(protocols[found.arg[protocols] != PROTOCOL][0])
-        raise found.fault(wrong, f"expected pickle protocol 2, found {found.arg[wrong]}")
-    return found
+        code = f"0x{tokens.op[token]:02x}"
+        raise tokens.fault(token, f"expected a pickle opcode that PyTorch knows, found {code}")
+    protocols = np.flatnonzero(tokens.op == PROTO)
+    if not np.array_equal(protocols, tokens.first[:-1]):
+        stray = np.setxor1d(protocols, tokens.first[:-1])
+        raise tokens.fault(int(stray[0]), "a pickle starts with PROTO and has no other")
+    wrong = protocols[tokens.arg[protocols] != PROTOCOL]
+    if len(wrong):
+        token = int(wrong[0])
+        raise tokens.fault(token, f"expected pickle protocol 2, found {tokens.arg[token]}")
 
 
 def _place(pickles: list[Pickle], entries: np.ndarray, at: int) -> dict[str, str]:
@@ -167,7 +201,7 @@ def _joined(chunks: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
 
 
 def _groups(sizes: list[int]) -> Iterator[list[int]]:
-    """Neighbouring small records together, large ones alone."""
+    """The numbers of neighbouring small records together, of large ones alone."""
     group: list[int] = []
     held = 0
     for index, size in enumerate(sizes):
@@ -186,7 +220,7 @@ def _groups(sizes: list[int]) -> Iterator[list[int]]:
 def _positions(
     view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str], limits: Limits
 ) -> Iterator[np.ndarray]:
-    """The instructions' positions of joined records, or of one record window by window."""
+    """The positions of instructions: of joined records at once, of a single record window by window."""
     if len(names) > 1:
         yield Walk(view, data, entries, names, limits).positions
         return
@@ -202,11 +236,11 @@ def _positions(
 
 
 def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits) -> np.ndarray:
-    """The numbers behind the opcodes."""
+    """The numbers behind the opcodes (n)."""
     width = lookup(NUMBER_WIDTH, op)
     spots = at + 1
     if len(spots) and spots[-1] == len(data):
-        spots[-1] = 0  # of an opcode without argument, or cut off by the end, which is refused later
+        spots[-1] = 0  # the last opcode has no argument, or the end cuts it off, which is refused later
     arg: np.ndarray = data[spots].astype(np.int64)
     arg *= width > 0
     for size in (2, 4, 8):
@@ -222,6 +256,7 @@ def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits)
 
 
 def _slow_argument(data: np.ndarray, argument: Argument, at: int, limits: Limits) -> int:
+    """A float's bits, the length of a global's lines, or a LONG1: these are rare."""
     if argument == Argument.F64:
         return int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
     if argument == Argument.LINES:

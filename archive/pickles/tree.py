@@ -1,7 +1,7 @@
-"""The values of pickles, as columns: what each is and what it holds.
+"""The values of pickles as columns: the kind and the children of each.
 
-A value is named by the number of the token that made it: its *node*. A shared object is one node with
-several parents.
+A value is named by the number of the token that made it: its *node*. A shared object is one node with several
+parents. Plainly, as Python objects made by a stack machine: ``load`` in ``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.strings import StringTable
 from archive.pickles.assemble import Assembly
-from archive.pickles.ops import CODE, FILLS, KIND, ValueKind, lookup
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, BUILD, FILLS, KIND, ValueKind, lookup
 from archive.pickles.scan import Pickle, Tokens, scan
 
 if TYPE_CHECKING:
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
 
-TEXT32, TEXT64, BUILD = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["BUILD"]
-
 
 @dataclass(slots=True, eq=False)
 class Tree:
     """The values of several pickles.
 
     Attributes:
-        tokens: where they were read (n tokens; nodes are numbered like them).
+        tokens: the pickles' tokens (n); nodes are numbered like them.
         roots: the outermost value of each pickle (p nodes).
         first: where a node's children begin in ``children`` (n).
         count: how many children it has (n).
-        children: nodes: items; keys and values alternating; callee and arguments.
-        states: the state an object was built with, by node.
+        children: nodes: the items of a tuple or list; the keys and values of a dict in turn; callee and
+            arguments of an object.
+        states: the state that an object was built with, by node.
         strings: the texts, in the order of their tokens.
         value: an integer's value, a text's index in ``strings``, a float's bits (n).
     """
@@ -49,11 +48,11 @@ class Tree:
     value: np.ndarray
 
     def kind(self, node: int) -> ValueKind:
-        """What a node is."""
+        """The kind of a node."""
         return ValueKind(int(KIND[self.tokens.op[node]]))
 
     def kinds(self, nodes: np.ndarray) -> np.ndarray:
-        """What each of some nodes is (as numbers of ``ValueKind``)."""
+        """The kinds of some nodes, as numbers of ``ValueKind``."""
         return lookup(KIND, self.tokens.op[nodes])
 
     def items(self, node: int) -> list[int]:
@@ -77,11 +76,12 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limi
 
     Args:
         pickles: records with their bytes.
-        borrowed: of each record, whether its bytes lie in the mapped file.
-        limits: bounds.
+        borrowed: for each record, whether its bytes lie in the mapped file.
+        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` module and name of globals.
 
     Raises:
-        ArchiveError: not a pickle of known opcodes, or one whose values don't add up.
+        ArchiveError: a record is no pickle of known opcodes, or its values don't add up.
+        LimitError: there are more tokens, or longer names, than allowed.
     """
     tokens = scan(pickles, limits)
     assembly = Assembly(tokens)
@@ -90,7 +90,7 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limi
     owner, child = stands_for[maker], stands_for[child]
     start = np.cumsum(size) - size
     states: dict[int, int] = {}
-    built = tokens.op[maker] == BUILD
+    built = tokens.op[maker] == BUILD  # a state is no child: of several, the last one stays
     if built.any():
         _check_states(tokens, owner[built], maker[built])
         order = np.flatnonzero(built)[np.argsort(maker[built])]
@@ -100,6 +100,7 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limi
     first = np.zeros(len(tokens.op), np.int64)
     count = np.zeros(len(tokens.op), np.int64)
     first[owner], count[owner] = start, size
+    # A container that was filled in several steps (APPENDS …) has several runs of children.
     again = (first[owner] != start) | (count[owner] != size)
     if again.any():
         child = _merge(np.isin(owner, owner[again]), (owner, maker, start, size, child), first, count)
@@ -108,10 +109,10 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limi
 
 
 def _texts(tokens: Tokens, borrowed: Sequence[bool]) -> tuple[StringTable, np.ndarray]:
-    """The strings, and the tokens' arguments with strings' numbers in place of their lengths."""
-    text = np.flatnonzero((tokens.op == TEXT32) | (tokens.op == TEXT64))
+    """The strings; and the tokens' arguments, where a text's length is replaced by the text's number."""
+    text = np.flatnonzero((tokens.op == BINUNICODE) | (tokens.op == BINUNICODE8))
     buffer = np.searchsorted(tokens.first, text, "right") - 1
-    skip = np.where(tokens.op[text] == TEXT64, 9, 5)
+    skip = np.where(tokens.op[text] == BINUNICODE8, 9, 5)
     value = tokens.arg
     strings = StringTable(
         [pickle.data for pickle in tokens.pickles],
@@ -125,14 +126,14 @@ def _texts(tokens: Tokens, borrowed: Sequence[bool]) -> tuple[StringTable, np.nd
 
 
 def _check_states(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
-    """BUILD gives a state to what a call made."""
+    """Refuse a BUILD that gives a state to anything but the result of a call."""
     wrong = maker[~np.isin(KIND[tokens.op[owner]], (ValueKind.OBJECT, ValueKind.REDUCE))]
     if len(wrong):
         raise tokens.fault(int(wrong.min()), "expected an object to give a state")
 
 
 def _check_targets(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
-    """APPEND goes to lists, SETITEM to dicts; other containers are their own makers."""
+    """Refuse an APPEND to anything but a list, and a SETITEM to anything but a dict."""
     filling = np.flatnonzero(FILLS[tokens.op[maker]])
     kinds = KIND[tokens.op[maker[filling]]]
     wrong = np.flatnonzero(KIND[tokens.op[owner[filling]]] != kinds)

@@ -1,10 +1,25 @@
 """Bytes -> positions: where each pickle instruction begins.
 
-An instruction's length follows from its opcode, so positions are a chain: each known only from the
-one before. It is followed in many *lanes* at once: lane *k* starts at byte 256·k, which may be the
-middle of an instruction; but chains that meet stay together, and they meet after a few steps. Where
-the chain of one lane enters the next one at a position that lane has visited, the two are one chain.
-Where it does not (texts, names), a plain loop walks on until it meets a visited position.
+An instruction's opcode tells its length, so positions form a chain: each is known only from the one before.
+Followed byte by byte, that is a Python loop. Here many *lanes* follow it at once, as numpy columns::
+
+    byte          0            256           512           768
+    lane          |--- 0 ------|--- 1 -------|--- 2 -------|--- 3 ---
+    visited       o---o--o-----|-x--x-o---o--|--o----------|-x--o--o-
+    the chain     o---o--o--------------o-o-----o--o~~~~~~~~~~~~o--o-
+                               lane 1 starts       a long text: walked
+                               amid an             one by one up to
+                               instruction         a visited place
+
+Lane *k* starts at byte 256·k, often amid an instruction, and first visits wrong positions (x). But chains
+that meet stay together, and after a few steps a lane has met the true chain (o). The lanes are then
+*stitched*:
+
+- Where a lane leaves into the next one at a position that the latter visited, the chain *flows* on.
+- Elsewhere it *breaks* (GLOBAL, a text longer than a lane): a plain loop walks to the next visited position.
+- What a lane visited before the chain entered it is cleared. What stays visited is the answer.
+
+Plainly, one instruction after the other: ``instructions`` in ``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
@@ -14,30 +29,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.pickles.ops import BY_CODE, CODE, SIZE, lookup
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, BY_CODE, LONG1, SIZE, STOP, lookup
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
 
 LANE = 256
-STOP, GLOBAL = CODE["STOP"], CODE["GLOBAL"]
-TEXT32, TEXT64, LONG1 = CODE["BINUNICODE"], CODE["BINUNICODE8"], CODE["LONG1"]
+"""Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few."""
+STRIDES = 16
+"""Steps of all lanes at once, before those that have left are taken out."""
 KNOWN_OPCODE = np.isin(np.arange(256), list(BY_CODE))
-ADVANCE = np.where(KNOWN_OPCODE, SIZE, 1).astype(np.int64)  # a lane that starts amid an instruction gropes on
+ADVANCE = np.where(KNOWN_OPCODE, SIZE, 1).astype(np.int64)
+"""Bytes from an instruction to the next, by code; 0: not told by the code alone, or STOP. Unknown codes count
+1, so that a lane which starts amid an instruction gropes on."""
 ADVANCE[STOP] = 0
 ADVANCES = ADVANCE.tolist()
 A_TEXT = 255
-STRIDES = 16  # of all lanes, before those that have left are taken out
+"""Stands for BINUNICODE in ``LANE_ADVANCE``: lanes read its length themselves, for texts are frequent."""
 LANE_ADVANCE = ADVANCE.astype(np.uint8)
-LANE_ADVANCE[TEXT32] = A_TEXT
+LANE_ADVANCE[BINUNICODE] = A_TEXT
 
 
 class Walk:
     """One pass over a stretch of bytes: lanes, then stitching.
 
-    ``entries``: where each record begins, and behind them the end of the stretch. ``whole``: whether
-    each record must end inside. ``exit`` and ``stopped``: where the last record's chain left the
-    stretch, and whether that was at its STOP.
+    Attributes:
+        positions: where instructions begin in the data, sorted.
+        exit: where the last record's chain left the stretch.
+        stopped: whether that was at its STOP.
+
+    Inside, ``start`` and ``end`` are the lanes' bounds and ``left`` is where each lane left, in bytes of the
+    data; ``visited`` is a flag for each byte of the stretch, which begins at byte ``low``.
     """
 
     def __init__(
@@ -50,6 +72,19 @@ class Walk:
         *,
         whole: bool = True,
     ) -> None:
+        """Find the instructions.
+
+        Args:
+            view: the bytes.
+            data: the same as an array.
+            entries: where each record begins; the last entry is the end of the stretch.
+            names: of the records, for messages.
+            limits: ``global_bytes`` bounds module and name of a GLOBAL.
+            whole: whether each record must end in the stretch.
+
+        Raises:
+            ArchiveError: a record is empty or has no STOP, or a GLOBAL has no two lines.
+        """
         self.view, self.data, self.names, self.limits, self.whole = view, data, names, limits, whole
         self.low = int(entries[0])
         self.entries = entries
@@ -66,7 +101,7 @@ class Walk:
         self.positions = self._stitch(first.tolist(), lanes.tolist(), inside == 0)
 
     def _run_lanes(self) -> np.ndarray:
-        """Follow every lane to its end or to where it can't go on; returns where each one left."""
+        """Follow every lane to its end, or to where it can't go on; returns where each one left."""
         steps = lookup(LANE_ADVANCE, self.data[self.low : self.low + len(self.visited)])
         steps = np.append(steps, np.uint8(0))
         visited = np.zeros(len(steps), np.bool_)
@@ -94,37 +129,100 @@ class Walk:
         """Bytes of the BINUNICODE instructions at some places of the stretch."""
         at = at + self.low
         last = len(self.data) - 1
-        size = np.full(len(at), 5)
+        size = np.full(len(at), 5)  # the opcode and a u32
         for byte in range(4):
             size += self.data[np.minimum(at + 1 + byte, last)].astype(np.int64) << (8 * byte)
         return size
 
     def _stitch(self, first: list[int], lanes: list[int], opens: np.ndarray) -> np.ndarray:
-        """Keep of the lanes' chains what is the one chain of each record; its positions, sorted."""
+        """Keep the one chain of each record; returns its positions.
+
+        Args:
+            first: the first lane of each record.
+            lanes: how many lanes each record has.
+            opens: whether a lane is the first of its record.
+        """
+        # Suppose that the chain flows everywhere: it enters each lane where the one before left.
         entered = np.where(opens, self.start, np.roll(self.left, 1))
         joins = opens.copy()
         inner = np.flatnonzero(~opens & (entered >= self.start) & (entered < self.end))
         joins[inner] = self.visited[entered[inner] - self.low]
         flows = (self.left >= self.end) & np.append(joins[1:] & ~opens[1:], False)
         breaks = np.flatnonzero(~flows)
-        extra: list[int] = []
+        walked: list[int] = []
         for record, (begin, count) in enumerate(zip(first, lanes, strict=True)):
             if not count:
                 raise ArchiveError(
                     record=self.names[record], place="byte 0", expected="a pickle", found="no bytes"
                 )
-            self._stitch_record(record, range(begin, begin + count), entered, breaks, extra)
+            self._stitch_record(record, range(begin, begin + count), entered, breaks, walked)
         self._clear(np.minimum(entered, self.end))
-        self.visited[np.array(extra, np.int64) - self.low] = True
+        self.visited[np.array(walked, np.int64) - self.low] = True
         positions = np.flatnonzero(self.visited)
         positions += self.low
         return positions
 
+    def _stitch_record(
+        self, record: int, lanes: range, entered: np.ndarray, breaks: np.ndarray, walked: list[int]
+    ) -> None:
+        """Follow one record's chain to its STOP or out of the stretch, from break to break.
+
+        Args:
+            record: its number.
+            lanes: its lanes.
+            entered: where the chain enters each lane, or its end if it never does; corrected here.
+            breaks: the lanes from which the chain does not flow on.
+            walked: receives the positions found one by one.
+        """
+        begin, end = int(self.entries[record]), int(self.entries[record + 1])
+        lane = lanes[0]
+        while True:
+            lane = int(breaks[np.searchsorted(breaks, lane)])
+            behind = slice(lane + 1, lanes[-1] + 1)
+            entered[behind] = self.end[behind]  # not entered, as far as is known
+            at = self._walk_on(record, lane, walked)
+            if self.stopped:
+                return
+            if at >= end:
+                self._leave(record, at)
+                return
+            lane = lanes[0] + (at - begin) // LANE
+            until = int(breaks[np.searchsorted(breaks, lane)])
+            entered[lane] = at
+            entered[lane + 1 : until + 1] = self.left[lane:until]
+
+    def _walk_on(self, record: int, lane: int, walked: list[int]) -> int:
+        """Step from where a lane left to the next visited position, the record's end, or behind its STOP."""
+        low, view, end = self.low, self.view, int(self.entries[record + 1])
+        seen = self.visited.view(np.uint8).data
+        at = int(self.left[lane])
+        stuck = at < self.end[lane]  # at an instruction that it visited, but could not step over
+        self.stopped = False
+        while at < end and (stuck or not seen[at - low]):
+            op = view[at]
+            if not stuck:
+                walked.append(at)
+            stuck = False
+            if op == STOP:
+                self.exit, self.stopped = at + 1, True
+                return at + 1
+            at += ADVANCES[op] or self._length(record, at, op)
+        return at
+
+    def _leave(self, record: int, at: int) -> None:
+        """The chain leaves the stretch without a STOP: allowed only if the record goes on behind it."""
+        if self.whole:
+            end = int(self.entries[record + 1]) - int(self.origin[record])
+            raise ArchiveError(
+                "the pickle ends before its STOP", record=self.names[record], place=f"byte {end}"
+            )
+        self.exit = at
+
     def _clear(self, until: np.ndarray) -> None:
-        """Forget what lanes visited before the one chain entered them."""
+        """Forget what each lane visited before the chain entered it, at ``until``."""
         gaps = until - self.start
         first = self.start - self.low
-        if gaps.sum() > len(self.visited) >> 2:  # long texts
+        if gaps.sum() > len(self.visited) >> 2:  # long texts: few positions in many bytes
             visited = np.flatnonzero(self.visited)
             begin = np.searchsorted(visited, first)
             gaps = np.searchsorted(visited, until - self.low) - begin
@@ -132,64 +230,33 @@ class Walk:
         else:
             self.visited[_spans(first, gaps)] = False
 
-    def _stitch_record(
-        self, record: int, lanes: range, entered: np.ndarray, breaks: np.ndarray, extra: list[int]
-    ) -> None:
-        low, view = self.low, self.view
-        begin, end = int(self.entries[record]), int(self.entries[record + 1])
-        seen = self.visited.view(np.uint8).data
-        lane = lanes[0]
-        while True:
-            lane = int(breaks[np.searchsorted(breaks, lane)])
-            at = int(self.left[lane])
-            stuck = at < self.end[lane]
-            entered[lane + 1 : lanes[-1] + 1] = self.end[lane + 1 : lanes[-1] + 1]
-            while at < end and (stuck or not seen[at - low]):
-                op = view[at]
-                if not stuck:
-                    extra.append(at)
-                stuck = False
-                if op == STOP:
-                    self.exit, self.stopped = at + 1, True
-                    return
-                at += ADVANCES[op] or self._length(record, at, op)
-            if at >= end:
-                if self.whole:
-                    raise ArchiveError(
-                        "the pickle ends before its STOP",
-                        record=self.names[record],
-                        place=f"byte {end - int(self.origin[record])}",
-                    )
-                self.exit, self.stopped = at, False
-                return
-            lane = lanes[0] + (at - begin) // LANE
-            resumed = np.searchsorted(breaks, lane)
-            until = int(breaks[resumed])
-            entered[lane] = at
-            entered[lane + 1 : until + 1] = self.left[lane:until]
-
     def _length(self, record: int, at: int, op: int) -> int:
-        """Bytes of an instruction whose argument says how long it is."""
+        """Bytes of an instruction whose argument tells its length."""
         view = self.view
-        if op == TEXT32:
+        if op == BINUNICODE:
             return 5 + int.from_bytes(view[at + 1 : at + 5], "little")
-        if op == TEXT64:
+        if op == BINUNICODE8:
             return 9 + int.from_bytes(view[at + 1 : at + 9], "little")
         if op == LONG1:
             return 2 + (view[at + 1] if at + 1 < len(view) else 0)
+        return self._global_length(record, at)
+
+    def _global_length(self, record: int, at: int) -> int:
+        """Bytes of a GLOBAL: the opcode, and two lines with their newlines."""
         most = self.limits.global_bytes
-        lines = bytes(view[at + 1 : at + 1 + most])
-        end = lines.find(b"\n", lines.find(b"\n") + 1)
-        if end <= lines.find(b"\n"):
-            where = {"record": self.names[record], "place": f"byte {at - int(self.origin[record])}"}
-            if len(lines) == most:
-                raise LimitError("global_bytes", most, most + 1, **where)
-            raise ArchiveError("expected two lines behind GLOBAL", **where)
-        return 2 + end
+        lines = bytes(self.view[at + 1 : at + 1 + most])
+        module_end = lines.find(b"\n")
+        name_end = lines.find(b"\n", module_end + 1)
+        if name_end > module_end >= 0:
+            return 2 + name_end
+        where = {"record": self.names[record], "place": f"byte {at - int(self.origin[record])}"}
+        if len(lines) == most:
+            raise LimitError("global_bytes", most, most + 1, **where)
+        raise ArchiveError("expected two lines behind GLOBAL", **where)
 
 
 def _spans(first: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """The numbers of all spans, one span behind the other."""
+    """The numbers of all spans, one span behind the other: ``length[i]`` of them from ``first[i]`` on."""
     ends = np.cumsum(length)
     numbers: np.ndarray = np.arange(ends[-1]) + np.repeat(first - ends + length, length)
     return numbers

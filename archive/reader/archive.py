@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import save
 from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.views import FactMapping, RangeRows
@@ -159,6 +158,8 @@ class Archive:
                 "read together with a companion, which would be missing; write both as one with archive.join",
                 file=self.file,
             )
+        from archive.base.output import save  # noqa: PLC0415 (only those who write pay for it)
+
         save(self._source.data, path, force=force)
 
     def reread(self) -> Archive:

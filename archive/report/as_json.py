@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def as_json(value: object) -> str:
     """Facts (dataclasses, mappings, sequences) as indented JSON; texts that are not UTF-8 escaped."""
+    import json  # noqa: PLC0415 (texts do without)
+
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
 
 

@@ -1,14 +1,14 @@
 """The vocabulary in which each record's format is declared, once.
 
 A declaration parses (``take``: nodes of a tree -> columns), builds (``emitter``: columns -> pickle) and
-describes itself (``str``). It works on all values of one kind at once: ``take`` is given the n nodes
-that should match and returns columns of n entries:
+describes itself (``str``). ``take`` works on all values of a declaration at once: it gets the n nodes that
+should match it and returns columns of n entries:
 
 =============  =============================================  ================================
 declaration    value                                          columns
 =============  =============================================  ================================
 ``Int``        an integer                                     int64 (n)
-``String``       a text                                         index into the tree's strings (n)
+``String``     a text                                         index into the tree's strings (n)
 ``Const``      one text that is always the same               nothing
 ``Optional``   None or the value                              as the value's, -1 for None
 ``Tuple``      a tuple of fixed fields                        a dict, by field
@@ -19,7 +19,21 @@ declaration    value                                          columns
 ``Memo``       the value, with a memo entry of its own        the value's
 =============  =============================================  ================================
 
-``Shared``, ``Chain`` and ``Memo`` also say where PyTorch's pickler makes memo entries.
+``Shared``, ``Chain`` and ``Memo`` also say where PyTorch's pickler makes memo entries. All declarations of a
+record write through one ``Writer``, whose memo they share. Two rows of source ranges with one source, for
+example::
+
+    declaration    Memo(Sequence(Tuple(offset=Int(), range=Tuple(source=Shared(...), ...))))
+
+    row 0 ── range ── source 0 ── text, filename       written: X text, q0; X filename, q1; t, q2
+    row 1 ── range ──────'                             written: h2
+    outer tuple                                        written: t, q3
+
+    columns        Ragged(first=[0, 2], items={offset: (2), range: {source: Indexed(index=[0, 0],
+                                                                     items={text: (1), ...}), ...}})
+
+Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
+``tests/support/slow_reader.py``.
 """
 
 from archive.formats.schema.containers import IntList, Sequence, Tuple

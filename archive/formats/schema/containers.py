@@ -11,8 +11,8 @@ from archive.base.errors import LimitError
 from archive.formats.schema.core import Mismatch, Ragged, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
-from archive.pickles.ops import ValueKind
-from archive.pickles.write import CLOSE, MARK
+from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.pickles.write import TUPLE_CLOSINGS
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -36,7 +36,7 @@ class Tuple:
         return f"({inner}{',' if len(self.fields) == 1 else ''})"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> dict[str, Any]:
-        """A dict from field to its columns."""
+        """The columns of each field, by its name."""
         width = len(self.fields)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] == width)
         expect(nodes, good, f"a tuple of {width}")
@@ -54,6 +54,7 @@ class Tuple:
         """Writes the fields and closes the tuple."""
         emits = [field.emitter(writer, columns[name]) for name, field in self.fields.items()]
         out, width = writer.out.append, len(emits)
+        opening, closing = brackets(width)
         if width == 3:  # noqa: PLR2004 (the rows of every layout: worth unrolling)
             a, b, c = emits
 
@@ -61,10 +62,9 @@ class Tuple:
                 a(index)
                 b(index)
                 c(index)
-                out(CLOSE[3])
+                out(closing)
 
             return emit_three
-        opening, closing = brackets(width)
 
         def emit(index: int) -> None:
             out(opening)
@@ -76,8 +76,10 @@ class Tuple:
 
 
 def brackets(width: int) -> tuple[bytes, bytes]:
-    """What opens and what closes a tuple of so many items."""
-    return (b"", CLOSE[width]) if width < len(CLOSE) else (MARK, write.TUPLE)
+    """The instructions that open and close a tuple of so many items."""
+    if width < len(TUPLE_CLOSINGS):
+        return b"", TUPLE_CLOSINGS[width]
+    return BYTE_OF["MARK"], BYTE_OF["TUPLE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Sequence:
         return replace(_take_items(self.item, tree, nodes, skip, limits), head=head)
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
-        """Writes head and items."""
+        """Writes the head, the items, and the end of the tuple."""
         emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.append, columns.first
         emit_head = None if self.head is None else self.head.emitter(writer, columns.head)
 
@@ -117,11 +119,11 @@ class Sequence:
 
 
 def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limits) -> Ragged:
-    """The columns of all children of some nodes, but for the first ``skip`` of each."""
+    """The columns of all children of some nodes, except the first ``skip`` of each."""
     counts = tree.count[nodes] - skip
     first = np.concatenate(([0], np.cumsum(counts)))
     most = max(len(tree.count), limits.shared_items)
-    if first[-1] > most:  # only where sequences are shared, which PyTorch doesn't
+    if first[-1] > most:  # a pickle has fewer, unless it shares sequences, which PyTorch's do not
         name, at = tree.tokens.place(int(nodes[np.searchsorted(first, most, "right") - 1]))
         raise LimitError("shared_items", most, int(first[-1]), record=name, place=f"byte {at}")
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
@@ -135,9 +137,10 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limi
         raise
 
 
-@dataclass(frozen=True, slots=True)
 class IntList:
     """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``."""
+
+    __slots__ = ()
 
     def __str__(self) -> str:
         return "[int, ...]"
@@ -156,11 +159,12 @@ class IntList:
         return _take_items(Int(), tree, lists, 0, limits)
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
-        """Writes the list with its builder."""
+        """Writes the list and the call that builds it."""
         out = writer.out.append
         data, start = write.integers(columns.items)
         first = [start[item] for item in columns.first.tolist()]
-        opening, closing = MARK + write.EMPTY_LIST + MARK, write.APPENDS + write.TUPLE + write.REDUCE
+        opening = BYTE_OF["MARK"] + BYTE_OF["EMPTY_LIST"] + BYTE_OF["MARK"]
+        closing = BYTE_OF["APPENDS"] + BYTE_OF["TUPLE"] + BYTE_OF["REDUCE"]
 
         def emit(index: int) -> None:
             writer.name(*INTLIST)

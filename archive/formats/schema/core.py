@@ -1,4 +1,8 @@
-"""What all declarations share: the columns they give, and how a mismatch finds its place."""
+"""Common to all declarations: the columns they give, and how a mismatch finds its place.
+
+A mismatch rises through the declarations that hold the value, and each adds its part of the way: ``field
+tag``, then ``row 17``. ``parse`` makes an ``ArchiveError`` of it.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Items of n sequences, one after the other: sequence i has ``items[first[i]:first[i + 1]]``.
+    """A ragged column: n sequences, one after the other.
 
-    ``head`` holds the columns of what stands before the items, if anything does.
+    Attributes:
+        first: where each sequence begins; sequence i has ``items[first[i]:first[i + 1]]`` (n + 1).
+        items: the columns of all items.
+        head: the columns of the value before the items (n), if the declaration has one.
     """
 
     first: Ints
@@ -35,7 +42,12 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """n references into the columns of the distinct values; -1 is None."""
+    """n references to shared values.
+
+    Attributes:
+        index: the number of the value; -1: None (n).
+        items: the columns of the distinct values.
+    """
 
     index: Ints
     items: Any
@@ -43,7 +55,13 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """n references to first links, for each link the next one (-1: none), and the links' columns."""
+    """n chains, which may share links.
+
+    Attributes:
+        index: the first link of each chain; -1: None (n).
+        next: the link after each link; -1: none (links).
+        items: the links' columns.
+    """
 
     index: Ints
     next: Ints
@@ -51,7 +69,13 @@ class Links:
 
 
 class Mismatch(Exception):  # noqa: N818 (becomes an ArchiveError at once)
-    """Value ``index`` of those given is not as declared; ``path`` leads to the part that is not."""
+    """Value ``index`` of those given is not as declared.
+
+    Args:
+        index: its place among the nodes given to ``take``.
+        expected: the declared value, for the message.
+        node: the value found instead.
+    """
 
     def __init__(self, index: int, expected: str, node: int | None = None) -> None:
         super().__init__(expected)
@@ -66,11 +90,14 @@ class Schema(Protocol):
         """The columns of n nodes."""
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
-        """A function that writes value number i of the columns."""
+        """Returns a function that writes value number i of the columns.
+
+        Reading goes by columns, but pickles are written value by value: their memo depends on the order.
+        """
 
 
 def parse(schema: Schema, tree: Tree, pickles: Ints, limits: Limits) -> Any:  # noqa: ANN401
-    """The columns of whole pickles, given by their numbers.
+    """The columns of whole pickles, given by their numbers; one declaration reads them all.
 
     Raises:
         ArchiveError: naming record, row and field of the first value that is not as declared.
@@ -97,7 +124,7 @@ def build(schema: Schema, columns: Any, index: int, writer: Writer) -> bytes:  #
 
 
 def found_at(tree: Tree, node: int) -> str:
-    """A node, for a message."""
+    """A node's value in few words, for a message."""
     kind = tree.kind(node)
     if kind == ValueKind.INT:
         return shown(int(tree.value[node]))
@@ -113,7 +140,7 @@ def found_at(tree: Tree, node: int) -> str:
 
 
 def expect(nodes: Ints, good: np.ndarray, expected: str) -> None:
-    """Refuse the first node that is not good."""
+    """Raise a mismatch for the first node that is not good."""
     if not good.all():
         index = int(np.flatnonzero(~good)[0])
         raise Mismatch(index, expected, int(nodes[index]))

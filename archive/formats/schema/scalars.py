@@ -9,7 +9,7 @@ import numpy as np
 
 from archive.formats.schema.core import Mismatch, expect
 from archive.pickles import write
-from archive.pickles.ops import ValueKind
+from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -29,7 +29,7 @@ class Int:
         return "int"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
-        """int64 (n)."""
+        """The integers (n)."""
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
@@ -46,15 +46,16 @@ class Int:
         return lambda index: out(data[start[index] : start[index + 1]])
 
 
-@dataclass(frozen=True, slots=True)
 class String:
     """A text."""
+
+    __slots__ = ()
 
     def __str__(self) -> str:
         return "str"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
-        """Indices of strings (n)."""
+        """The texts' indices in the tree's strings (n)."""
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
         return tree.value[nodes]
 
@@ -74,7 +75,7 @@ class Const:
         return f'"{self.value}"'
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
-        """Nothing, if all texts are this one."""
+        """Refuses every other text; there are no columns."""
         strings = String().take(tree, nodes, limits)
         for string in set(strings.tolist()):
             if tree.strings[string] != self.value:
@@ -101,7 +102,7 @@ class Optional:
         return f"{self.item} or None"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401
-        """As the item's; references and indices are -1 where the value is None."""
+        """The item's columns; references and indices are -1 where the value is None."""
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there], limits)
@@ -117,12 +118,12 @@ class Optional:
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes None or the item."""
-        emit_item, out = self.item.emitter(writer, columns), writer.out.append
+        emit_item, out, none = self.item.emitter(writer, columns), writer.out.append, BYTE_OF["NONE"]
         index = (columns if isinstance(columns, np.ndarray) else columns.index).tolist()
 
         def emit(i: int) -> None:
             if index[i] < 0:
-                out(write.NONE)
+                out(none)
             else:
                 emit_item(i)
 

@@ -1,4 +1,9 @@
-"""Declarations of values that several others hold, and of memo entries: Memo, Shared, Chain."""
+"""Declarations of shared values and of memo entries: Memo, Shared, Chain.
+
+Sharing is part of the format: a source that 1,000 ranges refer to stands once in the pickle, and 999 memo
+reads. So ``take`` finds the distinct nodes, and ``emitter`` writes a value the first time and its memo read
+from then on.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,7 @@ import numpy as np
 from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import Indexed, Links, Mismatch
-from archive.pickles import write
-from archive.pickles.ops import ValueKind
+from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A value that gets a memo entry, though nothing refers to it."""
+    """A value with a memo entry that nothing reads: PyTorch held a second reference to it."""
 
     item: Schema
 
@@ -55,6 +59,7 @@ class Shared:
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Indexed:
         """References to the distinct values, which stand in the order of their first use."""
+        # A node is the token that made the value, so nodes in rising order are values in order of first use.
         seen = np.zeros(len(tree.count), np.bool_)
         seen[nodes] = True
         distinct = np.flatnonzero(seen)
@@ -66,13 +71,10 @@ class Shared:
             raise
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
-        """Writes the value, or the memo read of it."""
-        emit_item, out, index = (
-            self.item.emitter(writer, columns.items),
-            writer.out.append,
-            columns.index.tolist(),
-        )
-        written: dict[int, bytes] = {}
+        """Writes the value, or its memo read if it was written before."""
+        emit_item, out = self.item.emitter(writer, columns.items), writer.out.append
+        index = columns.index.tolist()
+        written: dict[int, bytes] = {}  # the memo read of each value
 
         def emit(i: int) -> None:
             item = index[i]
@@ -85,15 +87,16 @@ class Shared:
         return emit
 
 
-@dataclass(frozen=True, slots=True)
 class NextInChain:
-    """Stands for the next tuple of a chain in the field that holds it; ``Chain`` takes and writes it."""
+    """The field of a chain's tuple that holds the next one. ``Chain`` itself reads and writes it."""
+
+    __slots__ = ()
 
     def __str__(self) -> str:
         return "the next or None"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
-        """Nothing."""
+        """Nothing to read."""
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
         """Nothing to write."""
@@ -102,7 +105,14 @@ class NextInChain:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Tuples that each hold the next one in the field ``link``, or None; every tuple may be shared."""
+    """Linked lists: each tuple holds the next one, or None, in its field ``link``. Every tuple may be shared.
+
+    ::
+
+        stack of row 1 ── (module, tag, inner, function)
+                                          └── (module, tag, inner, function)
+        stack of row 2 ───────────────────┘                  └── None
+    """
 
     item: Tuple
     link: str
@@ -111,7 +121,10 @@ class Chain:
         return f"chain by {self.link} of {self.item}"
 
     def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Links:
-        """The links of all chains, each once."""
+        """The links of all chains, each once.
+
+        All chains go one link deeper in each round; links that were seen before are not followed again.
+        """
         width, place = len(self.item.fields), list(self.item.fields).index(self.link)
         seen = np.zeros(len(tree.count), np.bool_)
         new = nodes
@@ -141,7 +154,8 @@ class Chain:
             raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
     def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
-        """Find a chain that leads to the culprit; what a link holds stands before it in the pickle."""
+        """Tell which chain leads to the culprit, and in how many steps."""
+        # An inner link stands before the outer one in the pickle, so one pass finds all that lead there.
         inner = tree.children[tree.first[links] + list(self.item.fields).index(self.link)]
         frame = {culprit: 0}
         for link, following in zip(links.tolist(), inner.tolist(), strict=True):
@@ -152,10 +166,15 @@ class Chain:
         return mismatch
 
     def emitter(self, writer: Writer, columns: Links) -> Emit:
-        """Writes a chain from its first link that is not written yet."""
+        """Writes a chain's links as far as they are not written yet, then the memo read of the rest, or None.
+
+        PyTorch writes a link's fields in their order, the inner link among them. So all links are opened from
+        the outside in (fields before ``link``), then closed from the inside out (fields behind it, memo
+        entry).
+        """
         index, following = columns.index.tolist(), columns.next.tolist()
         written: dict[int, bytes] = {}
-        out = writer.out.append
+        out, none = writer.out.append, BYTE_OF["NONE"]
         names = list(self.item.fields)
         place = names.index(self.link)
         emits = [
@@ -175,7 +194,7 @@ class Chain:
                         field(link)
                 opened.append(link)
                 link = following[link]
-            out(written[link] if link >= 0 else write.NONE)
+            out(written[link] if link >= 0 else none)
             for done in reversed(opened):
                 for field in after:
                     if field:
@@ -187,7 +206,11 @@ class Chain:
 
 
 def _check_depth(tree: Tree, links: Ints, following: Ints, limits: Limits) -> None:
-    """Refuse chains that are too long: each step doubles how far every link has counted."""
+    """Refuse chains that are too long.
+
+    Every link counts the links behind it by doubling: in each step it adds the count of the one that it has
+    reached, and jumps on from there. So a chain of n links takes log2(n) steps.
+    """
     depth = np.ones(len(links), np.int64)
     ahead = following
     while (ahead >= 0).any():

@@ -14,21 +14,21 @@ import numpy as np
 
 from archive.base.columns import firsts, spread
 from archive.formats.schema.containers import INTLIST
-from archive.pickles.ops import CODE
+from archive.pickles.ops import CODE_OF
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
 
     Part = tuple[Ints | slice, Ints | int, np.ndarray | int, Ints | int]
 
-INT, WIDE = CODE["BININT1"], CODE["BININT"]
+INT, WIDE = CODE_OF["BININT1"], CODE_OF["BININT"]
 """An integer in the fewest bytes; one in at least four, so that a column takes the same everywhere."""
-TEXT, GLOBAL = CODE["BINUNICODE"], CODE["GLOBAL"]
+TEXT, GLOBAL = CODE_OF["BINUNICODE"], CODE_OF["GLOBAL"]
 SHARED_INT, SHARED_TEXT, SHARED_GLOBAL = range(3)
 """The same three, but written once and read from the memo wherever they stand again. No opcodes of pickle."""
-PUT, GET = CODE["BINPUT"], CODE["BINGET"]
-NONE, MARK, TUPLE, LIST, REDUCE = (CODE[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
-CLOSE = [CODE[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
+PUT, GET = CODE_OF["BINPUT"], CODE_OF["BINGET"]
+NONE, MARK, TUPLE, LIST, REDUCE = (CODE_OF[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
+CLOSE = [CODE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
 """What makes a tuple of so many items, without a MARK."""
 BUILDER = "".join(f"{line}\n" for line in INTLIST).encode()
 """The name of what types a list of integers; PyTorch refuses lists without (tried with 2.13)."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts
-from archive.pickles.ops import CODE, SIZE, lookup
+from archive.pickles.ops import CODE_OF, SIZE, lookup
 from archive.pickles.write import BYTE
 from archive.verbs.compact.code import GET, GLOBAL, INT, PUT, TEXT, WIDE
 from archive.verbs.compact.memo import with_memo
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.verbs.compact.code import Code
 
-START, STOP = bytes([CODE["PROTO"], 2]), bytes([CODE["STOP"]])
-BININT2, LONG1 = CODE["BININT2"], CODE["LONG1"]
-LONG = {PUT: CODE["LONG_BINPUT"], GET: CODE["LONG_BINGET"]}
+START, STOP = bytes([CODE_OF["PROTO"], 2]), bytes([CODE_OF["STOP"]])
+BININT2, LONG1 = CODE_OF["BININT2"], CODE_OF["LONG1"]
+LONG = {PUT: CODE_OF["LONG_BINPUT"], GET: CODE_OF["LONG_BINGET"]}
 LONG1_BYTES = 8
 """PyTorch reads no other length."""
 TEXT_BYTES = 4

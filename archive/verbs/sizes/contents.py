@@ -12,8 +12,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import parse_source_ranges
-from archive.pickles.ops import OPCODES, ValueKind, lookup
-from archive.pickles.tree import TEXT32, TEXT64
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, OPCODES, ValueKind, lookup
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.stretches import Stretches, range_stretches, record_stretches
 
@@ -98,7 +97,7 @@ def _cells(tree: Tree, stretches: Stretches) -> Contents:
     tokens = tree.tokens
     size = np.diff(tokens.at, append=tokens.base[-1])
     text = np.zeros_like(size)
-    text[np.flatnonzero((tokens.op == TEXT32) | (tokens.op == TEXT64))] = tree.strings.length
+    text[np.flatnonzero((tokens.op == BINUNICODE) | (tokens.op == BINUNICODE8))] = tree.strings.length
     rows = size * lookup(IS_FACT, tokens.op)
     columns = {Part.TEXT: text, Part.ROWS: rows, Part.OVERHEAD: size - text - rows}
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from archive.base.strings import decoded
 from archive.debuginfo.model import Layout
-from archive.pickles.ops import CODE, IS_PUT
+from archive.pickles.ops import CODE_OF, IS_PUT
 
 if TYPE_CHECKING:
     from archive.debuginfo.tables import Ints, RangeTable, SourceTable
     from archive.pickles.tree import Tree
 
-TUPLE = CODE["TUPLE"]
+TUPLE = CODE_OF["TUPLE"]
 NO_FILE = "(none)"
 FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
 FIRST_PIECES, FIRST_BYTES = 8, 4096
