@@ -26,14 +26,12 @@ import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.contents import Contents
+from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats.record_kinds import kind_of
-from archive.normalform.form import Facts
-from archive.normalform.handles import pack_handles, pack_methods
-from archive.normalform.pool import Pool, table_of
-from archive.normalform.ranges import pack_ranges
+from archive.normalform.builder import FormBuilder
 from archive.reader.collect import collect
 from archive.reader.companion import Companion
 from archive.verbs.shrink import shrink
@@ -163,7 +161,7 @@ def call_stacks(folder: Path) -> Iterator[Row]:
             ("method handles", ("method", "instruction"), "mobile_debug_handles.pkl"),
         ):
             left = {key: facts.columns[key] for key in facts.columns if key.partition(".")[0] not in tables}
-            rest = len(build_companion(Facts(facts.archive_id, left, facts.strings, facts.raw)))
+            rest = len(build_companion(facts.with_columns(left)))
             size = len(deflated_as_by_pytorch(opened.records[record].view()))
             yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}x")
 
@@ -191,13 +189,10 @@ def whole_files(folder: Path) -> Iterator[Row]:
 DEBUG = {"source ranges", "delegated source ranges", "call-stack map", "method handles", "module paths"}
 
 
-def encoded(opened: Archive) -> Facts:
-    """The tables of an archive as a companion's columns."""
-    pool = Pool()
-    columns = pack_ranges(opened.range_table, pool)
-    if opened.handle_table is not None and opened.method_table is not None:
-        columns |= pack_handles(opened.handle_table, pool) | pack_methods(opened.method_table, pool)
-    return Facts(bytes(16), columns, table_of(pool.strings()), b"")
+def encoded(opened: Archive) -> Contents:
+    """The tables of an archive as a companion's contents."""
+    form = FormBuilder.of(opened.range_table, opened.handle_table, opened.method_table)
+    return Contents(bytes(16), form.form())
 
 
 def growth(folder: Path) -> Iterator[Row]:
@@ -209,7 +204,7 @@ def growth(folder: Path) -> Iterator[Row]:
             rows = rows_of(opened)
             encode = best(lambda: build_companion(encoded(opened)), 2)
             facts = collect(opened)
-        packed, mapped = build_companion(facts), build_companion(facts, Profile.MAPPED)
+        packed, mapped = build_companion(facts), build_companion(facts, CompanionProfile.MAPPED)
         decode = best(lambda: parse_companion(memoryview(packed), DEFAULT_LIMITS), 2)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
@@ -236,7 +231,7 @@ def handles(folder: Path) -> Iterator[Row]:
         facts = tiled(once, times)
         count = len(facts.columns["handle.handle"])
         chosen = np.random.default_rng(0).integers(0, count, MANY) + int(facts.columns["handle.handle"][0])
-        companion = Companion(Mapped(build_companion(facts, Profile.MAPPED)))
+        companion = Companion(Mapped(build_companion(facts, CompanionProfile.MAPPED)))
         known = companion.opened.lookup
         listed = chosen.tolist()
         one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023
@@ -250,7 +245,7 @@ def handles(folder: Path) -> Iterator[Row]:
         yield (what, f"{count:,}", f"{one * 1e6:.1f} µs", f"{bulk * 1e9:.0f} ns", f"{peak / 1024:.1f} MB")
 
 
-def tiled(facts: Facts, times: int) -> Facts:
+def tiled(facts: Contents, times: int) -> Contents:
     """The same call-stack map several times, under ever higher handles."""
     columns = dict(facts.columns)
     count = len(columns["handle.handle"])
@@ -258,7 +253,7 @@ def tiled(facts: Facts, times: int) -> Facts:
         if name.startswith("handle."):
             step = count if name in ("handle.handle", "handle.place") else 0
             columns[name] = np.concatenate([values + turn * step for turn in range(times)])
-    return Facts(facts.archive_id, columns, facts.strings, facts.raw)
+    return facts.with_columns(columns)
 
 
 PARTS = {

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.companion.layout import VERSION, Profile
+from archive.companion.layout import VERSION, CompanionProfile
 from archive.verbs.split import split
 from tools import manifest
 
@@ -27,7 +27,7 @@ ARCHIVES = (
 )
 
 
-def frozen_name(archive: str, profile: Profile) -> str:
+def frozen_name(archive: str, profile: CompanionProfile) -> str:
     """``torch-1.8.0_nested.ptl.packed.ptdbg``, of the archive's path below the fixtures."""
     path = Path(archive)
     return f"{path.parent.name}_{path.name}.{profile.name.lower()}.ptdbg"
@@ -38,7 +38,7 @@ def write(folder: Path) -> list[Path]:
     folder.mkdir(parents=True)
     made = []
     for archive in ARCHIVES:
-        for profile in Profile:
+        for profile in CompanionProfile:
             target = folder / frozen_name(archive, profile)
             with TemporaryDirectory() as rest:
                 split(FIXTURES / archive, Path(rest) / "out.pt", target, profile=profile)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.formats.releases import Release
-    from archive.verbs.migrate.plan import Plan
+    from archive.verbs.migrate.plan import MigrationPlan
 
 PAGE = ROOT / "docs" / "releases.md"
 BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
@@ -88,7 +88,7 @@ def _cell(start: Release, end: Release) -> str:
     return (MENDED if _mended(plans) else EXACT) + NAMELESS * (tables[0] != tables[1])
 
 
-def _mended(plans: Iterable[Plan]) -> bool:
+def _mended(plans: Iterable[MigrationPlan]) -> bool:
     return any(plan.rescues for plan in plans)
 
 

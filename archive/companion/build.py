@@ -1,25 +1,27 @@
-"""Facts to the bytes of a companion."""
+"""The contents of a companion to its bytes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.companion.mapped import build_mapped
 from archive.companion.packed import build_packed
 
 if TYPE_CHECKING:
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
 
 DEFAULT_LEVEL, HIGHEST = 9, 22
 
 
-def build_companion(facts: Facts, profile: Profile = Profile.PACKED, level: int = DEFAULT_LEVEL) -> bytes:
+def build_companion(
+    contents: Contents, profile: CompanionProfile = CompanionProfile.PACKED, level: int = DEFAULT_LEVEL
+) -> bytes:
     """A companion file.
 
     Args:
-        facts: what it is to hold.
+        contents: of the file.
         profile: small, or fast to open.
         level: of zstd, 1 to 22, for the packed profile; 19 takes longer and gives less.
 
@@ -28,4 +30,5 @@ def build_companion(facts: Facts, profile: Profile = Profile.PACKED, level: int 
     """
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
-    return build_packed(facts, level) if profile is Profile.PACKED else build_mapped(facts)
+    packed = profile is CompanionProfile.PACKED
+    return build_packed(contents, level) if packed else build_mapped(contents)

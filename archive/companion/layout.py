@@ -27,14 +27,14 @@ VERSION = 1
 ID_BYTES = 16
 
 
-class Profile(IntEnum):
+class CompanionProfile(IntEnum):
     """What a companion is made for."""
 
     MAPPED = 1
     PACKED = 2
 
 
-ALIGNMENT = {Profile.MAPPED: 64, Profile.PACKED: 1}
+ALIGNMENT = {CompanionProfile.MAPPED: 64, CompanionProfile.PACKED: 1}
 
 HEADER = construct.Struct(
     "magic" / construct.Bytes(len(MAGIC)),
@@ -116,16 +116,21 @@ class Directory(NamedTuple):
         places: where each one's bytes begin and end, by their numbers.
     """
 
-    profile: Profile
+    profile: CompanionProfile
     archive_id: bytes
     sections: dict[int, Section]
     places: dict[int, tuple[int, int]]
 
 
-def written(profile: Profile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
+def allowed(limits: Limits, size: int) -> int:
+    """Bytes that the columns, strings and texts of a companion file of some size may each have."""
+    return min(limits.record_bytes, limits.companion_from + limits.companion_inflation * size)
+
+
+def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
     """A whole file."""
     listed = list(sections)
-    line = PACKED_SECTION if profile is Profile.PACKED else MAPPED_SECTION
+    line = PACKED_SECTION if profile is CompanionProfile.PACKED else MAPPED_SECTION
     directory = b"".join(line.build(section._asdict()) for section, _ in listed)
     fields = {
         "magic": MAGIC,
@@ -162,7 +167,7 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
         )
     if kind not in ALIGNMENT:
         raise ArchiveError(place=f"byte {len(MAGIC) + 2}", expected="a known profile", found=str(kind))
-    profile = Profile(kind)
+    profile = CompanionProfile(kind)
     lines, end = _lines(data, size, sections, profile)
     found = zlib.crc32(data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM]) + bytes(CHECKSUM)))
     if found != checksum:
@@ -176,9 +181,9 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
     return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 
-def _lines(data: memoryview, at: int, count: int, profile: Profile) -> tuple[list[Section], int]:
+def _lines(data: memoryview, at: int, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:
     """The lines of the directory, and where it ends."""
-    if profile is Profile.MAPPED:
+    if profile is CompanionProfile.MAPPED:
         end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")

@@ -24,7 +24,7 @@ from archive.debuginfo.model import (
     SourceRange,
     Tag,
 )
-from archive.normalform.form import refuse_beyond
+from archive.normalform.check import refuse_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Limits
     from archive.base.strings import Strings
+    from archive.normalform.columns import ColumnName
 
 
-class Column(Protocol):
+class ColumnReader(Protocol):
     """A column that is read value by value."""
 
     def __len__(self) -> int: ...
@@ -53,7 +54,7 @@ class Column(Protocol):
         """All values, checked."""
 
 
-class Whole:
+class WholeColumn:
     """A column that has been read."""
 
     __slots__ = ("_values",)
@@ -89,7 +90,7 @@ def inside(row: int, rows: int) -> int:
     return row
 
 
-class Lookup:
+class CompanionLookup:
     """Facts of single handles and tags.
 
     Args:
@@ -99,14 +100,16 @@ class Lookup:
         budget: bytes that a text may have.
     """
 
-    def __init__(self, columns: Mapping[str, Column], strings: Strings, limits: Limits, budget: int) -> None:
+    def __init__(
+        self, columns: Mapping[ColumnName, ColumnReader], strings: Strings, limits: Limits, budget: int
+    ) -> None:
         self._columns = columns
         self.strings = strings
         self._limits = limits
         self._budget = budget
 
     @cached_property
-    def _handles(self) -> Column | None:
+    def _handles(self) -> ColumnReader | None:
         """The debug handles in order; None, or none, where there are none."""
         return self._columns["handle.handle"] if "handle.handle" in self._columns else None  # noqa: SIM401
 
@@ -115,7 +118,7 @@ class Lookup:
         """Whether ranges are in the order of their tags."""
         return "file.ordered" in self._columns and self.at("file.ordered", 0) > 0
 
-    def at(self, name: str, row: int) -> int:
+    def at(self, name: ColumnName, row: int) -> int:
         """The value of a column's row.
 
         Raises:

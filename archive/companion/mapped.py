@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, written
+from archive.companion.contents import Contents
+from archive.companion.layout import (
+    ALIGNMENT,
+    HEADER,
+    MAPPED_LINE,
+    CompanionProfile,
+    Section,
+    allowed,
+    written,
+)
+from archive.normalform.check import check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
-from archive.normalform.form import Facts, allowed, check
+from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Limits
     from archive.companion.layout import Directory
-
-    Columns = dict[str, Ints]
+    from archive.normalform.columns import Columns
 
 PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
@@ -31,11 +40,11 @@ SIGNED = 16
 WIDEST = 8
 
 
-def build_mapped(facts: Facts) -> bytes:
+def build_mapped(contents: Contents) -> bytes:
     """The file."""
-    strings = facts.strings
+    strings = contents.strings
     text = b"".join([strings.data(string) for string in range(len(strings))])
-    columns = {**facts.columns, "string.end": np.cumsum(strings.length)}
+    columns: Columns = {**contents.columns, "string.end": np.cumsum(strings.length)}
     parts = []
     for column in COLUMNS:
         if column.name in columns:
@@ -43,15 +52,15 @@ def build_mapped(facts: Facts) -> bytes:
             kind = _least(values)
             coding = kind.itemsize + SIGNED * (kind.kind == "i")
             parts.append((column.number, coding, len(values), values.astype(kind).tobytes()))
-    parts += [(STRINGS, 1, len(text), text), (RAW, 1, len(facts.raw), bytes(facts.raw))]
+    parts += [(STRINGS, 1, len(text), text), (RAW, 1, len(contents.raw), bytes(contents.raw))]
     lines = [
         (Section(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
-    draft = written(Profile.MAPPED, facts.archive_id, [*lines, _pages(b"")])
+    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")])
     begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
-    aligned = begin + -begin % ALIGNMENT[Profile.MAPPED]
-    return written(Profile.MAPPED, facts.archive_id, [*lines, _pages(draft[aligned:])])
+    aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]
+    return written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])])
 
 
 def _pages(data: bytes) -> tuple[Section, bytes]:
@@ -83,7 +92,7 @@ def check_sections(directory: Directory) -> None:
             raise ArchiveError(place="directory", expected=f"section {number}", found="none")
 
 
-def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Facts:
+def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Contents:
     """What a mapped companion holds, all of it checked; strings stay where they lie.
 
     Raises:
@@ -109,7 +118,8 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Fact
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
     check(columns, len(strings), limits)
     start, end = directory.places[RAW]
-    return Facts(directory.archive_id, columns, strings, data[start:end], allowed(limits, len(data)))
+    form = NormalForm(columns, strings, allowed(limits, len(data)))
+    return Contents(directory.archive_id, form, data[start:end])
 
 
 def values(data: memoryview, section: Section) -> np.ndarray:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.companion.layout import Directory
+    from archive.normalform.columns import ColumnName
 
 
 class _Pages:
@@ -117,7 +118,7 @@ class MappedColumn:
         return self._values
 
 
-class MappedColumns(dict[str, MappedColumn]):
+class MappedColumns(dict["ColumnName", MappedColumn]):
     """The columns of a mapped companion, each made when it is asked for."""
 
     def __init__(self, data: memoryview, directory: Directory) -> None:
@@ -129,7 +130,7 @@ class MappedColumns(dict[str, MappedColumn]):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
 
-    def __missing__(self, name: str) -> MappedColumn:
+    def __missing__(self, name: ColumnName) -> MappedColumn:
         if name not in self:
             raise ArchiveError(place=name, expected="a section", found="none")
         self[name] = MappedColumn(self.pages, self._directory, BY_NAME[name].number)

@@ -26,8 +26,7 @@ from archive.normalform.texts import added_up
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
-
-    Columns = dict[str, Ints]
+    from archive.normalform.columns import Columns
 
 MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
 

@@ -23,16 +23,15 @@ import numpy as np
 from archive.companion.blocks import BLOCK, build_blocks
 from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
 from archive.companion.encodings import Encoded, Transform, encodings
-from archive.companion.layout import Profile, Section, written
+from archive.companion.layout import CompanionProfile, Section, written
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
 from archive.normalform.columns import BY_NAME, COLUMNS, SOLID, STRINGS
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.normalform.form import Facts
-
-    Columns = dict[str, Ints]
+    from archive.companion.contents import Contents
+    from archive.normalform.columns import ColumnName, Columns
 
 LONGEST = 24
 """Bytes of a column's line, if its numbers are of 64 bits."""
@@ -63,15 +62,15 @@ COLUMN = construct.Struct(
 )
 
 
-def build_packed(facts: Facts, level: int) -> bytes:
+def build_packed(contents: Contents, level: int) -> bytes:
     """The file.
 
     Args:
-        facts: what it is to hold.
+        contents: of the file.
         level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
     """
-    templates = templated(facts.strings.copies())
-    columns = modelled(facts.columns, templates, facts.strings.length)
+    templates = templated(contents.strings.copies())
+    columns = modelled(contents.columns, templates, contents.strings.length)
     columns["string.template"] = templates.which
     columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
     columns["number.value"] = templates.numbers
@@ -81,7 +80,7 @@ def build_packed(facts: Facts, level: int) -> bytes:
         name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
     }
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
-    texts, raw = b"".join(templates.texts), bytes(facts.raw)
+    texts, raw = b"".join(templates.texts), bytes(contents.raw)
     solid = [body + texts + raw]
     if len(texts) <= SMALL:
         solid = _shorter(solid, [body + raw, texts])
@@ -89,7 +88,7 @@ def build_packed(facts: Facts, level: int) -> bytes:
     if solid[1:]:
         sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    return written(Profile.PACKED, facts.archive_id, sections + blocks)
+    return written(CompanionProfile.PACKED, contents.archive_id, sections + blocks)
 
 
 def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
@@ -103,7 +102,7 @@ def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Secti
     return Section(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
-def _apart(columns: Columns, encoded: dict[str, Encoded]) -> list[str]:
+def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnName]:
     """The columns that get sections of their own: none, unless all together are much to inflate."""
     if sum(len(one.data) for one in encoded.values()) <= MUCH:
         return []
@@ -111,7 +110,7 @@ def _apart(columns: Columns, encoded: dict[str, Encoded]) -> list[str]:
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def _body(columns: Columns, encoded: dict[str, Encoded]) -> bytes:
+def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
     lines, before = [], -1
     for name, one in encoded.items():
         coding = {"transform": one.transform, "zigzag": one.zigzag, "width": one.width}

@@ -13,13 +13,16 @@ import construct
 from archive.base.errors import ArchiveError
 from archive.companion.blocks import BlockColumn
 from archive.companion.codecs import inflated
+from archive.companion.contents import Contents
 from archive.companion.encodings import WORD, Encoded, Transform, decoded
-from archive.companion.lookup import Lookup, Whole, inside
+from archive.companion.layout import allowed
+from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
 from archive.companion.packed import COLUMN, LONGEST
 from archive.companion.templates import Templates, cut
+from archive.normalform.check import check, refuse_beyond
 from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS
-from archive.normalform.form import Facts, allowed, check, refuse_beyond
+from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:
@@ -29,13 +32,14 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory
-    from archive.companion.lookup import Column
+    from archive.companion.lookup import ColumnReader
+    from archive.normalform.columns import ColumnName, Columns
 
-TEXT = ("string.template", "template.length", "number.value")
+TEXT: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
 """The columns that make up the strings."""
 
 
-class PackedColumns(Mapping[str, "Column"]):
+class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     """The columns of a packed companion as they are kept, each decoded when it is asked for.
 
     Raises:
@@ -49,7 +53,7 @@ class PackedColumns(Mapping[str, "Column"]):
         self.budget = allowed(limits, len(data))
         self._body = self._inflated(SOLID)
         self._lines, self.end = _lines(self._body, directory, self.budget)
-        self._made: dict[str, Column] = {}
+        self._made: dict[ColumnName, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
         """A section that is compressed as one."""
@@ -70,7 +74,7 @@ class PackedColumns(Mapping[str, "Column"]):
         start, end = self._directory.places[number]
         return self._data[start:end]
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[ColumnName]:
         yield from self._lines
         yield from (BY_NUMBER[number].name for number in self._directory.sections if number in BY_NUMBER)
 
@@ -81,7 +85,7 @@ class PackedColumns(Mapping[str, "Column"]):
         apart = isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
         return name in self._lines or apart
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: ColumnName) -> ColumnReader:
         if name not in self._made:
             if name not in self:
                 raise ArchiveError(place=name, expected="a column", found="none")
@@ -91,16 +95,18 @@ class PackedColumns(Mapping[str, "Column"]):
                 raise problem.within(place=name) from problem.__cause__
         return self._made[name]
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: ColumnName) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
             return BlockColumn(self._directory.sections[number], self._stored(number))
         rows, at, encoded = self._lines[name]
-        return Whole(decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows))
+        return WholeColumn(
+            decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows)
+        )
 
     def parts(self) -> dict[str, bytes]:
         """The solid section, cut into its lines, columns, strings and raw records."""
-        columns = {
+        columns: dict[str, bytes] = {
             name: bytes(self._body[at : at + rows * e.width]) for name, (rows, at, e) in self._lines.items()
         }
         begin = min((at for _, at, _ in self._lines.values()), default=self.end)
@@ -147,7 +153,7 @@ class PackedColumns(Mapping[str, "Column"]):
 
 def _lines(
     body: memoryview, directory: Directory, budget: int
-) -> tuple[dict[str, tuple[int, int, Encoded]], int]:
+) -> tuple[dict[ColumnName, tuple[int, int, Encoded]], int]:
     """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
     count = body[0] if len(body) else 0
     stream = io.BytesIO(body[1 : 1 + count * LONGEST])
@@ -156,7 +162,7 @@ def _lines(
     except construct.ConstructError as cause:
         raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
     at = 1 + stream.tell()
-    lines: dict[str, tuple[int, int, Encoded]] = {}
+    lines: dict[ColumnName, tuple[int, int, Encoded]] = {}
     rows = total = 0
     for line in parsed:
         rows = line.count - 1 if line.count else rows
@@ -177,7 +183,7 @@ def _lines(
     return lines, at
 
 
-def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Facts:
+def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Contents:
     """All that a packed companion holds, checked.
 
     Raises:
@@ -185,15 +191,15 @@ def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Fact
         LimitError: it asks for more than allowed.
     """
     kept = PackedColumns(data, directory, limits)
-    columns: dict[str, Ints] = {name: kept[name].all() for name in kept if name not in TEXT}
+    columns: Columns = {name: kept[name].all() for name in kept if name not in TEXT}
     strings = kept.strings
     check(columns, len(strings), limits, unread=MODELLED)
     columns = restored(columns, kept.templates, strings.length)
     check(columns, len(strings), limits)
-    return Facts(directory.archive_id, columns, strings, kept.raw, kept.budget)
+    return Contents(directory.archive_id, NormalForm(columns, strings, kept.budget), kept.raw)
 
 
-class PackedLookup(Lookup):
+class PackedLookup(CompanionLookup):
     """Facts of single handles and tags, of columns that are still modelled."""
 
     def __init__(self, columns: PackedColumns, limits: Limits) -> None:

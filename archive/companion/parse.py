@@ -5,26 +5,25 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.companion.layout import Profile, read_directory
-from archive.companion.lookup import Lookup
+from archive.companion.layout import CompanionProfile, allowed, read_directory
+from archive.companion.lookup import CompanionLookup
 from archive.companion.mapped import parse_mapped
 from archive.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
-from archive.normalform.form import allowed
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
 
 
-def parse_companion(data: memoryview, limits: Limits) -> Facts:
+def parse_companion(data: memoryview, limits: Limits) -> Contents:
     """All that a companion holds, checked.
 
     Raises:
         ArchiveError: this is no companion, one of an unknown version, or one that was changed.
         LimitError: it asks for more than allowed.
     """
-    return Opened(data, limits).facts
+    return Opened(data, limits).contents
 
 
 class Opened:
@@ -41,16 +40,18 @@ class Opened:
         self.directory = read_directory(data, limits)
 
     @cached_property
-    def facts(self) -> Facts:
+    def contents(self) -> Contents:
         """All that it holds, checked."""
-        parse = parse_packed if self.directory.profile is Profile.PACKED else parse_mapped
-        return parse(self._data, self.directory, self._limits)
+        parse = parse_packed if self.directory.profile is CompanionProfile.PACKED else parse_mapped
+        contents = parse(self._data, self.directory, self._limits)
+        _ = contents.records  # refuses records that cannot be told apart
+        return contents
 
     @cached_property
-    def lookup(self) -> Lookup:
+    def lookup(self) -> CompanionLookup:
         """What single handles and tags stand for; no more is read than that takes."""
-        if self.directory.profile is Profile.PACKED:
+        if self.directory.profile is CompanionProfile.PACKED:
             return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
         mapped = MappedColumns(self._data, self.directory)
         strings = MappedStrings(mapped, self._data, self.directory)
-        return Lookup(mapped, strings, self._limits, allowed(self._limits, len(self._data)))
+        return CompanionLookup(mapped, strings, self._limits, allowed(self._limits, len(self._data)))

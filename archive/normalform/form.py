@@ -1,165 +1,75 @@
-"""What a companion holds, whatever its profile."""
+"""The debug information of a whole archive as one value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from archive.base.columns import firsts
-from archive.base.errors import ArchiveError, LimitError
-from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, TOGETHER, WITH
+from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
+from archive.normalform.ranges import unpack_ranges
+from archive.normalform.records import DebugRecords
+from archive.normalform.relayout import laid_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
-    from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.base.strings import StringTable
-    from archive.normalform.columns import Column
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.normalform.columns import Columns
 
-    Columns = dict[str, Ints]
+UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
-    """The debug information of one archive.
+class NormalForm:
+    """The debug information of an archive as columns, each fact once, whatever layouts its records have.
+
+    It holds the same as the archive's tables, and the tables, or the records to the byte, are made of it when
+    they are asked for. A :class:`~archive.normalform.builder.FormBuilder` makes one of tables.
 
     Attributes:
-        archive_id: of the archive.
-        columns: by name; a column is there if its table is: see :mod:`archive.normalform.columns`.
-        strings: what columns refer to.
-        raw: the records that are kept as they are, one behind the other.
-        budget: bytes that texts may have when they are laid out.
+        columns: by name: see :mod:`archive.normalform.columns`.
+        strings: what columns of names refer to.
+        budget: bytes that texts may take when each stands for itself; for hostile companions.
     """
 
-    archive_id: bytes
     columns: Columns
     strings: StringTable
-    raw: bytes | memoryview
-    budget: int = 1 << 62
+    budget: int = UNBOUNDED
 
+    @cached_property
+    def range_table(self) -> RangeTable:
+        """The source ranges, laid out as the records have them.
 
-def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str] = ()) -> None:
-    """Refuse columns that contradict one another, so that whoever follows a reference finds its row.
+        Raises:
+            LimitError: texts are repeated so often that they would take more than the budget.
+        """
+        return laid_out(unpack_ranges(self.columns, self.strings, self.budget))
 
-    Args:
-        columns: by name.
-        strings: how many strings there are.
-        limits: what the columns may ask for.
-        unread: columns whose values don't count yet.
+    @cached_property
+    def handle_table(self) -> HandleTable | None:
+        """The call-stack map; None where there is none."""
+        return unpack_handles(self.columns, self.strings) if "handle.handle" in self.columns else None
 
-    Raises:
-        ArchiveError: naming the column and row.
-        LimitError: a call stack or text would be longer than allowed.
-    """
-    _check_tables(columns)
-    sizes = _sizes({name: columns[name] for name in columns if name != ODD or name not in unread})
-    sizes["string"] = strings
-    for name in columns.keys() - set(unread):
-        _check_values(BY_NAME[name], columns[name], sizes)
-    for part, whole in PARTS.items():
-        if part in columns:
-            total, rows = int(firsts(columns[part])[-1]), len(columns.get(whole, ()))
-            if total != rows or columns[part].max(initial=0) > rows:
-                raise ArchiveError(place=part, expected=f"{rows} rows together", found=str(total))
-    if "node.parent" in columns:
-        later = np.flatnonzero(columns["node.parent"] >= np.arange(len(columns["node.parent"])))
-        if len(later):
-            place = f"node.parent, row {later[0]}"
-            raise ArchiveError(place=place, expected="a row before", found="one behind")
-    if "frame.next" in columns:
-        _check_stacks(columns["frame.next"], limits)
-    if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
-        raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
+    @cached_property
+    def method_table(self) -> MethodTable | None:
+        """The handles of each method's instructions; None where there are none."""
+        return unpack_methods(self.columns, self.strings) if "method.name" in self.columns else None
 
+    @cached_property
+    def path_table(self) -> MethodTable | None:
+        """The module paths of each method's operators; None where there are none."""
+        return unpack_paths(self.columns, self.strings) if "pathed.name" in self.columns else None
 
-ODD = "row.column"
-"""A column that has fewer rows than its table while it is modelled."""
+    def records(self, raw: Mapping[str, memoryview | bytes] | None = None) -> DebugRecords:
+        """The debug records.
 
-PARTS = {"record.rows": "row.range", "method.instructions": "instruction.handle", "pathed.steps": "step.path"}
-"""Columns that cut another one into parts, one behind the other."""
+        Args:
+            raw: records by name that are taken as they are, not made.
+        """
+        return DebugRecords(self, raw or {})
 
-
-def allowed(limits: Limits, size: int) -> int:
-    """Bytes that a companion's columns, strings and texts may each have; ``size`` is the file's."""
-    return min(limits.record_bytes, limits.companion_from + limits.companion_inflation * size)
-
-
-def refuse_beyond(budget: int, wanted: int, place: str) -> None:
-    """Refuse what would take more bytes than are allowed.
-
-    Raises:
-        LimitError: it would.
-    """
-    if wanted > budget:
-        raise LimitError("companion_inflation", budget, wanted, place=place)
-
-
-def _check_tables(columns: Columns) -> None:
-    """Refuse tables that lack columns, or other tables that they need."""
-    there = {name.partition(".")[0] for name in columns}
-    needed = there | set(ALWAYS) | {other for table in there for other in TOGETHER.get(table, ())}
-    for column in COLUMNS:
-        if column.table in needed and column.table not in TEXTS and not column.optional:
-            _expect(columns, column.name)
-    for table, name in WITH.items():
-        if table in there:
-            _expect(columns, name)
-    for name in columns:
-        if name.startswith("file.") and len(columns[name]) != 1:
-            raise ArchiveError(place=name, expected="1 row", found=str(len(columns[name])))
-
-
-TEXTS = {"string", "template", "number"}
-"""Tables that the strings are made of, which each profile has its own of."""
-
-
-def _expect(columns: Columns, name: str) -> None:
-    if name not in columns:
-        raise ArchiveError(place=name, expected="a column", found="none")
-
-
-def _sizes(columns: Columns) -> dict[str, int]:
-    """How many rows each table has."""
-    sizes: dict[str, int] = {}
-    for column in COLUMNS:
-        values = columns.get(column.name)
-        if values is not None:
-            count = sizes.setdefault(column.table, len(values))
-            if count != len(values):
-                raise ArchiveError(place=column.name, expected=f"{count} rows", found=str(len(values)))
-    return sizes
-
-
-def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
-    wrong = np.zeros(len(values), np.bool_)
-    expected = "a number"
-    if column.low is not None:
-        wrong |= values < column.low
-        expected += f" from {column.low} on"
-    if column.high is not None:
-        wrong |= values >= column.high
-        expected += f" to {column.high - 1}"
-    if column.refers is not None:
-        high = sizes.get(column.refers, 0)
-        wrong |= values >= high
-        expected = f"one of {high} rows of {column.refers}"
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
-
-
-def _check_stacks(following: Ints, limits: Limits) -> None:
-    """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
-    ahead, length = following.copy(), np.ones(len(following), np.int64)
-    rounds = 0
-    while (going := ahead >= 0).any() and rounds <= len(following).bit_length():
-        length[going] += length[ahead[going]]
-        ahead[going] = ahead[ahead[going]]
-        rounds += 1
-    longest = int(length.max(initial=0))
-    if going.any() or longest > limits.stack_frames:
-        found = max(longest, limits.stack_frames + 1)
-        raise LimitError("stack_frames", limits.stack_frames, found, place="frame.next")
+    def with_columns(self, columns: Columns) -> NormalForm:
+        """Another form, of the same strings."""
+        return replace(self, columns=columns)

@@ -13,13 +13,14 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered
 from archive.debuginfo.tables import HandleTable, MethodTable
+from archive.formats import callstack_map
+from archive.normalform.columns import GENERATIONS
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import StringTable
+    from archive.normalform.columns import Columns
     from archive.normalform.pool import Pool
-
-    Columns = dict[str, Ints]
 
 
 def pack_handles(table: HandleTable, pool: Pool) -> Columns:
@@ -49,6 +50,7 @@ def pack_handles(table: HandleTable, pool: Pool) -> Columns:
         "frame.function": pool.add(table.strings, table.function[frames]),
         "module.type": pool.add(table.strings, table.module_type[modules]),
         "module.instance": pool.add(table.strings, table.module_instance[modules]),
+        "file.callstacks": np.array([GENERATIONS.index(callstack_map.generation(table))]),
     }
 
 

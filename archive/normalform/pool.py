@@ -46,6 +46,10 @@ class Pool:
         """All strings, in the order of their numbers."""
         return list(self._numbers)
 
+    def table(self) -> StringTable:
+        """All strings as a table over one buffer."""
+        return table_of(self._numbers)
+
 
 def table_of(strings: Iterable[bytes]) -> StringTable:
     """Strings as a table over one buffer."""

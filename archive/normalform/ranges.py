@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered, ordinals
+from archive.container.names import decoded, encoded
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
-from archive.normalform.form import refuse_beyond
+from archive.normalform.check import refuse_beyond
+from archive.normalform.columns import LAYOUTS
 from archive.normalform.pool import Pool
 from archive.normalform.texts import added_up, harvested, planted
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import StringTable
-
-    Columns = dict[str, Ints]
+    from archive.normalform.columns import Columns
 
 WORD = 8
-LAYOUTS = list(Layout)
-"""A layout is kept as its place in here."""
 
 
 def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
@@ -58,7 +57,7 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     texts = np.full(len(source_at), -1, np.int64)
     texts[there] = number
     return {
-        "record.name": pool.numbers(name.encode("utf-8", "surrogateescape") for name in table.names),
+        "record.name": pool.numbers(map(encoded, table.names)),
         "record.layout": np.array([LAYOUTS.index(layout) for layout in table.layouts], np.int64),
         "record.rows": per_row,
         "row.offset": table.offset,
@@ -110,10 +109,7 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
     Raises:
         LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
     """
-    names = tuple(
-        bytes(strings.data(name)).decode("utf-8", "surrogateescape")
-        for name in columns["record.name"].tolist()
-    )
+    names = tuple(decoded(bytes(strings.data(name))) for name in columns["record.name"].tolist())
     layouts = tuple(LAYOUTS[layout] for layout in columns["record.layout"].tolist())
     span = columns["row.range"]
     first = firsts(columns["record.rows"])

@@ -17,28 +17,27 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.debuginfo.model import Generation, Layout
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.ranges import LAYOUTS
-from archive.normalform.records import GENERATIONS
+from archive.normalform.columns import GENERATIONS, LAYOUTS
+from archive.normalform.form import NormalForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TypeAlias
 
     from archive.base.columns import Ints
     from archive.debuginfo.sites import Span, Step
-    from archive.normalform.pool import Pool
-
-    Columns: TypeAlias = dict[str, Ints]
+    from archive.normalform.builder import FormBuilder
+    from archive.normalform.columns import ColumnName, Columns
 
 
 LINES = re.compile(rb"[^\n]*\n|[^\n]+")
+OF_HANDLES: tuple[ColumnName, ...] = (
+    *("handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"),
+    *("frame.next", "frame.module", "frame.tag", "frame.function", "module.type", "module.instance"),
+)
 NO_HANDLES: Columns = {
-    name: np.zeros(0, np.int64)
-    for name in (
-        *("handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"),
-        *("frame.next", "frame.module", "frame.tag", "frame.function", "module.type", "module.instance"),
-    )
-} | {"file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)])}
+    **{name: np.zeros(0, np.int64) for name in OF_HANDLES},
+    "file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)]),
+}
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class _New:
 
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
-    def added_to(self, columns: Columns, *names: str) -> None:
+    def added_to(self, columns: Columns, *names: ColumnName) -> None:
         if not self.rows:
             return
         values = np.array(self.rows, np.int64)
@@ -56,15 +55,15 @@ class _New:
 
 
 class Attachment:
-    """Source for operations, added to the columns of an archive.
+    """Source for operations, added to the debug information of an archive.
 
     Args:
-        columns: of :mod:`archive.companion`; a call-stack map among them has four elements. An
-            empty one is added where there is none, and so is ``delegated_backends.debug_pkl``.
-        pool: the strings.
+        form: that debug information; if it has a call-stack map, one of four elements. An empty map is added
+            where there is none, and so is an empty ``delegated_backends.debug_pkl``.
     """
 
-    def __init__(self, columns: Columns, pool: Pool) -> None:
+    def __init__(self, form: FormBuilder) -> None:
+        columns, pool = form.columns, form.pool
         self._columns = NO_HANDLES | columns
         self._pool = pool
         self._tag = int(columns["range.tag"].max(initial=-1)) + 1
@@ -77,7 +76,11 @@ class Attachment:
         self._frames, self._module_rows, self._handles = _New(), _New(), _New()
         delegated = pool.number(DELEGATED.encode())
         if delegated not in self._columns["record.name"]:
-            new = {"record.name": delegated, "record.layout": LAYOUTS.index(Layout.EMPTY), "record.rows": 0}
+            new: dict[ColumnName, int] = {
+                "record.name": delegated,
+                "record.layout": LAYOUTS.index(Layout.EMPTY),
+                "record.rows": 0,
+            }
             self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
 
     def relocate(self, row: int, span: Span) -> None:
@@ -138,10 +141,8 @@ class Attachment:
         """Module, tag and function of each call of a stack."""
         columns = self._columns
         while frame >= 0:
-            module, tag, function = (
-                int(columns[f"frame.{name}"][frame]) for name in ("module", "tag", "function")
-            )
-            yield module, tag, function
+            module, tag = int(columns["frame.module"][frame]), int(columns["frame.tag"][frame])
+            yield module, tag, int(columns["frame.function"][frame])
             frame = int(columns["frame.next"][frame])
 
     def _until(self, instance: str | None, frame: int) -> Sequence[tuple[int, int, int]]:
@@ -199,8 +200,11 @@ class Attachment:
             self._lines.rows.append((parent, line))
         return self._nodes[parent, line]
 
-    def columns(self) -> Columns:
-        """All columns, with what was added."""
+    def form(self) -> NormalForm:
+        """The debug information with what was added."""
+        return NormalForm(self._all(), self._pool.table())
+
+    def _all(self) -> Columns:
         columns = dict(self._columns)
         self._lines.added_to(columns, "node.parent", "node.line")
         self._texts.added_to(columns, "text.node")
@@ -230,9 +234,7 @@ class Attachment:
 
     def _left_alone(self, columns: Columns) -> Ints:
         """Ranges that handles still refer to, and whose rows lead elsewhere now."""
-        used = np.concatenate(
-            [columns.get(name, np.zeros(0, np.int64)) for name in ("handle.tag", "frame.tag")]
-        )
+        used = np.concatenate([columns["handle.tag"], columns["frame.tag"]])
         known = columns["range.tag"][: len(self._columns["range.tag"])]
         shown = np.zeros(len(known), np.bool_)
         shown[columns["row.range"][columns["row.range"] < len(known)]] = True

@@ -1,52 +1,44 @@
-"""An archive's debug information as facts for a companion, checked to give every record again."""
+"""What goes into an archive's companion: its debug information, and the records that would not come back."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.companion.contents import Contents
+from archive.companion.members import MemberKind, Origin
+from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
-from archive.normalform.form import Facts
-from archive.normalform.handles import pack_handles, pack_methods, pack_paths
-from archive.normalform.pool import Pool, table_of
-from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS, DebugRecords
+from archive.normalform.builder import FormBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from archive.base.columns import Ints
     from archive.container.container import Record
+    from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
-    Columns = dict[str, Ints]
-
-KEPT, RANGES, CALLSTACKS, METHODS, PATHS, RAW_RECORD, COMPUTED = range(7)
-"""What ``member.kind`` says of a record: that it stays in the archive, or what makes it again. COMPUTED is
-the serialization id, where it is what PyTorch on Linux computes from the other records; any other is kept."""
-DEFLATED, NO_CRC = 8, 16
-"""Added to it: how the record was stored."""
-NAMED = {
-    callstack_map.CALLSTACK_MAP: CALLSTACKS,
-    method_handles.METHOD_HANDLES: METHODS,
-    method_handles.MODULE_PATHS: PATHS,
-    RECORD_NAME: COMPUTED,
+ORIGINS = {
+    callstack_map.CALLSTACK_MAP: Origin.CALLSTACKS,
+    method_handles.METHOD_HANDLES: Origin.METHODS,
+    method_handles.MODULE_PATHS: Origin.PATHS,
+    RECORD_NAME: Origin.COMPUTED,
 }
+"""Where a join takes the records of these names from, unless they are raw."""
 
 
-def collect(archive: Archive, others: Collection[str] = ()) -> Facts:
-    """All debug information of an archive.
+def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
+    """The contents of an archive's companion. Records that its columns would not give again are in it raw.
 
     Args:
         archive: the archive.
-        others: names of further records to keep as they are.
+        others: names of further records to add raw.
 
     Raises:
         ArchiveError: there is none, or it cannot be read.
@@ -54,51 +46,40 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Facts:
     records = archive.container.records
     if not others and not any(kind_of(name).is_debug for name in records):
         raise ArchiveError("no debug info in it", file=archive.file)
-    pool = Pool()
-    columns = pack_ranges(archive.range_table, pool)
-    columns |= _places(archive, columns)
+    form = FormBuilder.of(archive.range_table, archive.handle_table, archive.method_table, archive.path_table)
+    form.columns |= _code_places(archive)
     if archive.handle_table is not None:
-        columns |= _handles(archive, pool)
-    if archive.method_table is not None:
-        columns |= pack_methods(archive.method_table, pool)
-    if archive.path_table is not None:
-        columns |= pack_paths(archive.path_table, pool)
-    columns["file.top"] = pool.numbers([archive.top.encode("utf-8", "surrogateescape")])
-    columns["file.qualified_top"] = pool.numbers([archive.qualified_top.encode("utf-8", "surrogateescape")])
-    facts = Facts(archive_id(records), columns, table_of(pool.strings()), b"")
-    raw = _not_regenerated(facts, records) | _foreign_id(records)
+        form.columns |= _known_classes(archive, form)
+    form.columns["file.top"] = form.pool.numbers([encoded(archive.top)])
+    form.columns["file.qualified_top"] = form.pool.numbers([encoded(archive.qualified_top)])
+    raw = _not_regenerated(form, records) | _foreign_id(records)
     raw |= {name: bytes(records[name].view()) for name in others}
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
-        columns["raw.name"] = pool.numbers(name.encode("utf-8", "surrogateescape") for name in raw)
-        columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
-    columns |= _members(records, raw)
-    return replace(facts, strings=table_of(pool.strings()), raw=b"".join(raw.values()))
+        form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
+        form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
+    form.columns |= _members(records, raw)
+    return Contents(archive_id(records), form.form(), b"".join(raw.values()))
 
 
-def _handles(archive: Archive, pool: Pool) -> Columns:
-    table = archive.handle_table
-    assert table is not None  # noqa: S101 (the caller looked)
-    generation = callstack_map.generation(table)
-    columns = pack_handles(table, pool)
-    columns["file.callstacks"] = np.array([GENERATIONS.index(generation)])
-    if generation is Generation.CALLSTACK_3:
-        strings = pool.strings()
-        known = [
-            strings[name].decode("utf-8", "replace") in archive.classes for name in columns["module.type"]
-        ]
-        columns["module.known"] = np.array(known, np.int64)
-    return columns
+def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
+    """Which modules of call stacks have a class of the module tree: PyTorch 1.9 prints others differently."""
+    assert archive.handle_table is not None  # noqa: S101 (the caller looked)
+    if callstack_map.generation(archive.handle_table) is not Generation.CALLSTACK_3:
+        return {}
+    strings = form.pool.strings()
+    names = [strings[name].decode("utf-8", "replace") for name in form.columns["module.type"].tolist()]
+    return {"module.known": np.array([name in archive.classes for name in names], np.int64)}
 
 
-def _places(archive: Archive, columns: Columns) -> Columns:
+def _code_places(archive: Archive) -> Columns:
     """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
     table = archive.range_table
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)
     for number, name in enumerate(table.names):
         code = archive.records.get(code_of(name))
         rows = slice(int(table.first[number]), int(table.first[number + 1]))
-        if code is None or not holds_ranges(name) or (columns["row.offset"][rows] < 0).any():
+        if code is None or not holds_ranges(name) or (table.offset[rows] < 0).any():
             continue
         starts = np.append(0, np.flatnonzero(np.frombuffer(code.view(), np.uint8) == ord("\n")) + 1)
         line[rows] = np.searchsorted(starts, table.offset[rows], "right") - 1
@@ -106,9 +87,9 @@ def _places(archive: Archive, columns: Columns) -> Columns:
     return {"row.line": line, "row.column": table.offset - start}
 
 
-def _not_regenerated(facts: Facts, records: Mapping[str, Record]) -> dict[str, bytes]:
+def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not give again to the byte."""
-    made = DebugRecords(facts)
+    made = form.form().records()
     return {
         name: bytes(record.view())
         for name, record in records.items()
@@ -125,16 +106,18 @@ def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
 
 
 def _members(records: Mapping[str, Record], raw: Mapping[str, bytes]) -> Columns:
-    """What a join has to know of the archive's records, in their order."""
+    """How a join gets each of the archive's records, in their order."""
     kinds = []
     for name, record in records.items():
-        kind = RAW_RECORD if name in raw else _kind(name)
+        origin = Origin.RAW if name in raw else _origin(name)
         no_crc = record.crc32 == 0 and record.size > 0
-        kinds.append(kind + DEFLATED * record.entry.deflated + NO_CRC * no_crc)
-    columns = {"member.kind": np.array(kinds, np.int64)}
+        kinds.append(MemberKind(origin, record.entry.deflated, no_crc).value)
+    columns: Columns = {"member.kind": np.array(kinds, np.int64)}
     modified = np.array([record.entry.modified for record in records.values()], np.int64)
-    return columns | ({"member.modified": modified} if modified.any() else {})
+    if modified.any():
+        columns["member.modified"] = modified
+    return columns
 
 
-def _kind(name: str) -> int:
-    return NAMED.get(name, RANGES if kind_of(name).is_debug else KEPT)
+def _origin(name: str) -> Origin:
+    return ORIGINS.get(name, Origin.RANGES if kind_of(name).is_debug else Origin.KEPT)

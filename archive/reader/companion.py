@@ -17,7 +17,6 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
-from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,11 +24,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.mapped import Mapped
+    from archive.companion.contents import Contents
     from archive.container.container import Record
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
-    from archive.normalform.form import Facts
+    from archive.normalform.columns import ColumnName
+    from archive.normalform.records import DebugRecords
 
 COLUMN_BITS = 40
 """Bits of a column in a place, below its line: no line is longer than 2^40 bytes."""
@@ -124,20 +125,16 @@ class Companion:
     # Records
 
     @cached_property
-    def made(self) -> DebugRecords:
-        """The debug records by name, each made when it is asked for."""
+    def contents(self) -> Contents:
+        """All that the companion holds, checked."""
         with in_file(self.file):
-            return DebugRecords(self.opened.facts)
-
-    @property
-    def facts(self) -> Facts:
-        """All that the companion holds."""
-        return self.made.facts
+            return self.opened.contents
 
     @cached_property
     def records(self) -> Mapping[str, MadeRecord]:
-        """The debug records by name."""
-        return {name: MadeRecord(self.made, name) for name in self.made}
+        """The debug records by name, each made when it is asked for."""
+        made = self.contents.records
+        return {name: MadeRecord(made, name) for name in made}
 
     # Debug tables
 
@@ -149,22 +146,22 @@ class Companion:
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
-        return self.made.range_table
+        return self.contents.form.range_table
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
         """The call-stack debug map; None where there is none."""
-        return self.made.handle_table if "handle.handle" in self.facts.columns else None
+        return self.contents.form.handle_table
 
     @cached_property
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions; None where there are none."""
-        return self.made.method_table if "method.name" in self.facts.columns else None
+        return self.contents.form.method_table
 
     @cached_property
     def path_table(self) -> MethodTable | None:
         """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
-        return self.made.path_table if "pathed.name" in self.facts.columns else None
+        return self.contents.form.path_table
 
     # Class names
 
@@ -178,17 +175,17 @@ class Companion:
         """The same with its module."""
         return self._name("file.qualified_top")
 
-    def _name(self, column: str) -> str:
+    def _name(self, column: ColumnName) -> str:
         with in_file(self.file):
             return str(self.opened.lookup.string(self.opened.lookup.at(column, 0)))
 
     @cached_property
     def classes(self) -> Collection[str]:
         """The qualified names of all classes in the module tree that occur in call stacks."""
-        columns = self.facts.columns
+        columns = self.contents.columns
         names = columns.get("module.type", np.zeros(0, np.int64))
         in_tree = columns.get("module.known", np.ones(len(names), np.int64)) > 0
-        return {str(self.facts.strings[int(name)]) for name in names[in_tree]}
+        return {str(self.contents.strings[int(name)]) for name in names[in_tree]}
 
     def locate_line(self, name: str, line: int, column: int) -> SourceRange | None:
         """The original source of a place in a generated code record, without that record.
@@ -201,7 +198,7 @@ class Companion:
         Returns:
             The source range; None where there is no such record, or no range begins before the place.
         """
-        table, columns = self.range_table, self.facts.columns
+        table, columns = self.range_table, self.contents.columns
         record = table.numbers.get(name + SUFFIX)
         if record is None:
             return None

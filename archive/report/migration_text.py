@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from archive.report.outcome_text import Sized
     from archive.verbs.migrate.migrate import Migration
-    from archive.verbs.migrate.plan import Plan
+    from archive.verbs.migrate.plan import MigrationPlan
 
 
 def plan_text(facts: Migration, file: str) -> Group:
@@ -93,7 +93,7 @@ def _nothing(facts: Migration) -> str:
     return f"given as it is: without {MIGRATED}, nothing in it tells of a migration"
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: MigrationPlan) -> str:
     if not plan.is_needed:
         return "nothing to do"
     parts: list[tuple[str, Sequence[object]]] = [

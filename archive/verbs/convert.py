@@ -16,7 +16,7 @@ from archive.verbs.split import profile_named
 if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Target
-    from archive.companion.layout import Profile
+    from archive.companion.layout import CompanionProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Conversion:
 def convert(
     source: Source,
     out: Target,
-    profile: Profile | str,
+    profile: CompanionProfile | str,
     *,
     level: int = 9,
     force: bool = False,
@@ -63,5 +63,5 @@ def convert(
     mapped = Mapped(source)
     check_companion(mapped, limits)
     with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
-        size = file.write(build_companion(opened.facts, wanted, level))
+        size = file.write(build_companion(opened.contents, wanted, level))
         return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())

@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.companion.members import DIGEST_BYTES, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import counts
-from archive.normalform.records import DebugRecords
-from archive.reader.collect import (
-    CALLSTACKS,
-    COMPUTED,
-    DEFLATED,
-    KEPT,
-    METHODS,
-    NO_CRC,
-    PATHS,
-    RANGES,
-    RAW_RECORD,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +23,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Limits
     from archive.base.strings import StringTable
+    from archive.companion.contents import Contents
     from archive.container.container import Container, Member, Record
-    from archive.normalform.form import Facts
-
-DIGEST_BYTES = 8
 
 
 class _Digest:
@@ -56,30 +43,30 @@ class _Digest:
     @property
     def number(self) -> int:
         """The digest, as a column holds it."""
-        return int.from_bytes(self._hash.digest(), "little", signed=True)
+        return digest_value(self._hash.digest())
 
 
-def with_digest(facts: Facts, container: Container) -> Facts:
-    """The facts, with the digest of the file if a join would give it to the byte.
+def with_digest(contents: Contents, container: Container) -> Contents:
+    """A companion's contents, with the digest of the file if a join would give it to the byte.
 
     Args:
-        facts: the debug information of the archive.
+        contents: of the archive's companion.
         container: the archive, as it was.
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
-    raw = DebugRecords(facts).raw
+    raw = contents.records.raw
     records = container.records
     known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
-    members = joined_members(container.records, facts, known)
+    members = joined_members(container.records, contents, known)
     write_archive(joined, container.root, members)
     if joined.number != original.number:
-        return facts
-    return replace(facts, columns={**facts.columns, "file.digest": np.array([original.number])})
+        return contents
+    return contents.with_columns({**contents.columns, "file.digest": np.array([original.number])})
 
 
 def joined_to(
-    file: BinaryIO, root: str, records: Mapping[str, Record], facts: Facts
+    file: BinaryIO, root: str, records: Mapping[str, Record], contents: Contents
 ) -> tuple[int, bool | None]:
     """Write an archive with its debug information.
 
@@ -87,63 +74,63 @@ def joined_to(
         file: where to write.
         root: the folder that all records are in.
         records: the archive without debug information.
-        facts: its debug information.
+        contents: of its companion.
 
     Returns:
         The length in bytes, and whether it is the archive of before; None where that is not known.
     """
     digested = _Digest(file)
-    members = joined_members(records, facts, DebugRecords(facts))
+    members = joined_members(records, contents, contents.records)
     size = write_archive(digested, root, members)
-    digest = facts.columns.get("file.digest")
+    digest = contents.columns.get("file.digest")
     return size, None if digest is None else int(digest[0]) == digested.number
 
 
 def joined_members(
-    records: Mapping[str, Record], facts: Facts, made: Mapping[str, bytes | memoryview]
+    records: Mapping[str, Record], contents: Contents, made: Mapping[str, bytes | memoryview]
 ) -> list[Member]:
     """The records of the archive before it was split, in their order, stored as they were.
 
     Args:
         records: those that are no debug information; others are passed over.
-        facts: the debug information.
+        contents: of the archive's companion.
         made: the debug records, by name.
 
     Raises:
         ArchiveError: there are more or fewer records than there were.
     """
-    known = DebugRecords(facts)
-    if "member.kind" not in facts.columns:
+    known = contents.records
+    if "member.kind" not in contents.columns:
         raise ArchiveError(place="member.kind", expected="a column", found="none")
     kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
     names = {
-        RANGES: iter([name for name in known.range_names if name not in known.raw]),
-        CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
-        METHODS: iter([method_handles.METHOD_HANDLES]),
-        PATHS: iter([method_handles.MODULE_PATHS]),
-        RAW_RECORD: iter(known.raw),
-        COMPUTED: iter([RECORD_NAME]),
+        Origin.RANGES: iter([name for name in known.range_names if name not in known.raw]),
+        Origin.CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
+        Origin.METHODS: iter([method_handles.METHOD_HANDLES]),
+        Origin.PATHS: iter([method_handles.MODULE_PATHS]),
+        Origin.RAW: iter(known.raw),
+        Origin.COMPUTED: iter([RECORD_NAME]),
     }
-    kinds = facts.columns["member.kind"].tolist()
-    modified = facts.columns.get("member.modified", np.zeros(len(kinds), np.int64)).tolist()
+    values = contents.columns["member.kind"].tolist()
+    modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
     members = []
     try:
+        kinds = [MemberKind.of(value) for value in values]
         for kind, time in zip(kinds, modified, strict=True):
-            what, deflated = kind % DEFLATED, bool(kind & DEFLATED)
-            if what == KEPT:
-                member = _stored_as(next(kept), deflated=deflated)
+            if kind.origin is Origin.KEPT:
+                member = _stored_as(next(kept), deflated=kind.deflated)
             else:
-                name = next(names[what])
-                data = b"" if what == COMPUTED else made[name]
-                member = _member(name, data, deflated=deflated)
-                member = replace(member, crc32=0 if kind & NO_CRC else member.crc32)
+                name = next(names[kind.origin])
+                data = b"" if kind.origin is Origin.COMPUTED else made[name]
+                member = _member(name, data, deflated=kind.deflated)
+                member = replace(member, crc32=0 if kind.no_crc else member.crc32)
             members.append(replace(member, modified=time))
-    except (StopIteration, KeyError):
-        raise ArchiveError(expected=f"{len(kinds)} records together", found="fewer") from None
+    except (StopIteration, KeyError, ValueError):
+        raise ArchiveError(expected=f"{len(values)} records together", found="fewer") from None
     if next(kept, None) is not None:
-        raise ArchiveError(expected=f"{len(kinds)} records together", found="more")
+        raise ArchiveError(expected=f"{len(values)} records together", found="more")
     return [
-        _computed(member, members, deflated=bool(kind & DEFLATED)) if kind % DEFLATED == COMPUTED else member
+        _computed(member, members, deflated=kind.deflated) if kind.origin is Origin.COMPUTED else member
         for member, kind in zip(members, kinds, strict=True)
     ]
 
@@ -170,24 +157,26 @@ def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
     return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
 
 
-def check_gives(facts: Facts, companion: memoryview, left: bytes, limits: Limits) -> None:
+def check_gives(contents: Contents, companion: memoryview, left: bytes, limits: Limits) -> None:
     """Refuse a split that lost something.
 
     Args:
-        facts: the debug information of the archive.
-        companion: the companion file, which must hold the same facts.
-        left: the archive id of what is left, which must be that of the facts.
+        contents: what the companion was made of.
+        companion: the companion file, which must hold the same.
+        left: the archive id of what is left, which must be that of the contents.
         limits: what hostile input may cost.
 
     Raises:
         ArchiveError: the companion or what is left is wrong.
     """
     read = parse_companion(companion, limits)
-    same = read.columns.keys() == facts.columns.keys() and read.raw == facts.raw
-    same = same and all(np.array_equal(values, facts.columns[name]) for name, values in read.columns.items())
-    if not same or not _same_strings(read.strings, facts.strings):
+    same = read.columns.keys() == contents.columns.keys() and read.raw == contents.raw
+    same = same and all(
+        np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()
+    )
+    if not same or not _same_strings(read.strings, contents.strings):
         raise ArchiveError("a companion would not read as it was written; nothing is written")
-    if left != facts.archive_id:
+    if left != contents.archive_id:
         raise ArchiveError("what is left would not be the same model; nothing is written")
 
 

@@ -162,14 +162,14 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
 def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:
     kept = check_handles(opened, handles or "drop", asked=handles is not None)
     records = opened.container.records
-    facts = with_digest(collect(opened), opened.container)
-    companion = build_companion(facts, level=strength)
+    contents = with_digest(collect(opened), opened.container)
+    companion = build_companion(contents, level=strength)
     member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
     members = with_new_id([member, *slim_members(records, kept)], records)
     write_archive(file, opened.root, members, slim=True)
     with Archive(Container.open(file, limits=limits, name="the shrunk archive"), limits) as after:
-        check_gives(facts, after.records[EMBEDDED].view(), after.archive_id, limits)
-        return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in facts.columns, mended=0)
+        check_gives(contents, after.records[EMBEDDED].view(), after.archive_id, limits)
+        return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in contents.columns, mended=0)
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:

@@ -20,7 +20,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import check_target, replacing, replacing_all
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
 from archive.formats import method_handles
 from archive.formats.record_kinds import EMBEDDED, kind_of
@@ -86,7 +86,7 @@ def split(
     companion: Target,
     *,
     handles: Literal["keep", "drop"] | None = None,
-    profile: Profile | str = Profile.PACKED,
+    profile: CompanionProfile | str = CompanionProfile.PACKED,
     level: int = 9,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -117,14 +117,14 @@ def split(
         check_archive(opened)
         records = opened.container.records
         kept = check_handles(opened, handles or "keep", asked=handles is not None)
-        facts = with_digest(collect(opened), opened.container)
+        contents = with_digest(collect(opened), opened.container)
         members = with_new_id(slim_members(records, kept), records)
-        data = build_companion(facts, profile_named(profile), level)
+        data = build_companion(contents, profile_named(profile), level)
         with replacing_all(companion, out, force=force) as (companion_file, out_file):
             companion_file.write(data)
             size = write_archive(out_file, opened.root, members, slim=True)
             with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
-                check_gives(facts, memoryview(data), left.archive_id, limits)
+                check_gives(contents, memoryview(data), left.archive_id, limits)
                 refused = tuple(one.told for one in loaded_like(left, opened))
         return Split(
             opened.size,
@@ -132,8 +132,8 @@ def split(
             len(data),
             sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug),
             tuple(kept),
-            "file.digest" in facts.columns,
-            facts.archive_id.hex(),
+            "file.digest" in contents.columns,
+            contents.archive_id.hex(),
             refused,
         )
 
@@ -177,8 +177,8 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
     companion = opened.companion
     if companion is None:
         raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
-    size, exact = joined_to(file, opened.root, opened.container.records, companion.facts)
-    return Join(size, len(companion.made), bool(exact), companion.archive_id.hex())
+    size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
+    return Join(size, len(companion.contents.records), bool(exact), companion.archive_id.hex())
 
 
 def check_archive(opened: Archive) -> None:
@@ -213,15 +213,15 @@ def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:
     return [method_handles.METHOD_HANDLES] if there and handles == "keep" else []
 
 
-def profile_named(profile: Profile | str) -> Profile:
+def profile_named(profile: CompanionProfile | str) -> CompanionProfile:
     """A profile by its name.
 
     Raises:
         ArchiveError: there is none of that name.
     """
-    if isinstance(profile, Profile):
+    if isinstance(profile, CompanionProfile):
         return profile
-    names = [one.name.lower() for one in Profile]
+    names = [one.name.lower() for one in CompanionProfile]
     if profile not in names:
         raise ArchiveError(expected=f"a profile: {' or '.join(names)}", found=profile)
-    return Profile[profile.upper()]
+    return CompanionProfile[profile.upper()]

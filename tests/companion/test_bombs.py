@@ -13,7 +13,7 @@ import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, compressed
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.companion.templates import Templates
 from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import table_of
@@ -34,7 +34,7 @@ from tests.support.packed_companions import body, line
 from tests.support.strategies import column
 
 if TYPE_CHECKING:
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
 
 TIGHT = Limits(record_bytes=1 << 20, companion_from=1 << 18, companion_inflation=50)
 
@@ -104,9 +104,9 @@ def test_a_stream_is_inflated_no_further_than_it_says() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_limits_are_for_all_sections_together(profile: Profile) -> None:
+def test_limits_are_for_all_sections_together(profile: CompanionProfile) -> None:
     facts = facts_of(SMALL)
-    data = mapped_of(facts) if profile is Profile.MAPPED else packed_of(facts)
+    data = mapped_of(facts) if profile is CompanionProfile.MAPPED else packed_of(facts)
     size = sum(part.inflated for part, _ in sections(data))
     with pytest.raises(LimitError) as caught:
         archive.open(data, limits=Limits(record_bytes=size // 2))
@@ -114,8 +114,8 @@ def test_limits_are_for_all_sections_together(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_rows_of_sections_count_too(profile: Profile) -> None:
-    data = mapped_of(facts_of(SMALL)) if profile is Profile.MAPPED else packed_of(facts_of(SMALL))
+def test_rows_of_sections_count_too(profile: CompanionProfile) -> None:
+    data = mapped_of(facts_of(SMALL)) if profile is CompanionProfile.MAPPED else packed_of(facts_of(SMALL))
     for rows in (1 << 40, 1 << 62):
         assert_refused(rewritten(data, replaced(sections(data), 0, rows=rows)), "facts")
 
@@ -143,7 +143,7 @@ def test_a_template_is_not_repeated_beyond_the_limit() -> None:
 # --- texts
 
 
-def deep(count: int) -> Facts:
+def deep(count: int) -> Contents:
     """Texts of as many lines as there are texts, of one line each and all in one tree, and a row for each."""
     facts = facts_of(SMALL)
     columns = dict(facts.columns)
@@ -167,13 +167,13 @@ def deep(count: int) -> Facts:
         "node.parent": many - 1,
         "node.line": nothing + 1,
     }
-    return replace(facts, columns=columns)
+    return facts.with_columns(columns)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_long_texts_are_not_repeated_beyond_the_limit(profile: Profile) -> None:
+def test_long_texts_are_not_repeated_beyond_the_limit(profile: CompanionProfile) -> None:
     facts = deep(3_000)
-    data = mapped_of(facts) if profile is Profile.MAPPED else packed_of(facts, compress=True)
+    data = mapped_of(facts) if profile is CompanionProfile.MAPPED else packed_of(facts, compress=True)
     assert_refused(data, "ranges", "records", limits=TIGHT)
 
 
@@ -187,6 +187,6 @@ def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
     facts = deep(1_000)
     strings = [bytes(facts.strings.data(one)) for one in range(len(facts.strings))]
     strings[1] = b"x" * 100_000
-    data = packed_of(replace(facts, strings=table_of(strings)), compress=True)
+    data = packed_of(replace(facts, form=replace(facts.form, strings=table_of(strings))), compress=True)
     assert_refused(data)
     assert_refused(data, "ranges", "records", limits=TIGHT)

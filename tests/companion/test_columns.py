@@ -26,7 +26,7 @@ from tests.support.tampering import LOWERED, NESTED_1_2, STACK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
 
     Coding = tuple[Transform, bool, int]
 
@@ -189,16 +189,15 @@ def test_other_numbers_stay_in_the_string(text: bytes) -> None:
 # --- modelling
 
 
-def model_of(facts: Facts) -> tuple[dict[str, list[int]], dict[str, list[int]], dict[str, list[int]]]:
+def model_of(facts: Contents) -> list[dict[str, list[int]]]:
     """The columns that are modelled: before, as they are kept, and after."""
     templates = templated([bytes(facts.strings.data(string)) for string in range(len(facts.strings))])
     kept = modelled(facts.columns, templates, facts.strings.length)
     again = restored(kept, templates, facts.strings.length)
     assert facts.columns.keys() == kept.keys() == again.keys()
-    before, between, after = (
-        {name: one[name].tolist() for name in MODELLED & one.keys()} for one in (facts.columns, kept, again)
-    )
-    return before, between, after
+    return [
+        {name: one[name].tolist() for name in one if name in MODELLED} for one in (facts.columns, kept, again)
+    ]
 
 
 @settings(patient, max_examples=30)

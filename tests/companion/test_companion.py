@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import archive
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.companion.magic import MAGIC, is_companion
 from archive.container.container import new_member
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, COLUMNS
-from archive.normalform.records import DebugRecords
 from archive.reader.collect import collect
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
@@ -57,7 +56,7 @@ def test_facts_come_back_from_either_profile(made: Made) -> None:
     for profile in PROFILES:
         again = parsed(build_companion(facts, profile))
         assert plain_facts(again) == plain_facts(facts)
-        assert dict(DebugRecords(again)) == made.debug
+        assert dict(again.records) == made.debug
 
 
 @quick
@@ -65,12 +64,12 @@ def test_facts_come_back_from_either_profile(made: Made) -> None:
 def test_nothing_that_pytorchs_rules_give_is_kept_raw(made: Made) -> None:
     facts = facts_of(made.data)
     assert (bytes(facts.raw), "raw.name" in facts.columns) == (b"", False)
-    assert list(DebugRecords(facts)) == sorted(made.debug, key=list(DebugRecords(facts)).index)
+    assert list(facts.records) == sorted(made.debug, key=list(facts.records).index)
 
 
 @quick
 @given(archives(), st.sampled_from(PROFILES))
-def test_archives_of_any_content_are_split_and_joined(made: Made, profile: Profile) -> None:
+def test_archives_of_any_content_are_split_and_joined(made: Made, profile: CompanionProfile) -> None:
     out, companion, said = halves(made.data, profile)
     assert joined(out, companion) == (made.data, True)
     assert said.exact
@@ -80,7 +79,7 @@ def test_archives_of_any_content_are_split_and_joined(made: Made, profile: Profi
 @pytest.mark.parametrize("span", [(0, LARGEST), (LARGEST, 0), (LARGEST, LARGEST), (0, LARGEST - 1), (1, 0)])
 @pytest.mark.parametrize("layout", UNPIECED)
 def test_ranges_may_be_as_long_as_numbers_can_be(
-    layout: Layout, span: tuple[int, int], profile: Profile
+    layout: Layout, span: tuple[int, int], profile: CompanionProfile
 ) -> None:
     record = build_source_ranges(table_of([0], [Range(b"x", *span)], layout), 0)
     out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), profile)
@@ -93,10 +92,12 @@ def test_ranges_may_be_as_long_as_numbers_can_be(
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_profiles_hold_the_same(path: Path) -> None:
     facts = facts_of(path)
-    mapped, packed = (companion_of(path, profile) for profile in (Profile.MAPPED, Profile.PACKED))
+    mapped, packed = (
+        companion_of(path, profile) for profile in (CompanionProfile.MAPPED, CompanionProfile.PACKED)
+    )
     assert plain_facts(parsed(mapped)) == plain_facts(parsed(packed)) == plain_facts(facts)
-    assert build_companion(parsed(mapped), Profile.PACKED) == packed
-    assert build_companion(parsed(packed), Profile.MAPPED) == mapped
+    assert build_companion(parsed(mapped), CompanionProfile.PACKED) == packed
+    assert build_companion(parsed(packed), CompanionProfile.MAPPED) == mapped
     assert len(packed) < len(mapped)
 
 
@@ -104,16 +105,18 @@ def test_profiles_hold_the_same(path: Path) -> None:
 def test_each_level_holds_the_same(path: Path) -> None:
     facts = facts_of(path)
     for level in (1, 9, 19, 22):
-        again = parsed(build_companion(facts, Profile.PACKED, level))
+        again = parsed(build_companion(facts, CompanionProfile.PACKED, level))
         assert plain_facts(again) == plain_facts(facts)
-    assert build_companion(facts, Profile.MAPPED, 1) == build_companion(facts, Profile.MAPPED, 19)
+    assert build_companion(facts, CompanionProfile.MAPPED, 1) == build_companion(
+        facts, CompanionProfile.MAPPED, 19
+    )
 
 
 def test_every_column_is_in_some_archive() -> None:
     seen = {name for path in SAMPLES for name in facts_of(path).columns}
     with archive.open(halves(STACK).companion) as opened:
         assert opened.companion is not None
-        seen |= opened.companion.facts.columns.keys()
+        seen |= opened.companion.contents.columns.keys()
     inner = {"string", "template", "number"}  # how strings are kept
     unseen = {column.name for column in COLUMNS if column.table not in inner} - seen
     assert unseen == set()
@@ -155,12 +158,12 @@ def test_a_companion_begins_with_its_magic_and_names_its_archive() -> None:
 def test_a_packed_companion_is_small() -> None:
     for path in (TRACED, STACK):
         with archive.open(path) as opened:
-            stored = sum(opened.records[name].stored_size for name in DebugRecords(facts_of(path)))
+            stored = sum(opened.records[name].stored_size for name in facts_of(path).records)
         assert len(companion_of(path)) < 0.5 * stored
 
 
 def test_mapped_columns_are_aligned_to_64_bytes() -> None:
-    data = companion_of(STACK, Profile.MAPPED)
+    data = companion_of(STACK, CompanionProfile.MAPPED)
     facts = parsed(data)
     raw = b"".join(bytes(facts.strings.data(string)) for string in range(len(facts.strings)))
     assert data.index(raw) % 64 == 0

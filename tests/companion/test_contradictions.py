@@ -33,24 +33,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive.base.columns import Ints
-    from archive.companion.layout import Profile
+    from archive.companion.layout import CompanionProfile
+    from archive.normalform.columns import ColumnName, Columns
 
-    Columns = dict[str, Ints]
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-WHERE = {name: path for path in (RAW, PATHS, SMALL) for name in facts_of(path).columns}
+WHERE: dict[ColumnName, Path] = {
+    name: path for path in (RAW, PATHS, SMALL) for name in facts_of(path).columns
+}
 WHERE |= {name: NESTED_1_9 for name in facts_of(NESTED_1_9).columns if name.startswith(("frame.", "module."))}
 """For each column an archive whose companion has it."""
 OPTIONAL = {"module.known", "member.kind", "member.modified", "file.digest", "file.ordered"}
 """Columns that may be missing."""
 
 
-def outcomes(profile: Profile, changes: dict[str, Callable[[Columns], object]]) -> dict[str, str]:
+def outcomes(profile: CompanionProfile, changes: dict[str, Callable[[Columns], object]]) -> dict[str, str]:
     """What comes of changes, by the column that each is about: "refused", "read", or what went wrong."""
     found = {}
     for name, change in changes.items():
-        answers = asked(hostile(WHERE[name.partition(",")[0]], profile, change))
+        answers = asked(hostile(WHERE[BY_NAME[name.partition(",")[0]].name], profile, change))
         well = "refused" if "facts" in answers.errors else "read"
         found[name] = ", ".join(sorted(set(answers.broken.values()))) or well
     return found
@@ -60,14 +61,14 @@ def outcomes(profile: Profile, changes: dict[str, Callable[[Columns], object]]) 
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_columns_that_are_missing_are_missed(profile: Profile) -> None:
+def test_columns_that_are_missing_are_missed(profile: CompanionProfile) -> None:
     found = outcomes(profile, {name: partial(removed, [name]) for name in WHERE})
     expected = {name: "read" if name in OPTIONAL else "refused" for name in WHERE}
     assert found == expected
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_columns_of_a_table_are_equally_long(profile: Profile) -> None:
+def test_columns_of_a_table_are_equally_long(profile: CompanionProfile) -> None:
     tables = [name.partition(".")[0] for name in WHERE]
     several = [name for name in WHERE if tables.count(name.partition(".")[0]) > 1]
     several.remove("member.kind")  # how many records stayed in the archive is what a join finds out
@@ -81,7 +82,7 @@ def test_columns_of_a_table_are_equally_long(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_tables_without_rows_hold_nothing_or_are_refused(profile: Profile) -> None:
+def test_tables_without_rows_hold_nothing_or_are_refused(profile: CompanionProfile) -> None:
     changes: dict[str, Callable[[Columns], object]] = {}
     for name in WHERE:
         own = [one for one in WHERE if one.partition(".")[0] == name.partition(".")[0]]
@@ -92,19 +93,19 @@ def test_tables_without_rows_hold_nothing_or_are_refused(profile: Profile) -> No
     assert {what: outcome for what, outcome in found.items() if outcome not in ("read", "refused")} == {}
 
 
-def shortened(name: str, columns: Columns) -> None:
+def shortened(name: ColumnName, columns: Columns) -> None:
     columns[name] = columns[name][:-1]
 
 
-def lengthened(name: str, columns: Columns) -> None:
+def lengthened(name: ColumnName, columns: Columns) -> None:
     columns[name] = np.append(columns[name], columns[name][:1])
 
 
-def emptied(names: list[str], columns: Columns) -> None:
+def emptied(names: list[ColumnName], columns: Columns) -> None:
     columns.update({name: columns[name][:0] for name in names if name in columns})
 
 
-def removed(names: list[str], columns: Columns) -> None:
+def removed(names: list[ColumnName], columns: Columns) -> None:
     for name in names:
         columns.pop(name, None)
 
@@ -113,7 +114,7 @@ def removed(names: list[str], columns: Columns) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_references_outside_of_their_table_are_refused_with_their_place(profile: Profile) -> None:
+def test_references_outside_of_their_table_are_refused_with_their_place(profile: CompanionProfile) -> None:
     for name in sorted(WHERE.keys() - {"source.filename"}):  # of which packed companions keep another number
         refers, least = BY_NAME[name].refers, BY_NAME[name].low
         if refers is None or least is None:
@@ -136,7 +137,7 @@ def test_references_outside_of_their_table_are_refused_with_their_place(profile:
         *(("raw.length", -1), ("raw.length", MOST), ("raw.length", 1)),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(name: str, value: int, profile: Profile) -> None:
+def test_numbers_that_cannot_be_are_refused(name: ColumnName, value: int, profile: CompanionProfile) -> None:
     answers = asked(hostile(WHERE[name], profile, lambda columns: set_to(columns, name, 0, value)))
     assert answers.broken == {}
     assert name.partition(".")[0] in str(answers.errors["records"])
@@ -144,7 +145,7 @@ def test_numbers_that_cannot_be_are_refused(name: str, value: int, profile: Prof
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", ["record.rows", "method.instructions", "raw.length"])
-def test_parts_that_only_together_are_right_are_refused(name: str, profile: Profile) -> None:
+def test_parts_that_only_together_are_right_are_refused(name: ColumnName, profile: CompanionProfile) -> None:
     path = LOWERED if name == "method.instructions" else WHERE[name]
     counts = facts_of(path).columns[name].tolist()
     made = [sum(counts) + 1, -1, *[0] * (len(counts) - 2)]
@@ -158,7 +159,7 @@ def test_parts_that_only_together_are_right_are_refused(name: str, profile: Prof
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("turn", ["itself", "in a circle", "a long way round"])
-def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile: Profile) -> None:
+def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile: CompanionProfile) -> None:
     count = len(facts_of(LOWERED).columns["frame.next"])
     turns = {
         "itself": [*[-1] * (count - 1), count - 1],
@@ -174,7 +175,7 @@ def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_call_stacks_longer_than_allowed_are_refused(profile: Profile) -> None:
+def test_call_stacks_longer_than_allowed_are_refused(profile: CompanionProfile) -> None:
     count = len(facts_of(LOWERED).columns["frame.next"])
     chain = [*range(1, count), -1]
     data = hostile(LOWERED, profile, lambda columns: all_of(columns, "frame.next", chain))
@@ -186,14 +187,14 @@ def test_call_stacks_longer_than_allowed_are_refused(profile: Profile) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("parent", [0, 1, 2])
-def test_texts_go_on_in_rows_before(parent: int, profile: Profile) -> None:
+def test_texts_go_on_in_rows_before(parent: int, profile: CompanionProfile) -> None:
     data = hostile(SMALL, profile, lambda columns: set_to(columns, "node.parent", 0, parent))
     assert refused(data).place == "node.parent, row 0"
     assert asked(data).broken == {}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_each_row_of_a_call_stack_map_stands_somewhere_else(profile: Profile) -> None:
+def test_each_row_of_a_call_stack_map_stands_somewhere_else(profile: CompanionProfile) -> None:
     twice = int(facts_of(SMALL).columns["handle.place"][1])
     change = partial(set_to, name="handle.place", row=0, value=twice)
     assert refused(hostile(SMALL, profile, change)).place == "handle.place"
@@ -201,7 +202,7 @@ def test_each_row_of_a_call_stack_map_stands_somewhere_else(profile: Profile) ->
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", ["record.name", "raw.name"])
-def test_two_records_of_one_name_are_refused(name: str, profile: Profile) -> None:
+def test_two_records_of_one_name_are_refused(name: ColumnName, profile: CompanionProfile) -> None:
     data = hostile(WHERE[name], profile, lambda columns: set_to(columns, name, 0, int(columns[name][1])))
     answers = asked(data)
     assert (answers.broken, "records" in answers.errors) == ({}, True)
@@ -211,7 +212,7 @@ def test_two_records_of_one_name_are_refused(name: str, profile: Profile) -> Non
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: Profile) -> None:
+def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: CompanionProfile) -> None:
     """String 1 is a line of source text, with its end."""
 
     def change(columns: Columns) -> None:
@@ -231,7 +232,7 @@ def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: 
     st.lists(st.tuples(st.integers(0), st.sampled_from(EDGES) | st.integers(-3, 40)), min_size=1, max_size=3),
 )
 def test_any_values_of_a_column_end_in_answers_or_errors_of_one_kind(
-    name: str, profile: Profile, cells: list[tuple[int, int]]
+    name: ColumnName, profile: CompanionProfile, cells: list[tuple[int, int]]
 ) -> None:
     def change(columns: Columns) -> None:
         for row, value in cells:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.formats.record_kinds import kind_of
 from archive.verbs.verify import verify
 from tests.support.corpus import FIXTURES
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
 COMPANIONS = FIXTURES / "companions"
 VERSIONS = [1]
-CASES = [(version, name, profile) for version in VERSIONS for name in ARCHIVES for profile in Profile]
+CASES = [
+    (version, name, profile) for version in VERSIONS for name in ARCHIVES for profile in CompanionProfile
+]
 
 
 def test_companions_of_every_version_are_frozen() -> None:
     assert sorted(path.name for path in COMPANIONS.iterdir()) == [f"v{version}" for version in VERSIONS]
     for version in VERSIONS:
         assert {path.name for path in (COMPANIONS / f"v{version}").iterdir()} == {
-            frozen_name(name, profile) for name in ARCHIVES for profile in Profile
+            frozen_name(name, profile) for name in ARCHIVES for profile in CompanionProfile
         }
 
 
 @pytest.mark.parametrize(("version", "name", "profile"), CASES)
 def test_a_frozen_companion_answers_like_the_archive_it_was_made_from(
-    version: int, name: str, profile: Profile
+    version: int, name: str, profile: CompanionProfile
 ) -> None:
     assert_answers(COMPANIONS / f"v{version}" / frozen_name(name, profile), FIXTURES / name)
 
@@ -65,7 +67,7 @@ def assert_answers(companion: Path, path: Path) -> None:
 
 @pytest.mark.parametrize(("version", "name", "profile"), CASES)
 def test_what_is_split_today_is_joined_with_a_frozen_companion(
-    version: int, name: str, profile: Profile
+    version: int, name: str, profile: CompanionProfile
 ) -> None:
     path = FIXTURES / name
     companion = (COMPANIONS / f"v{version}" / frozen_name(name, profile)).read_bytes()
@@ -74,6 +76,6 @@ def test_what_is_split_today_is_joined_with_a_frozen_companion(
 
 def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> None:
     made = write(tmp_path / "v")
-    assert len(made) == len(ARCHIVES) * len(Profile)
-    for path, name in zip(made, [name for name in ARCHIVES for _ in Profile], strict=True):
+    assert len(made) == len(ARCHIVES) * len(CompanionProfile)
+    for path, name in zip(made, [name for name in ARCHIVES for _ in CompanionProfile], strict=True):
         assert_answers(path, FIXTURES / name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.layout import VERSION, Profile, Section, read_directory, written
+from archive.companion.layout import VERSION, CompanionProfile, Section, read_directory, written
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
@@ -34,11 +33,6 @@ from tests.support.hostile_companions import (
 from tests.support.strategies import patient
 from tests.support.zips import put
 
-if TYPE_CHECKING:
-    from archive.base.columns import Ints
-
-    Columns = dict[str, Ints]
-
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 EVERYTHING = set(QUESTIONS)
 
@@ -53,7 +47,7 @@ def header(data: bytes, at: int, form: str, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_cut_is_refused(profile: Profile) -> None:
+def test_every_cut_is_refused(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     for size in range(len(data)):
         with pytest.raises(ArchiveError) as caught:
@@ -79,7 +73,7 @@ def test_every_flipped_bit_of_a_packed_companion_is_refused() -> None:
 
 
 def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> None:
-    data = companion_of(SMALL, Profile.MAPPED)
+    data = companion_of(SMALL, CompanionProfile.MAPPED)
     begin = directory_end(data)
     for bit in range(0, 8 * begin, 5):
         with pytest.raises(ArchiveError):
@@ -98,7 +92,7 @@ def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> N
     st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4),
 )
 def test_any_changed_bytes_end_in_one_error_or_the_same_facts(
-    profile: Profile, changes: list[tuple[int, int]]
+    profile: CompanionProfile, changes: list[tuple[int, int]]
 ) -> None:
     changed = bytearray(companion_of(SMALL, profile))
     for at, byte in changes:
@@ -128,7 +122,7 @@ def test_any_bytes_behind_the_magic_end_in_one_error(data: bytes, profile: int, 
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_other_versions_and_profiles_are_refused_by_name(profile: Profile) -> None:
+def test_other_versions_and_profiles_are_refused_by_name(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     assert header(data, 12, "B", profile) == data
     for version in (0, VERSION + 1, 0xFFFF):
@@ -143,7 +137,7 @@ def test_other_versions_and_profiles_are_refused_by_name(profile: Profile) -> No
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_other_checksums_are_refused(profile: Profile) -> None:
+def test_other_checksums_are_refused(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     changed = put(data, HEADER_BYTES - 4, "I", 0)
     assert "header: expected checksum 0x00000000, found 0x" in str(refused(changed))
@@ -154,7 +148,7 @@ def test_other_checksums_are_refused(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_sections_that_are_missing_are_missed(profile: Profile) -> None:
+def test_sections_that_are_missing_are_missed(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     found = {}
     for number in [line.number for line, _ in sections(data)]:
@@ -168,7 +162,7 @@ def test_sections_that_are_missing_are_missed(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_sections_that_are_there_twice_are_refused(profile: Profile) -> None:
+def test_sections_that_are_there_twice_are_refused(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     listed = sections(data)
     for one in listed:
@@ -177,7 +171,7 @@ def test_sections_that_are_there_twice_are_refused(profile: Profile) -> None:
 
 @pytest.mark.parametrize("number", [0, 5, 31, 200, 255])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_an_unknown_section_is_refused_or_passed_over(profile: Profile, number: int) -> None:
+def test_an_unknown_section_is_refused_or_passed_over(profile: CompanionProfile, number: int) -> None:
     data = companion_of(SMALL, profile)
     listed = sections(data)
     more = (Section(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
@@ -186,7 +180,7 @@ def test_an_unknown_section_is_refused_or_passed_over(profile: Profile, number: 
 
 
 def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
-    data = companion_of(SMALL, Profile.MAPPED)
+    data = companion_of(SMALL, CompanionProfile.MAPPED)
     listed = sections(data)
     for turn in range(1, len(listed)):
         answers = refused_or_the_same(rewritten(data, listed[turn:] + listed[:turn]), SMALL)
@@ -195,16 +189,16 @@ def test_sections_in_another_order_are_refused_or_make_no_difference() -> None:
 
 
 def test_checksums_of_pages_are_of_all_pages() -> None:
-    data = companion_of(SMALL, Profile.MAPPED)
+    data = companion_of(SMALL, CompanionProfile.MAPPED)
     *others, (line, sums) = sections(data)
     for other in (b"", sums[:-4], sums[:-1], sums + b"\0", sums + sums[:4]):
         last = line._replace(stored=len(other), checksum=zlib.crc32(other)), other
-        changed = written(Profile.MAPPED, facts_of(SMALL).archive_id, [*others, last])
+        changed = written(CompanionProfile.MAPPED, facts_of(SMALL).archive_id, [*others, last])
         assert {"entry 5", "range 1"} <= refused_or_the_same(changed, SMALL)
 
 
 def test_strings_fill_their_section() -> None:
-    data = companion_of(SMALL, Profile.MAPPED)
+    data = companion_of(SMALL, CompanionProfile.MAPPED)
     listed = sections(data)
     at, (line, text) = next((at, one) for at, one in enumerate(listed) if one[0].number == STRINGS)
     for other in (text + b"more", text[:-1], b""):
@@ -232,7 +226,9 @@ LIES = {
 
 @pytest.mark.parametrize("field", LIES)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(profile: Profile, field: str) -> None:
+def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(
+    profile: CompanionProfile, field: str
+) -> None:
     data = companion_of(SMALL, profile)
     listed = sections(data)
     for at in range(0, len(listed), 5):
@@ -248,10 +244,10 @@ def test_lines_that_lie_end_in_errors_of_one_kind_or_the_same_facts(profile: Pro
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_errors_name_the_file_and_a_place(profile: Profile) -> None:
+def test_errors_name_the_file_and_a_place(profile: CompanionProfile) -> None:
     data = companion_of(SMALL, profile)
     changed = flipped(data, 8 * (directory_end(data) + len(data)) // 2)
-    broken = rewritten(data, sections(data)[1:]) if profile is Profile.MAPPED else solid(b"\1\2\3")
+    broken = rewritten(data, sections(data)[1:]) if profile is CompanionProfile.MAPPED else solid(b"\1\2\3")
     for one in (changed, broken, data[:-1], header(data, 10, "H", 9)):
         errors = asked(one).errors
         assert errors

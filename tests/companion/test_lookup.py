@@ -17,7 +17,7 @@ from archive.companion import blocks, packed
 from archive.companion.blocks import BlockColumn, build_blocks
 from archive.companion.build import build_companion
 from archive.companion.encodings import Transform, encodings
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
@@ -68,8 +68,10 @@ def assert_same_answers(before: Archive, companion: bytes) -> None:
 
 
 @quick
-@given(archives(), st.sampled_from(PROFILES), st.booleans())
-def test_what_is_looked_up_is_what_the_archive_answers(made: Made, profile: Profile, in_blocks: bool) -> None:  # noqa: FBT001
+@given(made=archives(), profile=st.sampled_from(PROFILES), in_blocks=st.booleans())
+def test_what_is_looked_up_is_what_the_archive_answers(
+    *, made: Made, profile: CompanionProfile, in_blocks: bool
+) -> None:
     facts = facts_of(made.data)
     with archive.open(made.data) as before:
         if not in_blocks:
@@ -93,7 +95,7 @@ def test_real_archives_may_be_in_blocks(path: Path) -> None:
 @pytest.mark.parametrize(
     "tags", [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2]]
 )
-def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: Profile) -> None:
+def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: CompanionProfile) -> None:
     table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], Layout.INLINE)
     table.tag[:] = tags
     record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
@@ -103,7 +105,7 @@ def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: Profile
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_longest_ranges_are_looked_up_as_they_are(profile: Profile) -> None:
+def test_the_longest_ranges_are_looked_up_as_they_are(profile: CompanionProfile) -> None:
     longest = (1 << 63) - 1
     spans = [(0, longest), (0, longest - 1), (longest, longest), (longest, 0), (1, 0), (0, 1), (0, 0)]
     table = table_of(range(len(spans)), [Range(b"x", *span) for span in spans], Layout.INLINE)
@@ -173,7 +175,7 @@ def test_changed_bytes_of_blocks_are_refused() -> None:
 
 def test_little_is_read_to_look_one_handle_up() -> None:
     facts = facts_of(LOWERED)
-    companion = build_companion(facts, Profile.MAPPED)
+    companion = build_companion(facts, CompanionProfile.MAPPED)
     with archive.open(companion) as opened:
         assert opened.companion is not None
         handle = next(iter(facts.columns["handle.handle"].tolist()))

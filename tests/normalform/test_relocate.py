@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
-from archive.debuginfo.model import Generation
 from archive.debuginfo.sites import Span, Step
-from archive.normalform.form import Facts
-from archive.normalform.handles import pack_handles
-from archive.normalform.pool import Pool, table_of
-from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS, DebugRecords
+from archive.normalform.builder import FormBuilder
 from archive.normalform.relocate import Attachment
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.tampering import STACK, tampered
@@ -28,16 +23,13 @@ CALL = Span(b"def top(x):\n    f(x)\n", b"mine.py", 3, 16, 20)
 
 def attached(change: Callable[[Attachment, int, list[int]], None]) -> bytes:
     """An archive with something attached; ``change`` gets the handle's row, and all rows of its range."""
-    pool = Pool()
     with archive.open(STACK) as opened:
         assert opened.handle_table is not None
-        columns = pack_ranges(opened.range_table, pool) | pack_handles(opened.handle_table, pool)
-        columns["file.callstacks"] = np.array([GENERATIONS.index(Generation.CALLSTACK_4)])
+        form = FormBuilder.of(opened.range_table, opened.handle_table)
         rows = np.flatnonzero(opened.range_table.tag == opened.handles[HANDLE].tag).tolist()
-    attachment = Attachment(columns, pool)
-    change(attachment, columns["handle.handle"].tolist().index(HANDLE), rows)
-    made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
-    return tampered(STACK, {name: made[name] for name in made})
+    attachment = Attachment(form)
+    change(attachment, form.columns["handle.handle"].tolist().index(HANDLE), rows)
+    return tampered(STACK, dict(attachment.form().records()))
 
 
 def said(data: bytes, handle: int) -> str:

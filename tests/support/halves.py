@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
 from archive.verbs.shrink import shrink
@@ -20,11 +20,11 @@ from archive.verbs.split import join, split
 from tests.support.corpus import ARCHIVES
 
 if TYPE_CHECKING:
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Split
 
-PROFILES = list(Profile)
+PROFILES = list(CompanionProfile)
 GROUPS = sorted({path.parent.name for path in ARCHIVES})
 BARE = "torch-1.0.1"
 """The release that recorded no debug information."""
@@ -45,7 +45,7 @@ def group(name: str) -> list[Path]:
 
 
 @cache
-def halves(source: Path | bytes, profile: Profile = Profile.PACKED) -> Halves:
+def halves(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PACKED) -> Halves:
     """An archive, split."""
     with TemporaryDirectory() as folder:
         out, companion = Path(folder) / "out.pt", Path(folder) / "m.ptdbg"
@@ -64,14 +64,14 @@ def joined(out: bytes, companion: bytes) -> tuple[bytes, bool]:
 
 
 @cache
-def facts_of(source: Path | bytes) -> Facts:
+def facts_of(source: Path | bytes) -> Contents:
     """All debug information of an archive."""
     with archive.open(source) as opened:
         return collect(opened)
 
 
 @cache
-def companion_of(source: Path | bytes, profile: Profile = Profile.PACKED) -> bytes:
+def companion_of(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PACKED) -> bytes:
     """The companion of an archive, without the archive's own digest."""
     return build_companion(facts_of(source), profile)
 
@@ -85,7 +85,7 @@ class Plain(NamedTuple):
     raw: bytes
 
 
-def plain_facts(facts: Facts) -> Plain:
+def plain_facts(facts: Contents) -> Plain:
     return Plain(
         facts.archive_id,
         {name: values.tolist() for name, values in sorted(facts.columns.items())},
@@ -94,7 +94,7 @@ def plain_facts(facts: Facts) -> Plain:
     )
 
 
-def parsed(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> Facts:
+def parsed(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> Contents:
     return parse_companion(memoryview(data), limits)
 
 

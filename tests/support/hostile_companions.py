@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from unittest import mock
@@ -17,7 +16,15 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion import packed
 from archive.companion.codecs import Codec
-from archive.companion.layout import ALIGNMENT, HEADER, MAPPED_LINE, Profile, Section, read_directory, written
+from archive.companion.layout import (
+    ALIGNMENT,
+    HEADER,
+    MAPPED_LINE,
+    CompanionProfile,
+    Section,
+    read_directory,
+    written,
+)
 from archive.companion.mapped import _pages, build_mapped
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
@@ -28,14 +35,14 @@ from tests.support.plain import plain_handles, plain_methods, plain_ranges
 from tests.support.strategies import column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from archive.base.columns import Ints
+    from archive.companion.contents import Contents
     from archive.companion.templates import Templates
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
-    from archive.normalform.form import Facts
+    from archive.normalform.columns import ColumnName, Columns
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
@@ -118,7 +125,7 @@ QUESTIONS: dict[str, Callable[[Archive], object]] = {
     **{f"entry {handle}": _entry(handle) for handle in HANDLES},
     **{f"range {tag}": _range(tag) for tag in TAGS},
     **{f"handle {handle}": _symbolication(handle) for handle in HANDLES},
-    "facts": lambda opened: plain_facts(_companion(opened).facts),
+    "facts": lambda opened: plain_facts(_companion(opened).contents),
     "ranges": _ranges,
     "handles": _handles,
     "methods": _methods,
@@ -169,7 +176,7 @@ def asked(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Answers:
 def honest(path: Path) -> dict[str, object]:
     """The answers of a companion as it should be, the same from either profile."""
     packed_one, mapped_one = (
-        asked(companion_of(path, profile)) for profile in (Profile.PACKED, Profile.MAPPED)
+        asked(companion_of(path, profile)) for profile in (CompanionProfile.PACKED, CompanionProfile.MAPPED)
     )
     assert packed_one == mapped_one
     assert len(packed_one.known) == len(QUESTIONS)
@@ -207,7 +214,7 @@ def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> by
     if honest_sizes:
         listed = [(line._replace(stored=len(part)), part) for line, part in listed]
     listed = [(line._replace(checksum=zlib.crc32(part)), part) for line, part in listed]
-    if directory.profile is Profile.MAPPED:
+    if directory.profile is CompanionProfile.MAPPED:
         listed = [
             one if one[0].number != PAGES else _pages(_before(listed, directory.archive_id)) for one in listed
         ]
@@ -218,15 +225,15 @@ def _before(listed: Sections, archive_id: bytes) -> bytes:
     """What stands before the pages' checksums."""
     number = next(at for at, (line, _) in enumerate(listed) if line.number == PAGES)
     empty = [(line._replace(stored=0), b"") for line, _ in listed[number:]]
-    draft = written(Profile.MAPPED, archive_id, [*listed[:number], *empty])
+    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty])
     begin = HEADER_BYTES + MAPPED_LINE.size * len(listed)
-    return draft[begin + -begin % ALIGNMENT[Profile.MAPPED] :]
+    return draft[begin + -begin % ALIGNMENT[CompanionProfile.MAPPED] :]
 
 
 def directory_end(data: bytes) -> int:
     """Where the directory of a companion ends."""
     directory = read_directory(memoryview(data), DEFAULT_LIMITS)
-    if directory.profile is Profile.PACKED:
+    if directory.profile is CompanionProfile.PACKED:
         return min(start for start, _ in directory.places.values())
     size: int = HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)
     return size
@@ -242,23 +249,23 @@ def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
     """A packed companion of one section."""
     size = len(body) if inflated is None else inflated
     line = Section(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
-    return written(Profile.PACKED, bytes(16), [(line, body)])
+    return written(CompanionProfile.PACKED, bytes(16), [(line, body)])
 
 
-def kept(facts: Facts) -> tuple[dict[str, Ints], Templates]:
+def kept(facts: Contents) -> tuple[Columns, Templates]:
     """Columns as packed companions have them, and the strings."""
     templates = templated(facts.strings.copies())
     return modelled(facts.columns, templates, facts.strings.length), templates
 
 
-def mapped_of(facts: Facts, columns: Mapping[str, Ints] | None = None) -> bytes:
+def mapped_of(facts: Contents, columns: Columns | None = None) -> bytes:
     """A mapped companion of columns that nobody has looked at."""
-    return build_mapped(facts if columns is None else replace(facts, columns=dict(columns)))
+    return build_mapped(facts if columns is None else facts.with_columns(dict(columns)))
 
 
 def packed_of(
-    facts: Facts,
-    columns: Mapping[str, Ints] | None = None,
+    facts: Contents,
+    columns: Columns | None = None,
     templates: Templates | None = None,
     *,
     compress: bool = False,
@@ -279,10 +286,10 @@ def packed_of(
         return packed.build_packed(facts, 1)
 
 
-def hostile(path: Path, profile: Profile, change: Callable[[dict[str, Ints]], object]) -> bytes:
+def hostile(path: Path, profile: CompanionProfile, change: Callable[[Columns], object]) -> bytes:
     """The companion of an archive with columns changed."""
     facts = facts_of(path)
-    if profile is Profile.MAPPED:
+    if profile is CompanionProfile.MAPPED:
         columns = dict(facts.columns)
         change(columns)
         return mapped_of(facts, columns)
@@ -291,12 +298,12 @@ def hostile(path: Path, profile: Profile, change: Callable[[dict[str, Ints]], ob
     return packed_of(facts, columns, templates)
 
 
-def set_to(columns: dict[str, Ints], name: str, row: int, value: int) -> None:
+def set_to(columns: Columns, name: ColumnName, row: int, value: int) -> None:
     """Change one value of a column."""
     columns[name] = columns[name].copy()
     columns[name][row] = value
 
 
-def all_of(columns: dict[str, Ints], name: str, values: Iterable[int]) -> None:
+def all_of(columns: Columns, name: ColumnName, values: Iterable[int]) -> None:
     """Change a whole column."""
     columns[name] = column(values)

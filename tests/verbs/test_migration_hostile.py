@@ -14,7 +14,7 @@ import archive
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import EMBEDDED, MIGRATED
 from archive.normalform.pool import table_of
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from archive.normalform.form import Facts
+    from archive.companion.contents import Contents
+    from archive.normalform.columns import ColumnName, Columns
 
 # --- cut and changed
 
@@ -84,12 +85,12 @@ def test_a_changed_byte_of_what_is_kept_aside_is_noticed(tmp_path: Path) -> None
 # --- what is kept aside
 
 
-def aside_of(facts: Facts, profile: Profile = Profile.PACKED) -> bytes:
+def aside_of(facts: Contents, profile: CompanionProfile = CompanionProfile.PACKED) -> bytes:
     """A migrated archive with something else kept aside."""
     return tampered(migrated(SCRIPT_1_8, "2.13").data, {MIGRATED: build_companion(facts, profile)})
 
 
-def kept_facts(names: Iterable[str] = ("version",)) -> Facts:
+def kept_facts(names: Iterable[str] = ("version",)) -> Contents:
     with archive.open(SCRIPT_1_8) as opened:
         return with_digest(collect(opened, list(names)), opened.container)
 
@@ -148,20 +149,24 @@ def test_what_is_kept_aside_under_another_name_is_refused(name: str, tmp_path: P
     strings = [bytes(facts.strings.data(one)) for one in range(len(facts.strings))]
     other = [name.encode("utf-8", "surrogateescape") if one == b"version" else one for one in strings]
     assert other != strings
-    problem = refused(aside_of(replace(facts, strings=table_of(other))), "1.8", tmp_path)
+    problem = refused(
+        aside_of(replace(facts, form=replace(facts.form, strings=table_of(other)))), "1.8", tmp_path
+    )
     assert MIGRATED in problem
 
 
 @pytest.mark.parametrize("column", sorted(kept_facts().columns))
-def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(column: str, tmp_path: Path) -> None:
+def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(
+    column: ColumnName, tmp_path: Path
+) -> None:
     facts = kept_facts()
     values = facts.columns[column]
     others = [values[:0], values + 1, -values - 5, np.full(len(values), 1 << 40), np.tile(values, 2)]
     for lie in (None, *others):
-        columns = {name: had for name, had in facts.columns.items() if name != column}
+        columns: Columns = {name: had for name, had in facts.columns.items() if name != column}
         columns |= {} if lie is None else {column: lie}
         try:
-            data = aside_of(replace(facts, columns=columns), Profile.MAPPED)  # which models nothing
+            data = aside_of(facts.with_columns(columns), CompanionProfile.MAPPED)  # which models nothing
         except (ArchiveError, ValueError, OverflowError, IndexError, KeyError):
             continue  # no companion says that
         for to in ("1.8", "2.13"):
@@ -170,26 +175,24 @@ def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(column: 
 
 def test_a_companion_that_does_not_tell_of_the_records_is_refused(tmp_path: Path) -> None:
     facts = kept_facts()
-    columns = {name: values for name, values in facts.columns.items() if name != "member.kind"}
-    problem = refused(aside_of(replace(facts, columns=columns)), "1.8", tmp_path)
+    columns: Columns = {name: values for name, values in facts.columns.items() if name != "member.kind"}
+    problem = refused(aside_of(facts.with_columns(columns)), "1.8", tmp_path)
     assert MIGRATED in problem
     assert "pass --no-aside" in problem
     out, companion, _ = halves(SCRIPT_1_8)
     split = parse_companion(memoryview(companion), DEFAULT_LIMITS)
     columns = {name: values for name, values in split.columns.items() if name != "member.kind"}
     with pytest.raises(ArchiveError, match=r"member\.kind: expected a column, found none"):
-        archive.join(out, build_companion(replace(split, columns=columns)), tmp_path / "joined")
+        archive.join(out, build_companion(split.with_columns(columns)), tmp_path / "joined")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_original_that_would_not_be_the_one_of_before_is_refused(tmp_path: Path) -> None:
     facts = kept_facts()
-    other = {"file.digest": facts.columns["file.digest"] ^ 1}
-    assert "pass --no-aside" in refused(
-        aside_of(replace(facts, columns=facts.columns | other)), "1.8", tmp_path
-    )
-    columns = {name: values for name, values in facts.columns.items() if name != "file.digest"}
-    unknown = aside_of(replace(facts, columns=columns))
+    other: Columns = {"file.digest": facts.columns["file.digest"] ^ 1}
+    assert "pass --no-aside" in refused(aside_of(facts.with_columns(facts.columns | other)), "1.8", tmp_path)
+    columns: Columns = {name: values for name, values in facts.columns.items() if name != "file.digest"}
+    unknown = aside_of(facts.with_columns(columns))
     assert done(unknown, "1.8", tmp_path) == SCRIPT_1_8.read_bytes()
     changed = tampered(unknown, {"data/0": lambda data: b"\1" + data[1:]})
     assert "pass --no-aside" in refused(changed, "1.8", tmp_path)
@@ -197,7 +200,7 @@ def test_an_original_that_would_not_be_the_one_of_before_is_refused(tmp_path: Pa
 
 def test_what_is_kept_aside_may_be_mapped_and_may_hold_every_record(tmp_path: Path) -> None:
     names = list(original(SCRIPT_1_8))
-    for kept in (build_companion(kept_facts(), Profile.MAPPED), build_companion(kept_facts(names))):
+    for kept in (build_companion(kept_facts(), CompanionProfile.MAPPED), build_companion(kept_facts(names))):
         data = tampered(migrated(SCRIPT_1_8, "2.13").data, {MIGRATED: kept})
         assert done(data, "1.8", tmp_path) == SCRIPT_1_8.read_bytes()
 

@@ -25,6 +25,8 @@ from tests.support.tampering import NESTED_1_8, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from archive.normalform.columns import Columns
+
 TWINS = sorted(RELEASES.glob("*/*-nostringtable.pt*"))
 LOWERED = sorted(path for path in RELEASES.glob("torch-1.[678]*/lowered*.pt"))
 PREPROCESS = b"  def __preprocess("
@@ -95,7 +97,7 @@ def test_code_that_loses_bytes_keeps_the_place_of_every_other_byte(
     end = begin + data.draw(st.integers(1, 12))
     cut = cut_out(columns, 0, begin, end)
 
-    def at(which: dict[str, np.ndarray], position: int) -> int:
+    def at(which: Columns, position: int) -> int:
         found = int(np.searchsorted(which["row.offset"], position, "right")) - 1
         return int(which["row.range"][found]) if found >= 0 else -1
 

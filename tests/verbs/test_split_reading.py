@@ -18,14 +18,16 @@ from tests.support.tampering import STACK, UNICODE, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.companion.layout import Profile
+    from archive.companion.layout import CompanionProfile
 
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
-def test_places_in_generated_code_are_found_with_and_without_the_code(name: str, profile: Profile) -> None:
+def test_places_in_generated_code_are_found_with_and_without_the_code(
+    name: str, profile: CompanionProfile
+) -> None:
     path = RELEASES / name / "nested.pt" if (RELEASES / name / "nested.pt").exists() else STACK
     out, companion = halves(path).out, companion_of(path, profile)
     with (

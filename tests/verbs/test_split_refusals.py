@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.container.container import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED
@@ -124,7 +124,7 @@ def test_another_root_is_another_file_of_the_same_model(target: Path) -> None:
 
 
 def test_a_companion_is_not_split(tmp_path: Path) -> None:
-    for profile in Profile:
+    for profile in CompanionProfile:
         with pytest.raises(ArchiveError):
             split(companion_of(STACK, profile), tmp_path / "out.ptl", tmp_path / "m.ptdbg")
     assert list(tmp_path.iterdir()) == []
@@ -152,7 +152,7 @@ def test_an_unknown_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="expected a profile: mapped or packed, found tight"):
         split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile="tight")
     split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile="mapped")
-    assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, Profile.MAPPED).companion
+    assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, CompanionProfile.MAPPED).companion
 
 
 @pytest.mark.parametrize("level", [-5, 0, 23])

@@ -15,7 +15,7 @@ import pytest
 import archive
 from archive import ArchiveError, Style
 from archive.companion.build import build_companion
-from archive.companion.layout import Profile
+from archive.companion.layout import CompanionProfile
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Layout
@@ -65,7 +65,7 @@ def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
         assert said.out_size + said.companion_size < said.size
         assert_is_the_same_model(out, path, said)
         if number % 2:  # either profile in turn
-            companion = build_companion(parsed(companion), Profile.MAPPED)
+            companion = build_companion(parsed(companion), CompanionProfile.MAPPED)
         with archive.open(path) as before, archive.open(companion) as alone:
             assert alone.companion is not None
             assert not alone.has_code
@@ -241,7 +241,7 @@ ODD: dict[str, dict[str, Change]] = {
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("change", ODD.values(), ids=list(ODD))
 def test_records_that_pytorchs_rules_do_not_give_are_kept_raw(
-    change: dict[str, Change], profile: Profile
+    change: dict[str, Change], profile: CompanionProfile
 ) -> None:
     source = tampered(STACK, change)
     out, companion, said = halves(source, profile)
@@ -249,7 +249,7 @@ def test_records_that_pytorchs_rules_do_not_give_are_kept_raw(
     assert said.exact
     with archive.open(companion) as opened:
         assert opened.companion is not None
-        assert set(opened.companion.made.raw) == set(change)
+        assert set(opened.companion.contents.records.raw) == set(change)
 
 
 def test_module_paths_that_pytorchs_rules_do_not_give_are_kept_raw() -> None:

@@ -34,17 +34,13 @@ from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, renewed_id
-from archive.debuginfo.model import NO_TAG, Generation
+from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import Site, Span
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import NAME as EFFECTS
 from archive.formats.record_kinds import VERSION_RECORDS
-from archive.normalform.form import Facts
-from archive.normalform.handles import pack_handles, pack_methods
-from archive.normalform.pool import Pool, table_of
-from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS, DebugRecords
+from archive.normalform.builder import FormBuilder
 from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
@@ -52,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO
 
-    from archive.base.columns import Ints
     from archive.base.output import Target
     from archive.debuginfo.tables import RangeTable
+    from archive.normalform.columns import ColumnName, Columns
     from archive.reader.archive import Archive
 
 CHANGED = (bytecode.BYTECODE, EFFECTS)
@@ -197,15 +193,11 @@ def _placed(site: Site) -> Site:
 
 def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
     """The records that replace those that PyTorch has written, or are added to them."""
-    pool = Pool()
-    columns = pack_ranges(opened.range_table, pool)
-    if opened.handle_table is not None:
-        columns |= pack_handles(opened.handle_table, pool)
-        columns["file.callstacks"] = np.array([GENERATIONS.index(Generation.CALLSTACK_4)])
+    form = FormBuilder.of(opened.range_table, opened.handle_table, opened.method_table)
+    columns = form.columns
     if opened.method_table is not None:
-        columns |= pack_methods(opened.method_table, pool)
         _renumber(columns, set(sites))
-    attachment = Attachment(columns, pool)
+    attachment = Attachment(form)
     statements = _statements(opened.range_table, sites)
     for row, site in statements.items():
         if (span := _own(site)) is not None:
@@ -215,13 +207,12 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
             attachment.lead(row, NULL_SPAN, ())
         place = opened.range_table.with_tag(tag)
         if place in statements and (site := statements[place]).span is not None:
-            fails = columns["handle.op"][row] == pool.number(FAILING_OPERATOR.encode())
+            fails = columns["handle.op"][row] == form.pool.number(FAILING_OPERATOR.encode())
             op = site.op if fails else None
             attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
     for handle, site in sites.items():
         attachment.add(handle, site.op, site.span, site.steps)
-    made = DebugRecords(Facts(b"", attachment.columns(), table_of(pool.strings()), b""))
-    records = {name: made[name] for name in made}
+    records = dict(attachment.form().records())
     if bytecode.BYTECODE in opened.records:
         records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)
     return records
@@ -250,7 +241,7 @@ def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]
     return found
 
 
-def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
+def _renumber(columns: Columns, taken: set[int]) -> None:
     """Number handles in the order of the instructions, and sort the rows of the call-stack map by them."""
     of_map = columns["handle.handle"]
     used = columns["instruction.handle"]
@@ -260,7 +251,8 @@ def _renumber(columns: dict[str, Ints], taken: set[int]) -> None:
     columns["instruction.handle"] = np.array([new.get(one, one) for one in used.tolist()], np.int64)
     numbers = np.array([new[one] for one in of_map.tolist()], np.int64)
     by_number = np.argsort(numbers)
-    for name in ("handle.tag", "handle.op", "handle.stack"):
+    of_rows: tuple[ColumnName, ...] = ("handle.tag", "handle.op", "handle.stack")
+    for name in of_rows:
         columns[name] = columns[name][by_number]
     columns["handle.handle"] = numbers[by_number]
     columns["handle.place"] = np.arange(len(numbers))

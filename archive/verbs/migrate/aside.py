@@ -16,7 +16,6 @@ from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import MIGRATED, RecordKind, kind_of
-from archive.normalform.records import DebugRecords
 from archive.reader.collect import collect
 from archive.verbs.join import joined_to, with_digest
 
@@ -36,8 +35,8 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
         rewritten: names of records that are no debug records, and are rewritten.
     """
     moved = [name for name in original.records if is_format(name) or name in rewritten]
-    facts = with_digest(collect(original, moved), original.container)
-    return build_companion(facts), "file.digest" in facts.columns
+    contents = with_digest(collect(original, moved), original.container)
+    return build_companion(contents), "file.digest" in contents.columns
 
 
 def is_format(name: str) -> bool:
@@ -57,17 +56,18 @@ def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
         ArchiveError: the record is broken, or the archive was changed since.
     """
     try:
-        facts = parse_companion(migrated.records[MIGRATED].view(), limits)
-        made = DebugRecords(facts)
+        contents = parse_companion(migrated.records[MIGRATED].view(), limits)
     except ArchiveError as problem:
         raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
     kept = {
-        name: record for name, record in migrated.records.items() if not is_format(name) and name not in made
+        name: record
+        for name, record in migrated.records.items()
+        if not is_format(name) and name not in contents.records
     }
     try:
-        _, exact = joined_to(file, migrated.root, kept, facts)
+        _, exact = joined_to(file, migrated.root, kept, contents)
         with Container.open(file, limits=limits) as original:
-            same = archive_id(original.records) == facts.archive_id
+            same = archive_id(original.records) == contents.archive_id
     except ArchiveError as problem:
         raise _changed(migrated) from problem
     if exact is False or not same:

@@ -29,7 +29,7 @@ from archive.verbs.loading import loaded_like
 from archive.verbs.migrate.aside import write_original
 from archive.verbs.migrate.check import check_migrated
 from archive.verbs.migrate.members import ordered
-from archive.verbs.migrate.plan import ORIGINAL, Plan, Target
+from archive.verbs.migrate.plan import TO_ORIGINAL, MigrationPlan, Target
 from archive.verbs.migrate.rewriting import Rewriting
 from archive.verbs.split import check_archive
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from archive.base.output import Target as Path
     from archive.reader.archive import Archive
 
-LAYOUTS = {
+TO_LAYOUTS = {
     "pair-rows": Layout.PAIR,
     "inline-rows": Layout.INLINE,
     "string-table": Layout.STRING_TABLE,
@@ -67,7 +67,7 @@ class Migration:
             its words.
     """
 
-    plan: Plan
+    plan: MigrationPlan
     origin: Provenance
     restored: bool
     size: int
@@ -138,14 +138,14 @@ def target_named(name: str) -> Target:
     Raises:
         ArchiveError: there is none of that name.
     """
-    if name == ORIGINAL:
+    if name == TO_ORIGINAL:
         return Target(None)
-    if name in LAYOUTS:
-        return Target(None, LAYOUTS[name])
+    if name in TO_LAYOUTS:
+        return Target(None, TO_LAYOUTS[name])
     try:
         return Target(number_of(name))
     except ArchiveError as problem:
-        problem.expected = f"{problem.expected}; or a layout: {', '.join(LAYOUTS)}; or {ORIGINAL}"
+        problem.expected = f"{problem.expected}; or a layout: {', '.join(TO_LAYOUTS)}; or {TO_ORIGINAL}"
         raise
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from archive.formats.releases import Number
 
 
-ORIGINAL = "original"
+TO_ORIGINAL = "original"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Target:
     def __str__(self) -> str:
         if self.number is not None:
             return f"PyTorch {shown(self.number)}"
-        return ORIGINAL if self.layout is None else str(self.layout)
+        return TO_ORIGINAL if self.layout is None else str(self.layout)
 
     @property
     def is_original(self) -> bool:
@@ -45,7 +45,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One thing that is done, or that goes.
 
     Attributes:
@@ -61,7 +61,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Plan:
+class MigrationPlan:
     """What a migration will do.
 
     Attributes:
@@ -73,9 +73,9 @@ class Plan:
     """
 
     target: Target
-    changes: list[Step] = field(default_factory=list)
-    rescues: list[Step] = field(default_factory=list)
-    losses: list[Step] = field(default_factory=list)
+    changes: list[PlanStep] = field(default_factory=list)
+    rescues: list[PlanStep] = field(default_factory=list)
+    losses: list[PlanStep] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property

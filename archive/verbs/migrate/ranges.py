@@ -19,18 +19,15 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered
 from archive.base.errors import ArchiveError
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import NO_TAG, Layout
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.ranges import LAYOUTS
+from archive.normalform.columns import LAYOUTS
 
 if TYPE_CHECKING:
-    from archive.base.columns import Ints
     from archive.debuginfo.tables import RangeTable
-    from archive.normalform.pool import Pool
+    from archive.normalform.builder import FormBuilder
+    from archive.normalform.columns import ColumnName, Columns
 
-    Columns = dict[str, Ints]
-
-NO_TAG = -1
 HIGHEST = 1 << 62
 """The highest tag behind which others can be numbered."""
 
@@ -83,8 +80,8 @@ def without_record(columns: Columns, number: int) -> Columns:
     first = firsts(columns["record.rows"])
     kept = np.ones(len(columns["row.range"]), np.bool_)
     kept[first[number] : first[number + 1]] = False
-    rows = ("row.offset", "row.range", "row.line", "row.column")
-    records = ("record.name", "record.layout", "record.rows")
+    rows: tuple[ColumnName, ...] = ("row.offset", "row.range", "row.line", "row.column")
+    records: tuple[ColumnName, ...] = ("record.name", "record.layout", "record.rows")
     return (
         columns
         | {name: columns[name][kept] for name in rows if name in columns}
@@ -92,12 +89,12 @@ def without_record(columns: Columns, number: int) -> Columns:
     )
 
 
-def with_delegated(columns: Columns, pool: Pool) -> Columns:
-    """The columns with an empty record of delegated source ranges, which 1.10 and later write."""
-    name = pool.number(DELEGATED.encode())
+def add_delegated(form: FormBuilder) -> None:
+    """Add an empty record of delegated source ranges, which 1.10 and later write, unless there is one."""
+    columns, name = form.columns, form.pool.number(DELEGATED.encode())
     if name in columns["record.name"].tolist():
-        return columns
-    return columns | {
+        return
+    form.columns = columns | {
         "record.name": np.append(columns["record.name"], name),
         "record.layout": np.append(columns["record.layout"], LAYOUTS.index(Layout.EMPTY)),
         "record.rows": np.append(columns["record.rows"], 0),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Cut = tuple[int, int]
 """Bytes that are taken out: the first one, and the one behind the last."""
 
-CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
+LOWERED_CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
 """Records that may hold classes of lowered modules, up to PyTorch 1.9."""
 CLASS = re.compile(rb"^class \w*LoweredModule\(Module\):$", re.MULTILINE)
 STALE = re.compile(
@@ -33,7 +33,7 @@ STALE = re.compile(
 
 def may_be_stale(name: str) -> bool:
     """Whether the record of this name may hold the class of a lowered module."""
-    return CODE.fullmatch(name) is not None
+    return LOWERED_CODE.fullmatch(name) is not None
 
 
 def stale_methods(code: bytes) -> list[Cut]:

@@ -10,41 +10,32 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
-from archive.formats import bytecode, callstack_map
-from archive.formats.bytecode import parse_operators
+from archive.formats import bytecode
 from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from archive.formats.releases import LOADED_BYTECODE, release
-from archive.normalform.form import Facts
-from archive.normalform.handles import pack_handles, pack_methods, pack_paths
-from archive.normalform.pool import Pool, table_of
-from archive.normalform.ranges import pack_ranges
-from archive.normalform.records import GENERATIONS, DebugRecords
+from archive.normalform.builder import FormBuilder
 from archive.reader.recognition import FileKind
 from archive.verbs.migrate import ranges
 from archive.verbs.migrate.aside import is_format, kept_aside
-from archive.verbs.migrate.instructions import Code
-from archive.verbs.migrate.instructions import without as without_tables
+from archive.verbs.migrate.instructions import KnownCode
 from archive.verbs.migrate.members import format_records
-from archive.verbs.migrate.plan import Plan, Step
+from archive.verbs.migrate.plan import MigrationPlan, PlanStep
 from archive.verbs.migrate.rescue import may_be_stale, stale_methods, without
-from archive.verbs.migrate.stacks import MAPS, carried_over
+from archive.verbs.migrate.stacks import MAP, carry_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.columns import Ints
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.verbs.migrate.plan import Target
     from archive.verbs.migrate.rescue import Cut
 
-    Columns = dict[str, Ints]
-
 NAMELESS = 'source ranges of no file {1} a line `File "", line …` in what PyTorch prints, rows: {0:,}'
 STALE_FROM = (1, 9)
+"""The first release that refuses lowered code with a stale method."""
 PACKAGED = (1, 9)
 """The first release that puts TorchScript into a torch.package."""
-"""The first release that refuses lowered code with a stale method."""
 
 
 class Rewriting:
@@ -64,12 +55,10 @@ class Rewriting:
     def __init__(self, archive: Archive, target: Target, origin: Provenance) -> None:
         self.archive = archive
         self.target = target
-        self.plan = Plan(target)
+        self.plan = MigrationPlan(target)
         self.release = None if target.number is None else release(target.number)
-        self._pool = Pool()
         self._code: dict[str, bytes] = {}
         self.cuts: dict[str, list[Cut]] = {}
-        self._columns: Columns = {}
         self.records: Mapping[str, bytes] = {}
         self.formats: dict[str, bytes] = {}
         self._handles, self._mended = mended(archive.handle_table, archive.range_table)
@@ -112,29 +101,20 @@ class Rewriting:
         return self.archive.recognised.kind is FileKind.PACKAGE
 
     def _rewrite(self) -> None:
-        archive, pool = self.archive, self._pool
-        self._columns = pack_ranges(archive.range_table, pool)
-        if self._handles is not None:
-            self._columns |= pack_handles(self._handles, pool)
-            generation = callstack_map.generation(self._handles)
-            self._columns["file.callstacks"] = np.array([GENERATIONS.index(generation)])
-        if archive.method_table is not None:
-            self._columns |= pack_methods(archive.method_table, pool)
-        if archive.path_table is not None:
-            self._columns |= pack_paths(archive.path_table, pool)
+        archive = self.archive
+        form = FormBuilder.of(archive.range_table, self._handles, archive.method_table, archive.path_table)
         if self.release is not None:
-            self._rescue()
-        self._lay_ranges()
+            self._rescue(form)
+        self._lay_ranges(form)
         if self.release is not None:
-            self._columns = carried_over(self._columns, pool, self._bytecode, self.plan, self.release)
-        if self._mended and "handle.handle" in self._columns:
-            self.plan.rescues.append(Step("tags of no source range in the call-stack map", self._mended))
-        made = DebugRecords(Facts(b"", self._columns, table_of(pool.strings()), b""))
-        self.records = {name: made[name] for name in made} | self._code
+            carry_over(form, self._bytecode, self.plan, self.release)
+        if self._mended and "handle.handle" in form.columns:
+            self.plan.rescues.append(PlanStep("tags of no source range in the call-stack map", self._mended))
+        self.records = {**form.form().records(), **self._code}
         self.formats = format_records(archive.container.records, self.release)
         self._tell_records()
 
-    def _rescue(self) -> None:
+    def _rescue(self, form: FormBuilder) -> None:
         """Take stale methods out of lowered code."""
         if self.target.number is None or self.target.number < STALE_FROM:
             return
@@ -149,11 +129,11 @@ class Rewriting:
             debug = next((number for one, number in numbers.items() if code_of(one) == name), None)
             if debug is not None:
                 for begin, end in reversed(cuts):
-                    self._columns = ranges.cut_out(self._columns, debug, begin, end)
+                    form.columns = ranges.cut_out(form.columns, debug, begin, end)
             size = len(data) - len(self._code[name])
-            self.plan.rescues.append(Step(f"stale method __preprocess out of {name}, bytes", size))
+            self.plan.rescues.append(PlanStep(f"stale method __preprocess out of {name}, bytes", size))
 
-    def _lay_ranges(self) -> None:
+    def _lay_ranges(self, form: FormBuilder) -> None:
         """Source ranges in the target's layout."""
         wanted = self.target.layout if self.release is None else self.release.ranges
         if wanted is None:
@@ -164,25 +144,25 @@ class Rewriting:
             rows = int(np.diff(table.first)[chosen].sum())
             if layout is not wanted and (rows or wanted is Layout.STRING_TABLE):
                 what = f"source ranges, {layout} to {wanted}, rows"
-                self.plan.changes.append(Step(what, rows))
+                self.plan.changes.append(PlanStep(what, rows))
         handles = self.archive.handle_table
         if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
-            self.plan.losses.append(Step("source ranges and call stacks of debug handles", len(handles)))
-            self._columns = without_tables(self._columns, *MAPS)
+            self.plan.losses.append(PlanStep("source ranges and call stacks of debug handles", len(handles)))
+            form.drop(*MAP)
         gained, lost = ranges.renamed(table, wanted)
         for rows, change in ((gained, "gain"), (lost, "lose")):
             if rows:
                 self.plan.remarks.append(NAMELESS.format(rows, change))
-        self._columns = ranges.relaid(self._columns, wanted)
+        form.columns = ranges.relaid(form.columns, wanted)
 
     @cached_property
-    def _bytecode(self) -> Code | None:
+    def _bytecode(self) -> KnownCode | None:
         """What is known of the bytecode; None where there is none."""
         archive = self.archive
         if archive.bytecode is None:
             return None
-        operators = parse_operators(archive.tree([bytecode.BYTECODE]), 0)
-        return Code(operators, archive.bytecode.version, archive.top, archive.classes)
+        operators = bytecode.parse_operators(archive.tree([bytecode.BYTECODE]), 0)
+        return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:
         """Which records come and go, or stand elsewhere."""
@@ -193,11 +173,11 @@ class Rewriting:
             ("out", [name for name in old if name not in new]),
             ("in", [name for name in new if name not in records]),
         ):
-            self.plan.changes += [Step(f"record {name} {what}") for name in names]
+            self.plan.changes += [PlanStep(f"record {name} {what}") for name in names]
         if self.release is not None and self.formats:
             first = is_format(next(iter(records)))
             if first != self.release.version_first:
-                self.plan.changes.append(Step("order of records"))
+                self.plan.changes.append(PlanStep("order of records"))
 
     def _remark(self) -> None:
         """What the target refuses all the same."""
@@ -206,12 +186,15 @@ class Rewriting:
             return
         own = self.release.bytecode
         if self.target.is_latest:
-            reads = f"reads {LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}" * (version not in LOADED_BYTECODE)
+            is_read = version in LOADED_BYTECODE
+            reads = f"reads {LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}"
         elif own is None:
+            is_read = False
             reads = "may have none that reads it"
         else:
-            reads = f"may read up to {own}, which that release writes" * (version > own)
-        if reads:
+            is_read = version <= own
+            reads = f"may read up to {own}, which that release writes"
+        if not is_read:
             self.plan.remarks.append(
                 f"its bytecode has version {version}, and the lite interpreter of {self.target} {reads}; "
                 "TorchScript is not concerned"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.companion.contents import contents
+from archive.companion.sections import section_parts
 from archive.verbs.sizes.account import Piece
 from archive.verbs.sizes.apportioning import apportioned
 
@@ -24,7 +24,7 @@ def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
     data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():
-        parts = contents(data, directory, number, limits)
+        parts = section_parts(data, directory, number, limits)
         shares = apportioned(end - start, [weight for _, weight, _ in parts])
         for (name, _, inflated), stored in zip(parts, shares, strict=True):
             yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)

@@ -86,6 +86,6 @@ def _checked(archive: Archive, *, restored: bool) -> list[Diagnostic]:
 def _companion_findings(companion: Companion) -> list[Diagnostic]:
     """Check that a companion alone can be read, all of it, and gives its records."""
     report = Diagnostics()
-    for name in report.attempt("", lambda: list(companion.made)) or ():
-        report.attempt(name, partial(companion.made.__getitem__, name))
+    for name in report.attempt("", lambda: list(companion.contents.records)) or ():
+        report.attempt(name, partial(companion.contents.records.__getitem__, name))
     return report.ordered({})

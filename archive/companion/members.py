@@ -1,0 +1,68 @@
+"""The columns of a companion that only a join reads: ``member.kind`` and ``file.digest``.
+
+``member.kind`` tells of each record of the archive, in the archive's order, where a join takes it from, and
+how it was stored: ``origin + 8 * deflated + 16 * no_crc``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+DIGEST_BYTES = 8
+
+
+class Origin(IntEnum):
+    """Where a join takes a record from."""
+
+    KEPT = 0
+    """The record is in what was left of the archive."""
+    RANGES = 1
+    """The next record of source ranges."""
+    CALLSTACKS = 2
+    """``callstack_debug_map.pkl``, made of the columns."""
+    METHODS = 3
+    """``mobile_debug_handles.pkl``, made of the columns."""
+    PATHS = 4
+    """``mobile_debug.pkl``, made of the columns."""
+    RAW = 5
+    """The next raw record."""
+    COMPUTED = 6
+    """The serialization id, if it is what PyTorch on Linux computes of the other records. Others are raw."""
+
+
+class MemberKind(NamedTuple):
+    """A value of ``member.kind``.
+
+    Attributes:
+        origin: where a join takes the record from.
+        deflated: whether the archive has the record deflated.
+        no_crc: whether the zip's directory has 0 instead of the record's crc, which PyTorch reads as "not
+            computed".
+    """
+
+    origin: Origin
+    deflated: bool
+    no_crc: bool
+
+    @classmethod
+    def of(cls, value: int) -> MemberKind:
+        """The kind that a value of the column stands for.
+
+        Raises:
+            ValueError: it stands for none.
+        """
+        return cls(Origin(value % _DEFLATED), bool(value & _DEFLATED), bool(value & _NO_CRC))
+
+    @property
+    def value(self) -> int:
+        """The value of the column."""
+        return self.origin + _DEFLATED * self.deflated + _NO_CRC * self.no_crc
+
+
+_DEFLATED, _NO_CRC = 8, 16
+
+
+def digest_value(digest: bytes) -> int:
+    """The value of ``file.digest``: the blake2b digest of the archive, of 8 bytes, as a signed integer."""
+    return int.from_bytes(digest, "little", signed=True)

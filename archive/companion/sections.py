@@ -1,0 +1,32 @@
+"""What lies in each section of a companion, and about how much of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.companion.codecs import STRONGEST, zstd
+from archive.companion.layout import CompanionProfile
+from archive.companion.packed_columns import PackedColumns
+from archive.normalform.columns import BY_NUMBER, PAGES, RAW, SOLID, STRINGS
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.companion.layout import Directory
+
+NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}
+
+
+def section_parts(
+    data: memoryview, directory: Directory, number: int, limits: Limits
+) -> list[tuple[str, int, int]]:
+    """For each column in a section: its name, the bytes it takes when compressed alone, and inflated.
+
+    Raises:
+        ArchiveError: the section was changed.
+    """
+    section = directory.sections[number]
+    if number != SOLID or directory.profile is CompanionProfile.MAPPED:
+        name = BY_NUMBER[number].name if number in BY_NUMBER else NAMES.get(number, f"section {number}")
+        return [(name, section.stored, section.inflated)]
+    parts = PackedColumns(data, directory, limits).parts()
+    return [(name, len(zstd(part, STRONGEST)) if part else 0, len(part)) for name, part in parts.items()]

@@ -1,0 +1,66 @@
+"""A normal form while it is made of tables, or changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from archive.normalform.form import NormalForm
+from archive.normalform.handles import pack_handles, pack_methods, pack_paths
+from archive.normalform.pool import Pool
+from archive.normalform.ranges import pack_ranges
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.normalform.columns import Columns
+
+
+@dataclass(eq=False)
+class FormBuilder:
+    """The columns of a normal form and the pool of its strings; both may grow.
+
+    Attributes:
+        columns: by name; whoever changes a column replaces it.
+        pool: the strings that columns refer to.
+    """
+
+    columns: Columns
+    pool: Pool = field(default_factory=Pool)
+
+    @classmethod
+    def of(
+        cls,
+        ranges: RangeTable,
+        handles: HandleTable | None = None,
+        methods: MethodTable | None = None,
+        paths: MethodTable | None = None,
+    ) -> Self:
+        """A form of an archive's tables.
+
+        Args:
+            ranges: the source ranges of all records.
+            handles: the call-stack map, if there is one.
+            methods: the debug handles of each method's instructions, if they are recorded.
+            paths: the module paths of each method's operators, if they are recorded.
+        """
+        pool = Pool()
+        columns = pack_ranges(ranges, pool)
+        if handles is not None:
+            columns |= pack_handles(handles, pool)
+        if methods is not None:
+            columns |= pack_methods(methods, pool)
+        if paths is not None:
+            columns |= pack_paths(paths, pool)
+        return cls(columns, pool)
+
+    def drop(self, *prefixes: str) -> None:
+        """Drop tables (``handle.``) or single columns (``file.callstacks``)."""
+        self.columns = {
+            name: values for name, values in self.columns.items() if not name.startswith(prefixes)
+        }
+
+    def form(self) -> NormalForm:
+        """The form as it is now."""
+        return NormalForm(self.columns, self.pool.table())

@@ -1,0 +1,141 @@
+"""Refuses columns that contradict one another, and texts beyond all measure, before anybody follows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts
+from archive.base.errors import ArchiveError, LimitError
+from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, TOGETHER, WITH
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Limits
+    from archive.normalform.columns import Column, ColumnName, Columns
+
+
+def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str] = ()) -> None:
+    """Refuse columns that contradict one another, so that whoever follows a reference finds its row.
+
+    Args:
+        columns: by name.
+        strings: how many strings there are.
+        limits: what the columns may ask for.
+        unread: columns whose values don't count yet.
+
+    Raises:
+        ArchiveError: naming the column and row.
+        LimitError: a call stack or text would be longer than allowed.
+    """
+    _check_tables(columns)
+    sizes = _sizes({name: columns[name] for name in columns if name != ODD or name not in unread})
+    sizes["string"] = strings
+    for name in columns.keys() - set(unread):
+        _check_values(BY_NAME[name], columns[name], sizes)
+    for part, whole in PARTS.items():
+        if part in columns:
+            total, rows = int(firsts(columns[part])[-1]), len(columns[whole]) if whole in columns else 0
+            if total != rows or columns[part].max(initial=0) > rows:
+                raise ArchiveError(place=part, expected=f"{rows} rows together", found=str(total))
+    if "node.parent" in columns:
+        later = np.flatnonzero(columns["node.parent"] >= np.arange(len(columns["node.parent"])))
+        if len(later):
+            place = f"node.parent, row {later[0]}"
+            raise ArchiveError(place=place, expected="a row before", found="one behind")
+    if "frame.next" in columns:
+        _check_stacks(columns["frame.next"], limits)
+    if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
+        raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
+
+
+ODD = "row.column"
+"""A column that has fewer rows than its table while it is modelled."""
+
+PARTS: dict[ColumnName, ColumnName] = {
+    "record.rows": "row.range",
+    "method.instructions": "instruction.handle",
+    "pathed.steps": "step.path",
+}
+"""Columns that cut another one into parts, one behind the other."""
+
+
+def refuse_beyond(budget: int, wanted: int, place: str) -> None:
+    """Refuse what would take more bytes than are allowed.
+
+    Raises:
+        LimitError: it would.
+    """
+    if wanted > budget:
+        raise LimitError("companion_inflation", budget, wanted, place=place)
+
+
+def _check_tables(columns: Columns) -> None:
+    """Refuse tables that lack columns, or other tables that they need."""
+    there = {name.partition(".")[0] for name in columns}
+    needed = there | set(ALWAYS) | {other for table in there for other in TOGETHER.get(table, ())}
+    for column in COLUMNS:
+        if column.table in needed and column.table not in TEXTS and not column.optional:
+            _expect(columns, column.name)
+    for table, name in WITH.items():
+        if table in there:
+            _expect(columns, name)
+    for name in columns:
+        if name.startswith("file.") and len(columns[name]) != 1:
+            raise ArchiveError(place=name, expected="1 row", found=str(len(columns[name])))
+
+
+TEXTS = {"string", "template", "number"}
+"""Tables that the strings are made of, which each profile has its own of."""
+
+
+def _expect(columns: Columns, name: ColumnName) -> None:
+    if name not in columns:
+        raise ArchiveError(place=name, expected="a column", found="none")
+
+
+def _sizes(columns: Columns) -> dict[str, int]:
+    """How many rows each table has."""
+    sizes: dict[str, int] = {}
+    for column in COLUMNS:
+        values = columns.get(column.name)
+        if values is not None:
+            count = sizes.setdefault(column.table, len(values))
+            if count != len(values):
+                raise ArchiveError(place=column.name, expected=f"{count} rows", found=str(len(values)))
+    return sizes
+
+
+def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
+    wrong = np.zeros(len(values), np.bool_)
+    expected = "a number"
+    if column.low is not None:
+        wrong |= values < column.low
+        expected += f" from {column.low} on"
+    if column.high is not None:
+        wrong |= values >= column.high
+        expected += f" to {column.high - 1}"
+    if column.refers is not None:
+        high = sizes.get(column.refers, 0)
+        wrong |= values >= high
+        expected = f"one of {high} rows of {column.refers}"
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
+
+
+def _check_stacks(following: Ints, limits: Limits) -> None:
+    """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
+    ahead, length = following.copy(), np.ones(len(following), np.int64)
+    rounds = 0
+    while (going := ahead >= 0).any() and rounds <= len(following).bit_length():
+        length[going] += length[ahead[going]]
+        ahead[going] = ahead[ahead[going]]
+        rounds += 1
+    longest = int(length.max(initial=0))
+    if going.any() or longest > limits.stack_frames:
+        found = max(longest, limits.stack_frames + 1)
+        raise LimitError("stack_frames", limits.stack_frames, found, place="frame.next")
