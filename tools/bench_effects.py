@@ -20,7 +20,7 @@ import archive
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import State, capture
 from archive.effects.replay.replay import prepared
-from archive.formats.effects import NAME
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import EffectTable
 from tools.bench_backend import fastest, ms, row
 from tools.models import traced
@@ -249,7 +249,7 @@ def size(model: nn.Module) -> tuple[int, int, int]:
     """Bytes: of the record, of the same deflated, of the archive."""
     data = lowered_archive(lower(model.eval(), "aten", effects=True, example_inputs=(X,)))
     with archive.open(data) as opened:
-        record = bytes(opened.records[NAME].view())
+        record = bytes(opened.records[EFFECTS].view())
     return len(record), len(zlib.compress(record, 9, -15)), len(data)
 
 

@@ -68,7 +68,7 @@ KIND_BY_NAME = {
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
     bytecode.BYTECODE: RecordKind.BYTECODE,
-    effects.NAME: RecordKind.EFFECTS,
+    effects.EFFECTS: RecordKind.EFFECTS,
     callstack_map.CALLSTACK_MAP: RecordKind.CALLSTACKS,
     method_handles.METHOD_HANDLES: RecordKind.HANDLES,
     method_handles.MODULE_PATHS: RecordKind.PATHS,

@@ -13,7 +13,7 @@ from archive.debuginfo.views import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
-from archive.formats.effects import NAME as EFFECTS
+from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import EMBEDDED, range_records_of

@@ -10,7 +10,7 @@ from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE
-from archive.formats.effects import NAME as EFFECTS
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of

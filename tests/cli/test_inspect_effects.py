@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.formats.effects import NAME
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import Constant, Effect, EffectTable, MethodEffects, Op, Output
 from tests.support.commands import called, told, well
 from tests.support.effect_tables import COUNTING, SELF, attribute, with_effects
@@ -38,7 +38,7 @@ def model(tmp_path: Path) -> Path:
 def test_a_line_tells_of_effects(model: Path) -> None:
     shown = well("inspect", model)
     assert "effects of 1 method: forward 4" in shown
-    (record,) = (line for line in shown.splitlines() if line.startswith(NAME))
+    (record,) = (line for line in shown.splitlines() if line.startswith(EFFECTS))
     assert record.split()[-6:] == ["effects:", "4,", "places", "of", "state:", "2"]
     assert told("inspect", model)["effects"] == {"forward": 4}
 
@@ -87,15 +87,15 @@ def test_effects_as_json(model: Path) -> None:
 
 def test_an_archive_without_effects() -> None:
     done = called("inspect", "--effects", STACK)
-    assert str(done.exception) == f"{STACK}: no effects ({NAME}) in it"
+    assert str(done.exception) == f"{STACK}: no effects ({EFFECTS}) in it"
 
 
 def test_a_broken_record(tmp_path: Path) -> None:
     path = tmp_path / "broken.ptl"
-    path.write_bytes(tampered(STACK, {NAME: b"\x80\x02)."}))
+    path.write_bytes(tampered(STACK, {EFFECTS: b"\x80\x02)."}))
     for options in ([], ["--effects"]):
         done = called("inspect", *options, path)
-        assert str(done.exception) == f"{path}: {NAME}, byte 2: expected a tuple of 7, found a tuple of 0"
+        assert str(done.exception) == f"{path}: {EFFECTS}, byte 2: expected a tuple of 7, found a tuple of 0"
 
 
 def test_foreign_texts_stay_on_their_lines(tmp_path: Path) -> None:

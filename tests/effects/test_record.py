@@ -14,7 +14,7 @@ from hypothesis import given
 import archive
 from archive.base.errors import ArchiveError
 from archive.formats.archive_id import archive_id
-from archive.formats.effects import NAME
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -175,19 +175,19 @@ def test_state_has_no_outputs_and_no_new_objects(value: Output | New) -> None:
 def test_an_archive_with_effects() -> None:
     with archive.open(with_effects(STACK, COUNTING)) as opened:
         assert opened.effects == COUNTING
-        assert kind_of(NAME) is RecordKind.EFFECTS
-        assert not kind_of(NAME).is_debug
+        assert kind_of(EFFECTS) is RecordKind.EFFECTS
+        assert not kind_of(EFFECTS).is_debug
     with archive.open(STACK) as opened:
         assert opened.effects is None
 
 
 def test_a_broken_record_in_an_archive() -> None:
     with (
-        archive.open(tampered(STACK, {NAME: b"\x80\x02K\x01."})) as opened,
+        archive.open(tampered(STACK, {EFFECTS: b"\x80\x02K\x01."})) as opened,
         pytest.raises(ArchiveError) as caught,
     ):
         _ = opened.effects
-    assert (caught.value.record, bool(caught.value.file)) == (NAME, True)
+    assert (caught.value.record, bool(caught.value.file)) == (EFFECTS, True)
 
 
 def test_it_is_part_of_the_archive_id() -> None:
@@ -205,7 +205,7 @@ def test_split_shrink_and_migrate_leave_it_alone(tmp_path: Path) -> None:
     for name in ("device", "compact", "embedded", "migrated"):
         with archive.open(tmp_path / f"{name}.ptl") as opened:
             assert opened.effects == COUNTING
-            assert NAME in opened.records
+            assert EFFECTS in opened.records
 
 
 def test_verification_has_nothing_against_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.effects import NAME
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
 from archive.formats.effects.record import build_effects
 from tests.support.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def refused(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> str:
     with pytest.raises(ArchiveError) as caught:
         read(data, limits)
-    assert caught.value.record == NAME
-    return str(caught.value).removeprefix(NAME)
+    assert caught.value.record == EFFECTS
+    return str(caught.value).removeprefix(EFFECTS)
 
 
 ROWS = unpacked(build_effects(COUNTING))
@@ -201,7 +201,7 @@ def attempt(data: bytes) -> None:
     else:
         assert repr(read(build_effects(found))) == repr(found)
         return
-    assert record == NAME
+    assert record == EFFECTS
 
 
 @patient

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.effects import NAME
+from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -32,7 +32,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects, parse_effects
-from archive.formats.effects.rules import ANY, CODE, KEYED, LOOKS, MAYBE, NONE, NUMBER, RULES
+from archive.formats.effects.rules import GUARD_KEYS, GUARD_VALUES, OP_RULES, Operand
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support.tampering import tampered
@@ -82,7 +82,7 @@ COUNTING = EffectTable(
 
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EffectTable:
-    return parse_effects(read_trees([Pickle(NAME, memoryview(data))], [False], limits), 0, limits)
+    return parse_effects(read_trees([Pickle(EFFECTS, memoryview(data))], [False], limits), 0, limits)
 
 
 def packed(value: object) -> bytes:
@@ -100,7 +100,7 @@ def unpacked(data: bytes) -> list[Row]:
 
 def with_effects(path: Path, effects: EffectTable) -> bytes:
     """An archive that keeps effects."""
-    return tampered(path, {NAME: build_effects(effects)})
+    return tampered(path, {EFFECTS: build_effects(effects)})
 
 
 names: SearchStrategy[str] = st.one_of(
@@ -183,12 +183,12 @@ def _guards(draw: DrawFn) -> Guard:
         if look is Look.SETTING
         else draw(st.builds(At, sources(())) | st.builds(Output, numbers))
     )
-    wanted = LOOKS[look]
+    wanted = GUARD_VALUES[look]
     if wanted is At:
         value: Value = At(draw(sources(())))
     else:
-        value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted[0]]))
-    key = KEYED.get(look)
+        value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted]))
+    key = GUARD_KEYS.get(look)
     drawn = None if key is None else Constant(draw(literals if key is object else _OF_TYPE[key]))
     return Guard(look, subject, value, drawn, draw(st.integers(-1, 1 << 40)))
 
@@ -203,20 +203,30 @@ _OF_TYPE: dict[Any, SearchStrategy[Literal]] = {
 
 @cache
 def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
-    rule = RULES[op]
+    rule = OP_RULES[op]
     if rule.source in (GlobalName, ClosureCell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)
     else:
         source = sources(made)
     return st.builds(
-        Effect, st.just(op), source, _part(rule.key, made), _part(rule.value, made), st.integers(-1, 1 << 40)
+        Effect,
+        st.just(op),
+        source,
+        _operand(rule.key, made),
+        _operand(rule.value, made),
+        st.integers(-1, 1 << 40),
     )
 
 
-def _part(wanted: str, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
-    if wanted in (NONE, ANY, MAYBE):
-        return {NONE: st.none(), ANY: values(made), MAYBE: st.none() | values(made)}[wanted]
-    return st.builds(Constant, {NUMBER: numbers, CODE: references}.get(wanted, names))
+def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
+    return {
+        Operand.NOTHING: st.none(),
+        Operand.ANY: values(made),
+        Operand.OPTIONAL: st.none() | values(made),
+        Operand.TEXT: st.builds(Constant, names),
+        Operand.QUALIFIED_NAME: st.builds(Constant, references),
+        Operand.NUMBER: st.builds(Constant, numbers),
+    }[operand]
 
 
 state_rows = st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4).map(tuple)

@@ -38,7 +38,7 @@ from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import Site, Span
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
-from archive.formats.effects import NAME as EFFECTS
+from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import VERSION_RECORDS
 from archive.normalform.builder import FormBuilder
 from archive.normalform.relocate import Attachment

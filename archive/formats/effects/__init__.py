@@ -1,4 +1,8 @@
-"""What a method changes besides giving results: a table of effects, as facts, as a record, and as Python."""
+"""Side effects of methods: as facts (``model``), as a record (``record``: its specification), and as Python.
 
-NAME = "extra/effects.pkl"
-"""The record; PyTorch hands it out as the extra file ``effects.pkl``."""
+``column_builder`` builds the record's columns from facts; ``row_parser`` and ``table_parser`` parse them.
+``rules`` says which facts are valid. ``source_text`` prints single facts, ``program_text`` whole methods.
+"""
+
+EFFECTS = "extra/effects.pkl"
+"""Name of the record; ``torch.jit.load(_extra_files=…)`` gives it out as ``effects.pkl``."""

@@ -1,10 +1,10 @@
-"""Effects of a method: where values live, what values are made of, and what is done with them.
+"""Facts of side effects: sources, values, effects and guards of a module's methods.
 
-A method with effects is a pure graph and a table. The graph takes the method's arguments and, behind them,
-what is read from state; it gives the method's results and whatever else the effects need. After it has run,
-the effects are done in their order: temporaries first, then hooks, then all mutations.
+A method with effects is a pure graph and a :class:`MethodEffects`. The graph takes the method's arguments and
+values read from state; it gives the method's results and the new values that the effects need. After it has
+run, the effects are made in their order: temporaries first, then hooks, then all changes.
 
-Everything here is plain data, safe to read from anywhere; nothing is looked up or run.
+Everything here is plain data, safe to read from any file; nothing is looked up or run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import TypeAlias
 
 Literal: TypeAlias = "bool | int | float | str | bytes | tuple[Literal, ...] | None"
-"""What a constant may be."""
+"""The value of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """An argument of the method; ``self`` is the module."""
+    """An argument of the method by name; ``self`` is the module."""
 
     name: str
 
@@ -42,7 +42,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class GlobalName:
-    """A global name of a Python module."""
+    """A global name of a Python module: ``tests.models``, ``COUNT``."""
 
     module: str
     name: str
@@ -50,7 +50,7 @@ class GlobalName:
 
 @dataclass(frozen=True, slots=True)
 class ClosureCell:
-    """A variable that a function shares with the function around it; the function as ``module:qualname``."""
+    """A variable in a function's closure; the function is ``module:qualname``."""
 
     function: str
     name: str
@@ -58,39 +58,39 @@ class ClosureCell:
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """An object that the effects themselves make, by its number."""
+    """An object that an effect ``new`` makes, as the place of attributes and items; by number."""
 
     number: int
 
 
 Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary
-"""Where a value lives."""
+"""The place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the graph gives at a place, from 0."""
+    """An output of the graph, from 0."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is always the same."""
+    """A literal value."""
 
     value: Literal
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """What lived somewhere before any effect."""
+    """The value at a source before any effect."""
 
     source: Source
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new list, tuple, dict or ``torch.Size`` of values; a dict has its keys and values in turn."""
+    """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn."""
 
     kind: str
     items: tuple[Value, ...]
@@ -98,26 +98,26 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """An object that an effect ``new`` makes, by its number."""
+    """An object that an effect ``new`` makes, as a value; by number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A tensor that is kept beside the table, by its number; in what state was at first alone."""
+    """A tensor kept beside the table, by number; only the table's state has some."""
 
     number: int
 
 
 Value: TypeAlias = Output | Constant | At | Made | New | Stored
-"""What an effect puts somewhere, or a method returns."""
+"""The value that an effect uses, a method returns, or a source holds at capture."""
 
 
 class Op(StrEnum):
-    """What an effect does; ``source``, ``key`` and ``value`` as in the comment."""
+    """Kind of an effect; each comment shows the use of ``source``, ``key`` and ``value``."""
 
-    NEW = "new"  # makes temporary `source` of the class `key` ("module:qualname"), without __init__
+    NEW = "new"  # source = object.__new__(key: "module:qualname"), a temporary
     SET_ATTRIBUTE = "setattr"  # source.key = value
     DELETE_ATTRIBUTE = "delattr"  # del source.key
     SET_ITEM = "setitem"  # source[key] = value
@@ -127,12 +127,12 @@ class Op(StrEnum):
     INSERT = "insert"  # source.insert(key, value)
     POP = "pop"  # source.pop(key)
     CLEAR = "clear"  # source.clear()
-    SET_GLOBAL = "setglobal"  # source is a GlobalName
-    SET_CELL = "setcell"  # source is a ClosureCell
-    COPY = "copy"  # source.copy_(value): a tensor that was changed in place
-    SAVE_FOR_BACKWARD = "save_for_backward"  # source is the context, value a tuple
-    REGISTER_HOOK = "register_hook"  # source.register_hook(key: "module:qualname"); value: its number
-    REMOVE_HOOK = "remove_hook"  # the hook of that number
+    SET_GLOBAL = "setglobal"  # source = value, a GlobalName
+    SET_CELL = "setcell"  # source = value, a ClosureCell
+    COPY = "copy"  # source.copy_(value), a tensor that the method changes in place
+    SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
+    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: "module:qualname")
+    REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,11 @@ class Effect:
     """One change.
 
     Attributes:
-        op: what is done.
-        source: to what.
-        key: which attribute, item, class or function; None where the op has none.
-        value: what is put there; None where the op has none.
-        handle: debug handle of the model's statement; -1 where it has none.
+        op: the kind of change.
+        source: the object that changes, or the place that is set.
+        key: attribute name, item key, class or function; None if the op has none.
+        value: the new value, or the number of a hook; None if the op has none.
+        handle: debug handle of the model's statement; -1 if it has none.
     """
 
     op: Op
@@ -155,39 +155,39 @@ class Effect:
 
 
 class Look(StrEnum):
-    """What a guard looks at in its subject; ``key`` and ``value`` as in the comment."""
+    """Property of a guard's subject; each comment shows the condition."""
 
-    EQUAL = "equal"  # it equals `value`, and is of the same type
-    TEXT = "text"  # str() of it is `value`
-    TYPE = "type"  # its type is `value`: "tensor", "int", …; "module:qualname" for other classes
-    RANGE = "range"  # it is an int, and no further from 0 than `value`
-    LENGTH = "length"  # it has `value` items
-    KEYS = "keys"  # its keys are `value`, in this order
-    HAS = "has"  # whether it has the key `key`
-    ATTRIBUTE = "attribute"  # whether it has the attribute `key`
-    SAME = "same"  # it is what lives at the source `value`
-    APART = "apart"  # it is not, and shares no memory with that
-    DIM = "dim"  # of a tensor: how many dimensions
-    SIZE = "size"  # its size in dimension `key`
-    SHAPE = "shape"  # all its sizes
-    STRIDE = "stride"  # its strides
-    DTYPE = "dtype"  # "torch.float32"
-    KIND = "kind"  # "float", "complex", "int" or "bool"
-    DEVICE = "device"  # "cpu"
-    REQUIRES_GRAD = "requires_grad"  # whether it does
-    SETTING = "setting"  # of PyTorch, called `key`; the subject is None
+    EQUAL = "equal"  # subject == value, and both have one type
+    TEXT = "text"  # str(subject) == value
+    TYPE = "type"  # type of subject: "tensor", "int" …; "module:qualname" for other classes
+    RANGE = "range"  # subject is an int, -value <= subject <= value
+    LENGTH = "length"  # len(subject) == value
+    KEYS = "keys"  # tuple(subject) == value, the keys of a dict in order
+    HAS = "has"  # (key in subject) is value
+    ATTRIBUTE = "attribute"  # hasattr(subject, key) is value
+    SAME = "same"  # subject is value, an At
+    APART = "apart"  # subject is not value, an At, and shares no memory with it
+    DIM = "dim"  # subject.dim() == value, a tensor like all below
+    SIZE = "size"  # subject.size(key) == value
+    SHAPE = "shape"  # subject.shape == value
+    STRIDE = "stride"  # subject.stride() == value
+    DTYPE = "dtype"  # str(subject.dtype) == value
+    KIND = "kind"  # "float", "complex", "int" or "bool", by dtype
+    DEVICE = "device"  # str(subject.device) == value
+    REQUIRES_GRAD = "requires_grad"  # subject.requires_grad is value
+    SETTING = "setting"  # a setting of PyTorch by the name key; subject is the constant None
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What was so when the model was captured, and must be so at each call.
+    """A condition that held when the model was captured, and must hold at each call.
 
     Attributes:
-        look: what is looked at.
-        subject: in what: something that lives somewhere, or what the graph gives.
-        value: what it was.
-        key: see ``Look``.
-        handle: debug handle of the model's statement that relies on it; -1 where it has none.
+        look: the property compared.
+        subject: an ``At`` or an ``Output``.
+        value: the property's value at capture.
+        key: see ``Look``; None if the look has none.
+        handle: debug handle of the model's statement that relies on the condition; -1 if it has none.
     """
 
     look: Look
@@ -199,15 +199,16 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class MethodEffects:
-    """All that a method does.
+    """The contract of a method's graph: inputs, result, changes and conditions.
 
     Attributes:
-        method: its name.
-        inputs: what the graph takes, the method's own arguments first.
-        result: what the method returns.
-        effects: what it changes, in this order.
-        guards: what must hold before; what is told of the graph's outputs, before the first effect.
-        defaults: arguments that may be left out, and what they are then.
+        method: the method's name.
+        inputs: sources of the graph's inputs, the method's own arguments first.
+        result: the method's result.
+        effects: changes, in their order.
+        guards: conditions; those on sources are checked before the graph runs, those on its outputs before
+            the first change.
+        defaults: arguments that a call may leave out, with their values.
     """
 
     method: str
@@ -220,13 +221,12 @@ class MethodEffects:
 
 @dataclass(frozen=True, slots=True)
 class EffectTable:
-    """The effects of a module's methods.
+    """The effects of a module's methods, and the state that they need.
 
     Attributes:
-        methods: for each its effects.
-        state: what lived where when the module was captured: all that its methods read or change, the
-            outer before the inner; lists and dicts as ``Made``, tensors as ``Stored``. Objects have no value
-            of their own: they are what attributes are of.
+        methods: effects of each method.
+        state: values at capture of all sources that the methods read or change, outer ones before inner ones;
+            lists and dicts are ``Made``, tensors ``Stored``. Objects have no row: their attributes have.
     """
 
     methods: tuple[MethodEffects, ...]

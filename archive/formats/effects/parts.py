@@ -1,4 +1,4 @@
-"""What sources, values and methods are made of."""
+"""Parts of facts: sources in values and methods, the root of a source, the outputs of a graph."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def reads(value: Value) -> Iterator[Source]:
-    """The sources that a value is made of; those in a value that is shared once."""
+    """The sources that a value reads; those of a shared part once."""
     for part in _parts([value]):
         if isinstance(part, At):
             yield part.source
 
 
 def _parts(values: list[Value]) -> Iterator[Value]:
-    """Values and those in them, in order, each object once."""
+    """Values and those inside them, depth first, each object once."""
     seen: dict[int, Value] = {}
     waiting = values[::-1]
     while waiting:
@@ -34,14 +34,14 @@ def _parts(values: list[Value]) -> Iterator[Value]:
 
 
 def root_of(source: Source) -> Source:
-    """What a source is under."""
+    """The source that a chain of attributes and items starts from."""
     while isinstance(source, Attribute | Item):
         source = source.base
     return source
 
 
 def places(effects: MethodEffects) -> Iterator[Source]:
-    """All sources of a method."""
+    """The sources of a method's inputs, result and effects."""
     yield from effects.inputs
     yield from reads(effects.result)
     for effect in effects.effects:
@@ -52,14 +52,14 @@ def places(effects: MethodEffects) -> Iterator[Source]:
 
 
 def guarded(effects: MethodEffects) -> Iterator[Source]:
-    """The sources that a method's guards look at."""
+    """The sources of a method's guards."""
     for guard in effects.guards:
         yield from reads(guard.subject)
         yield from reads(guard.value)
 
 
 def output_count(effects: MethodEffects) -> int:
-    """How many values the graph gives, at least: as many as the effects ask for."""
+    """Number of values that the graph gives, as far as result, effects and guards use them."""
     values = [
         value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
     ]

@@ -1,64 +1,91 @@
-"""``extra/effects.pkl``: what a model's methods change besides giving results.
+"""``extra/effects.pkl``: the side effects of a model's methods.
 
-A pickle of tuples, integers and texts; ``n`` is the number of a row, from 0::
+This library writes the record, and PyTorch carries it along: ``torch.jit.load(_extra_files=…)`` gives it out
+as ``effects.pkl``. It is a pickle of tuples, integers and strings, a tuple of these tables:
 
-    (version,
-     (text, ...),                                     strings
-     ((kind, n, (n, ...)), ...),                      constants
-     ((kind, n, n), ...),                             sources
-     ((kind, n, (n, ...)), ...),                      values
-     ((name, (source, ...), value, (effect, ...)), ...),  methods: name, inputs, result, effects
-     ((source, value), ...),                          state
-     (((guard, ...), ((source, value), ...)), ...))   conditions, one a method: guards, defaults
+==============  ===============================================================  ==========
+table           one row                                                          version
+==============  ===============================================================  ==========
+``version``     (one integer instead of rows)                                    1
+``strings``     the text                                                         1
+``constants``   ``(kind, string, (constant, ...))``                              1
+``sources``     ``(kind, base, name)``                                           1
+``values``      ``(kind, number, (value, ...))``                                 1
+``methods``     ``(name, (source, ...), value, (effect, ...))``                  1
+``state``       ``(source, value)``                                              1
+``conditions``  ``((guard, ...), ((source, value), ...))``                       2
+==============  ===============================================================  ==========
 
-An effect is ``(op, source, key value, value, debug handle)``; ops are those of ``model.Op``, without a key
-or value -1 stands there, and where there is no handle -1. A guard is ``(look, subject value, value, key
-value, debug handle)`` alike; looks are those of ``model.Look``. A table without conditions is version 1,
-which has no field for them.
+Rows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
+``NO_ROW``, -1, stands where there is none.
 
-=========  ========================  =====================  ==================
-constants  kind                      string                 items
-=========  ========================  =====================  ==================
-           none, true, false         -1                     ()
-           int                       hexadecimal: -0x1f     ()
-           float                     as Python: 0.1, -inf   ()
-           str                       the text               ()
-           bytes                     hexadecimal: 00ff      ()
-           tuple                     -1                     constants
-=========  ========================  =====================  ==================
+Constant: a value that Python can write down, see ``model.Literal``.
 
-=========  ========================  =====================  ==================
-sources    kind                      first                  second
-=========  ========================  =====================  ==================
-           local                     -1                     string: name
-           attribute                 source                 string: name
-           item                      source                 constant: key
-           global                    string: module         string: name
-           cell                      string: function       string: name
-           temporary                 its number             -1
-=========  ========================  =====================  ==================
+=====================  ====================================  ==================
+kind                   string                                items
+=====================  ====================================  ==================
+none, true, false      ``NO_ROW``                            ()
+int                    hexadecimal: ``-0x1f``                ()
+float                  ``repr`` of Python: ``0.1``, ``-inf`` ()
+str                    the text itself                       ()
+bytes                  hexadecimal: ``00ff``                 ()
+tuple                  ``NO_ROW``                            constants
+=====================  ====================================  ==================
 
-=========  ========================  =====================  ==================
-values     kind                      number                 items
-=========  ========================  =====================  ==================
-           output, new, stored       its number             ()
-           constant                  constant               ()
-           source                    source                 ()
-           list, tuple, dict, size   -1                     values
-=========  ========================  =====================  ==================
+Source: the place of a value, see ``model.Source``.
+
+=====================  ====================================  ==================
+kind                   base                                  name
+=====================  ====================================  ==================
+local                  ``NO_ROW``                            string: name
+attribute              source                                string: name
+item                   source                                constant: key
+global                 string: Python module                 string: name
+cell                   string: function                      string: name
+temporary              its number, no row                    ``NO_ROW``
+=====================  ====================================  ==================
+
+Value: see ``model.Value``.
+
+=====================  ====================================  ==================
+kind                   number                                items
+=====================  ====================================  ==================
+output, new, stored    its number, no row                    ()
+constant               constant                              ()
+source                 source                                ()
+list, tuple, size      ``NO_ROW``                            values
+dict                   ``NO_ROW``                            keys and values in turn
+=====================  ====================================  ==================
+
+Method: a row of ``methods``, and the row of the same number in ``conditions``.
+
+=====================  ===========================================================
+field                  meaning
+=====================  ===========================================================
+name                   string
+inputs                 sources: the inputs of the graph
+result                 value that the method returns
+effects                in their order: ``(op, source, key, value, handle)``
+guards                 ``(look, subject, value, key, handle)``
+defaults               ``(source of an argument, value)``
+=====================  ===========================================================
+
+``op`` and ``look`` are words of ``model.Op`` and ``model.Look``, strings of the pickle itself like the kinds.
+``subject``, ``key`` and ``value`` are values; ``key``, and ``value`` of an effect, may be ``NO_ROW``.
+``handle`` is the debug handle of the model's statement; -1 if it has none.
 
 Rules:
 
-- A row refers to rows above itself alone. So nothing holds itself, and one pass reads everything.
+- A row refers only to rows above itself. So nothing contains itself, and one pass parses everything.
 - Each string and row is there once, in the order of first use: by the methods in their order (name, inputs,
-  result, then of each effect source, key, value), by the conditions (of each guard subject, value, key, then
-  the defaults), then by the state; parts before what they are in.
-- Texts are UTF-8; what Python calls lone surrogates is encoded like other characters.
-- A nan is a nan; its bits are not kept.
-- Effects make sense: see ``rules``.
+  result, then source, key and value of each effect), by the conditions (subject, value and key of each guard,
+  then the defaults), then by the state; parts before what they are in.
+- Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
+- All nans are one: their bits are not kept.
+- A table without guards and defaults has version 1, and no field ``conditions``.
+- Facts obey ``rules``.
 
-So a table has one record, and a record, but for memo entries, one table. PyTorch hands the record out as the
-extra file ``effects.pkl``, and leaves it alone otherwise.
+So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
 """
 
 from __future__ import annotations
@@ -69,12 +96,13 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.effects import NAME
-from archive.formats.effects.laying import Laying
-from archive.formats.effects.reading import Reading
-from archive.formats.effects.rows import NOTHING, Numbering
+from archive.formats.effects import EFFECTS
+from archive.formats.effects.column_builder import ColumnBuilder
+from archive.formats.effects.row_parser import RowParser
+from archive.formats.effects.rows import NO_ROW, Numbering
 from archive.formats.effects.rules import check_table
-from archive.formats.effects.weighing import check_weights
+from archive.formats.effects.table_parser import TableParser
+from archive.formats.effects.weights import check_weights
 from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.ops import ValueKind
 
@@ -84,56 +112,66 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-VERSIONS = (1, 2)  # 1: the first; 2: conditions
+VERSIONS = (1, 2)
+"""Versions of the record.
 
-NUMBER, REFERENCE = Int(low=0), Int(low=NOTHING)
-PAIRS = Sequence(Tuple(source=NUMBER, value=NUMBER))
+- 1: all tables but ``conditions``.
+- 2: adds ``conditions``; written only for tables that have some.
+"""
+
+ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_ROW)
+PAIRS = Sequence(Tuple(source=ROW, value=ROW))
 FIELDS: dict[str, Schema] = {
     "version": Int(),
     "strings": Sequence(String()),
-    "constants": Sequence(Tuple(kind=String(), string=REFERENCE, items=Sequence(NUMBER))),
-    "sources": Sequence(Tuple(kind=String(), base=REFERENCE, name=REFERENCE)),
-    "values": Sequence(Tuple(kind=String(), number=REFERENCE, items=Sequence(NUMBER))),
+    "constants": Sequence(Tuple(kind=String(), string=ROW_OR_NONE, items=Sequence(ROW))),
+    "sources": Sequence(Tuple(kind=String(), base=ROW_OR_NONE, name=ROW_OR_NONE)),
+    "values": Sequence(Tuple(kind=String(), number=ROW_OR_NONE, items=Sequence(ROW))),
     "methods": Sequence(
         Tuple(
-            name=NUMBER,
-            inputs=Sequence(NUMBER),
-            result=NUMBER,
+            name=ROW,
+            inputs=Sequence(ROW),
+            result=ROW,
             effects=Sequence(
-                Tuple(op=String(), source=NUMBER, key=REFERENCE, value=REFERENCE, handle=REFERENCE)
+                Tuple(op=String(), source=ROW, key=ROW_OR_NONE, value=ROW_OR_NONE, handle=ROW_OR_NONE)
             ),
         )
     ),
     "state": PAIRS,
 }
-GUARD = Tuple(look=String(), subject=NUMBER, value=NUMBER, key=REFERENCE, handle=REFERENCE)
+GUARD = Tuple(look=String(), subject=ROW, value=ROW, key=ROW_OR_NONE, handle=ROW_OR_NONE)
 CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
-RECORDS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
+EFFECTS_SCHEMAS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
 
 
 def parse_effects(tree: Tree, pickle: int, limits: Limits) -> EffectTable:
-    """The effects of one record of a tree.
+    """The effects of one record.
+
+    Args:
+        tree: parsed pickles.
+        pickle: number of the record's pickle among them.
+        limits: bounds of what is parsed.
 
     Raises:
-        ArchiveError: naming the row and field that is not as above.
-        LimitError: rows that are shared so often, or so deep in one another, that no model needs it.
+        ArchiveError: naming the row and field that breaks the specification.
+        LimitError: rows that share one another so often, or so deeply, that no model needs it.
     """
     version = _version(tree, int(tree.roots[pickle]))
-    columns = parse(RECORDS[version], tree, np.array([pickle]), limits)
+    columns = parse(EFFECTS_SCHEMAS[version], tree, np.array([pickle]), limits)
     try:
-        reading = Reading(tree.strings, columns)
-        check_weights(reading, limits)
-        table = reading.table()
+        rows = RowParser(tree.strings, columns)
+        check_weights(rows, limits)
+        table = TableParser(rows, columns).table()
         check_table(table)
         _check_conditions(table, version)
-        _check_order(Numbering.of(table), reading)
+        _check_order(Numbering.of(table), rows)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
     return table
 
 
 def _version(tree: Tree, root: int) -> int:
-    """The version of a record; of another one just that is said."""
+    """The version of a record, checked first: the fields of another version would not parse."""
     items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
     version = int(tree.value[items[0]]) if items and tree.kind(items[0]) == ValueKind.INT else VERSIONS[0]
     if version not in VERSIONS:
@@ -155,8 +193,8 @@ def _version_of(table: EffectTable) -> int:
     return 2 if any(method.guards or method.defaults for method in table.methods) else 1
 
 
-def _check_order(expected: Numbering, found: Reading) -> None:
-    """Refuse rows that are there twice, that nothing uses, or that stand elsewhere."""
+def _check_order(expected: Numbering, found: RowParser) -> None:
+    """Refuse rows that stand twice, that nothing uses, or that are not in the order of first use."""
     for name, wanted, rows in (
         ("strings", list(expected.strings), found.strings),
         ("constants", list(expected.constants), found.constants),
@@ -175,17 +213,17 @@ def build_effects(table: EffectTable) -> bytes:
     """The record of a table.
 
     Raises:
-        ArchiveError: a constant of a type that is not kept, or effects that make no sense.
-        LimitError: more, or deeper, than is read by default.
+        ArchiveError: the table breaks a rule, or has a constant that the record cannot hold.
+        LimitError: the table is larger, or deeper, than ``parse_effects`` accepts by default.
     """
     try:
         check_table(table)
-        laying = Laying(table)
-        check_weights(laying, DEFAULT_LIMITS)
+        builder = ColumnBuilder(table)
+        check_weights(builder, DEFAULT_LIMITS)
     except ArchiveError as error:
-        raise error.within(record=NAME) from None
+        raise error.within(record=EFFECTS) from None
     except RecursionError:
-        raise ArchiveError("values too deep inside one another", record=NAME) from None
+        raise ArchiveError("values too deep inside one another", record=EFFECTS) from None
     version = _version_of(table)
-    columns = laying.columns() | {"version": np.array([version])}
-    return build(RECORDS[version], columns, 0, laying.writer())
+    columns = builder.columns() | {"version": np.array([version])}
+    return build(EFFECTS_SCHEMAS[version], columns, 0, builder.writer())

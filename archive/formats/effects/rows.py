@@ -1,6 +1,6 @@
-"""Facts of effects as rows: equal ones once, what a row refers to in front of it.
+"""Facts of effects as rows: each fact once, after the rows that it refers to.
 
-Python takes 1, 1.0 and True for equal, and a nan for unequal to itself; rows are equal where their texts are.
+For Python 1, 1.0 and True are equal, and a nan is not equal to itself; rows are equal if their texts are.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import EffectTable, Literal, MethodEffects, Source, Value
 
-H = TypeVar("H", bound="Hashable")
+HashableT = TypeVar("HashableT", bound="Hashable")
 
-NOTHING = -1
-"""Stands where a row has no number."""
+NO_ROW = -1
+"""In place of the number of a row, where there is none."""
 
 
 class ConstantRow(NamedTuple):
-    """``string``: the number of its text; ``items``: the constants in a tuple."""
+    """Kind of a constant, the string that is its text, and the constants in a tuple."""
 
     kind: str
     string: int
@@ -45,7 +45,7 @@ class ConstantRow(NamedTuple):
 
 
 class SourceRow(NamedTuple):
-    """``base`` and ``name`` as its kind has them."""
+    """Kind of a source, and two numbers; ``record`` has a table of their meanings."""
 
     kind: str
     base: int
@@ -53,7 +53,7 @@ class SourceRow(NamedTuple):
 
 
 class ValueRow(NamedTuple):
-    """``number`` as its kind has it; ``items``: the values in a container."""
+    """Kind of a value, a number whose meaning depends on it, and the values in a container."""
 
     kind: str
     number: int
@@ -61,21 +61,21 @@ class ValueRow(NamedTuple):
 
 
 class Numbering:
-    """Strings, constants, sources and values, each with a number; equal ones have the same."""
+    """Numbers of strings, constants, sources and values, from 0 in the order of first use."""
 
     def __init__(self) -> None:
         self.strings: dict[str, int] = {}
         self.constants: dict[ConstantRow, int] = {}
         self.sources: dict[SourceRow, int] = {}
         self.values: dict[ValueRow, int] = {}
-        self._known: dict[int, tuple[object, int]] = {}  # by id, which stays while it is held
+        self._known: dict[int, tuple[object, int]] = {}  # by id; holding the object keeps the id its own
 
     @classmethod
     def of(cls, table: EffectTable) -> Self:
-        """All that a table holds, numbered in the order of first use.
+        """The numbering of everything in a table.
 
         Raises:
-            ArchiveError: a constant of another type than they may have.
+            ArchiveError: a constant is of a type that the record cannot hold.
         """
         numbering = cls()
         for method in table.methods:
@@ -112,15 +112,15 @@ class Numbering:
         """The number of a constant.
 
         Raises:
-            ArchiveError: it is of another type than constants may have.
+            ArchiveError: it is of a type that the record cannot hold.
         """
         if type(literal) is tuple:
             return self._once(literal, lambda: _number(self.constants, self._tuple(literal)))
-        kind, text = written(literal)
-        return _number(self.constants, ConstantRow(kind, NOTHING if text is None else self.string(text)))
+        kind, text = build_literal(literal)
+        return _number(self.constants, ConstantRow(kind, NO_ROW if text is None else self.string(text)))
 
     def _tuple(self, literals: tuple[Literal, ...]) -> ConstantRow:
-        return ConstantRow("tuple", NOTHING, tuple(self.constant(item) for item in literals))
+        return ConstantRow("tuple", NO_ROW, tuple(self.constant(item) for item in literals))
 
     def source(self, source: Source) -> int:
         """The number of a source."""
@@ -138,7 +138,7 @@ class Numbering:
     def _source(self, source: Source) -> SourceRow:
         match source:
             case Local(name):
-                return SourceRow("local", NOTHING, self.string(name))
+                return SourceRow("local", NO_ROW, self.string(name))
             case Attribute(base, name):
                 return SourceRow("attribute", self.source(base), self.string(name))
             case Item(base, key):
@@ -148,7 +148,7 @@ class Numbering:
             case ClosureCell(function, name):
                 return SourceRow("cell", self.string(function), self.string(name))
             case Temporary(number):
-                return SourceRow("temporary", number, NOTHING)
+                return SourceRow("temporary", number, NO_ROW)
         raise ArchiveError(expected="a source", found=shown(source))
 
     def _value(self, value: Value) -> ValueRow:
@@ -160,7 +160,7 @@ class Numbering:
             case At(source):
                 return ValueRow("source", self.source(source))
             case Made(kind, items):
-                return ValueRow(kind, NOTHING, tuple(self.value(item) for item in items))
+                return ValueRow(kind, NO_ROW, tuple(self.value(item) for item in items))
             case New(number):
                 return ValueRow("new", number)
             case Stored(number):
@@ -168,15 +168,15 @@ class Numbering:
         raise ArchiveError(expected="a value", found=shown(value))
 
 
-def _number(rows: dict[H, int], row: H) -> int:
+def _number(rows: dict[HashableT, int], row: HashableT) -> int:
     return rows.setdefault(row, len(rows))
 
 
-def written(literal: Literal) -> tuple[str, str | None]:
-    """Kind and text of a constant that is no tuple; the text is None where the kind says all.
+def build_literal(literal: Literal) -> tuple[str, str | None]:
+    """Kind and text of a constant that is no tuple; None, True and False have no text.
 
     Raises:
-        ArchiveError: it is of another type than constants may have.
+        ArchiveError: it is of a type that the record cannot hold.
     """
     if literal is None or type(literal) is bool:
         return str(literal).lower(), None
@@ -193,8 +193,8 @@ def written(literal: Literal) -> tuple[str, str | None]:
     )
 
 
-def read_back(kind: str, text: str) -> int | float | str | bytes | None:
-    """The constant of a kind and a text; None where it would be written differently, or not at all."""
+def parse_literal(kind: str, text: str) -> int | float | str | bytes | None:
+    """The constant of a kind and a text; None if ``build_literal`` would not write it so."""
     value: int | float | str | bytes
     try:
         if kind == "int":
@@ -207,4 +207,4 @@ def read_back(kind: str, text: str) -> int | float | str | bytes | None:
             value = text
     except ValueError:
         return None
-    return value if written(value) == (kind, text) else None
+    return value if build_literal(value) == (kind, text) else None

@@ -1,10 +1,11 @@
-"""Which effects make sense: what each op is done to, and which key and value it takes."""
+"""Rules for tables: the source, key and value of each op; subject, value and key of each guard."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import (
@@ -23,92 +24,89 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
-from archive.formats.effects.source_text import value_text
+from archive.formats.effects.source_text import literal_of, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
 
-CONTAINERS = ("list", "tuple", "dict", "size")
-REFERENCE = re.compile(r"[^:]+:[^:]+")
+CONTAINER_KINDS = ("list", "tuple", "dict", "size")
+"""Kinds of :class:`Made`."""
+QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
 """A class or function: ``module:qualname``."""
-
-NONE, ANY, MAYBE, TEXT, CODE, NUMBER = (
-    "nothing",
-    "a value",
-    "a value or nothing",
-    "a text",
-    "module:qualname",
-    "a number from 0",
-)
-
-
 MOST_SHOWN = 60
 """Characters of a value in a message."""
 
 
-class Rule(NamedTuple):
-    """What an op takes."""
+class Operand(StrEnum):
+    """Kinds of keys and values that an op takes."""
 
-    key: str = NONE
-    value: str = NONE
+    NOTHING = "nothing"
+    ANY = "a value"
+    OPTIONAL = "a value or nothing"
+    TEXT = "a text"
+    QUALIFIED_NAME = "module:qualname"
+    NUMBER = "a number from 0"
+
+
+class OpRule(NamedTuple):
+    """The key and the value that an op takes, and the kind of source that it changes."""
+
+    key: Operand = Operand.NOTHING
+    value: Operand = Operand.NOTHING
     source: type = object
 
 
-RULES = {
-    Op.NEW: Rule(key=CODE, source=Temporary),
-    Op.SET_ATTRIBUTE: Rule(key=TEXT, value=ANY),
-    Op.DELETE_ATTRIBUTE: Rule(key=TEXT),
-    Op.SET_ITEM: Rule(key=ANY, value=ANY),
-    Op.DELETE_ITEM: Rule(key=ANY),
-    Op.APPEND: Rule(value=ANY),
-    Op.EXTEND: Rule(value=ANY),
-    Op.INSERT: Rule(key=ANY, value=ANY),
-    Op.POP: Rule(key=MAYBE),
-    Op.CLEAR: Rule(),
-    Op.SET_GLOBAL: Rule(value=ANY, source=GlobalName),
-    Op.SET_CELL: Rule(value=ANY, source=ClosureCell),
-    Op.COPY: Rule(value=ANY),
-    Op.SAVE_FOR_BACKWARD: Rule(value=ANY),
-    Op.REGISTER_HOOK: Rule(key=CODE, value=NUMBER),
-    Op.REMOVE_HOOK: Rule(value=NUMBER),
+OP_RULES = {
+    Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, source=Temporary),
+    Op.SET_ATTRIBUTE: OpRule(key=Operand.TEXT, value=Operand.ANY),
+    Op.DELETE_ATTRIBUTE: OpRule(key=Operand.TEXT),
+    Op.SET_ITEM: OpRule(key=Operand.ANY, value=Operand.ANY),
+    Op.DELETE_ITEM: OpRule(key=Operand.ANY),
+    Op.APPEND: OpRule(value=Operand.ANY),
+    Op.EXTEND: OpRule(value=Operand.ANY),
+    Op.INSERT: OpRule(key=Operand.ANY, value=Operand.ANY),
+    Op.POP: OpRule(key=Operand.OPTIONAL),
+    Op.CLEAR: OpRule(),
+    Op.SET_GLOBAL: OpRule(value=Operand.ANY, source=GlobalName),
+    Op.SET_CELL: OpRule(value=Operand.ANY, source=ClosureCell),
+    Op.COPY: OpRule(value=Operand.ANY),
+    Op.SAVE_FOR_BACKWARD: OpRule(value=Operand.ANY),
+    Op.REGISTER_HOOK: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.NUMBER),
+    Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
 }
-
-
 SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
+"""Kinds of sources in messages."""
 
-
-LOOKS: dict[Look, Any] = {
+GUARD_VALUES: dict[Look, type] = {
     Look.EQUAL: object,
-    Look.TEXT: (str,),
-    Look.TYPE: (str,),
-    Look.RANGE: (int,),
-    Look.LENGTH: (int,),
-    Look.KEYS: (tuple,),
-    Look.HAS: (bool,),
-    Look.ATTRIBUTE: (bool,),
+    Look.TEXT: str,
+    Look.TYPE: str,
+    Look.RANGE: int,
+    Look.LENGTH: int,
+    Look.KEYS: tuple,
+    Look.HAS: bool,
+    Look.ATTRIBUTE: bool,
     Look.SAME: At,
     Look.APART: At,
-    Look.DIM: (int,),
-    Look.SIZE: (int,),
-    Look.SHAPE: (tuple,),
-    Look.STRIDE: (tuple,),
-    Look.DTYPE: (str,),
-    Look.KIND: (str,),
-    Look.DEVICE: (str,),
-    Look.REQUIRES_GRAD: (bool,),
+    Look.DIM: int,
+    Look.SIZE: int,
+    Look.SHAPE: tuple,
+    Look.STRIDE: tuple,
+    Look.DTYPE: str,
+    Look.KIND: str,
+    Look.DEVICE: str,
+    Look.REQUIRES_GRAD: bool,
     Look.SETTING: object,
 }
-"""What the value of a guard is: a constant of one of these types, a source, or any constant."""
-
-
-KEYED: dict[Look, type] = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}
-"""Of what type the key of a guard is, where it has one."""
+"""Values of guards: ``At``, or a constant of exactly this type; ``object`` is any constant."""
+GUARD_KEYS: dict[Look, type] = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}
+"""Keys of guards: constants of this type; guards with other looks have none."""
 
 
 def check_table(table: EffectTable) -> None:
-    """Refuse a table that makes no sense.
+    """Refuse a table that breaks a rule.
 
     Raises:
         ArchiveError: naming the method and effect, or the row of the state.
@@ -128,28 +126,28 @@ def check_table(table: EffectTable) -> None:
 
 
 def check_method(effects: MethodEffects) -> None:
-    """Refuse a method whose effects make no sense.
+    """Refuse a method whose effects, guards or defaults break a rule.
 
     Raises:
-        ArchiveError: naming the method and effect.
+        ArchiveError: naming the method and the effect, guard or default.
     """
     place = "its inputs or result"
     try:
-        walk = _References(_made(effects))
+        references = _References(_made(effects))
         for source in effects.inputs:
-            walk.source(source)
-        walk.value(effects.result)
+            references.source(source)
+        references.value(effects.result)
         for number, effect in enumerate(effects.effects):
             place = f"effect {number}"
-            walk.source(effect.source)
+            references.source(effect.source)
             for value in (effect.key, effect.value):
                 if value is not None:
-                    walk.value(value)
-            _check(effect)
+                    references.value(value)
+            _check_effect(effect)
         for number, guard in enumerate(effects.guards):
             place = f"guard {number}"
-            walk.value(guard.subject)
-            walk.value(guard.value)
+            references.value(guard.subject)
+            references.value(guard.value)
             _check_guard(guard)
         for argument, value in effects.defaults:
             place = f"the default of {shown(argument.name)}"
@@ -159,7 +157,7 @@ def check_method(effects: MethodEffects) -> None:
 
 
 def _made(effects: MethodEffects) -> set[int]:
-    """The numbers of its temporaries."""
+    """The numbers of a method's temporaries."""
     news = [effect.source for effect in effects.effects if effect.op is Op.NEW]
     made = Counter(source.number for source in news if isinstance(source, Temporary))
     for number, count in made.items():
@@ -168,14 +166,52 @@ def _made(effects: MethodEffects) -> set[int]:
     return set(made)
 
 
-def _check(effect: Effect) -> None:
-    rule = RULES[effect.op]
+def _check_effect(effect: Effect) -> None:
+    rule = OP_RULES[effect.op]
     if not isinstance(effect.source, rule.source):
         raise ArchiveError(f"{effect.op} of what is no {SOURCE_WORDS[rule.source]}")
-    for what, wanted, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
-        if not _fits(wanted, value):
-            found = "nothing" if value is None else value_text(value)[:MOST_SHOWN]
-            raise ArchiveError(f"{effect.op}, {what}", expected=wanted, found=found)
+    for what, operand, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
+        if not _fits(operand, value):
+            found = "nothing" if value is None else _short(value)
+            raise ArchiveError(f"{effect.op}, {what}", expected=operand, found=found)
+
+
+def _fits(operand: Operand, value: Value | None) -> bool:
+    if operand is Operand.OPTIONAL:
+        return True
+    if value is None or operand is Operand.NOTHING:
+        return value is None and operand is Operand.NOTHING
+    if operand is Operand.ANY:
+        return True
+    literal = literal_of(value)
+    if operand is Operand.NUMBER:
+        return type(literal) is int and 0 <= literal < 1 << 63
+    if not isinstance(literal, str):
+        return False
+    return operand is Operand.TEXT or QUALIFIED_NAME.fullmatch(literal) is not None
+
+
+def _check_guard(guard: Guard) -> None:
+    look = guard.look
+    subjects: tuple[type, ...] = (Constant,) if look is Look.SETTING else (At, Output)
+    if not isinstance(guard.subject, subjects):
+        raise ArchiveError(f"{look} of {_short(guard.subject)}")
+    if not _is_guard_value(GUARD_VALUES[look], guard.value):
+        raise ArchiveError(f"{look} as {_short(guard.value)}")
+    if look not in GUARD_KEYS:
+        fits = guard.key is None
+    else:
+        fits = isinstance(guard.key, Constant) and isinstance(guard.key.value, GUARD_KEYS[look])
+    if not fits:
+        raise ArchiveError(f"{look}, key")
+
+
+def _is_guard_value(wanted: type, value: Value) -> bool:
+    if wanted is At:
+        return isinstance(value, At)
+    if not isinstance(value, Constant):
+        return False
+    return wanted is object or type(value.value) is wanted
 
 
 def _check_default(value: Value) -> None:
@@ -183,50 +219,25 @@ def _check_default(value: Value) -> None:
         raise ArchiveError("a default that is no constant")
 
 
-def _check_guard(guard: Guard) -> None:
-    look = guard.look
-    subjects: tuple[type, ...] = (Constant,) if look is Look.SETTING else (At, Output)
-    if not isinstance(guard.subject, subjects):
-        raise ArchiveError(f"{look} of {value_text(guard.subject)[:MOST_SHOWN]}")
-    wanted = LOOKS[look]
-    literal = guard.value.value if isinstance(guard.value, Constant) else None
-    if not isinstance(guard.value, wanted if wanted is At else Constant) or (
-        isinstance(wanted, tuple) and type(literal) not in wanted
-    ):
-        raise ArchiveError(f"{look} as {value_text(guard.value)[:MOST_SHOWN]}")
-    key = guard.key.value if isinstance(guard.key, Constant) else None
-    expected = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}.get(
-        look, type(None)
-    )
-    if not isinstance(key, expected) or (guard.key is None) != (expected is type(None)):
-        raise ArchiveError(f"{look}, key")
-
-
-def _fits(wanted: str, value: Value | None) -> bool:
-    if wanted in (NONE, MAYBE, ANY):
-        return wanted == MAYBE or (value is None) == (wanted == NONE)
-    if not isinstance(value, Constant):
-        return False
-    literal = value.value
-    if wanted == NUMBER:
-        return type(literal) is int and 0 <= literal < 1 << 63
-    return isinstance(literal, str) and (wanted == TEXT or REFERENCE.fullmatch(literal) is not None)
+def _short(value: Value) -> str:
+    """A value as Python, cut for a message."""
+    return value_text(value)[:MOST_SHOWN]
 
 
 class _References:
-    """Looks at sources and values, each object once.
+    """Checks sources and values of one method or of the state, each object once.
 
     Args:
-        made: the temporaries that are made; None in the state, which has none, but tensors.
+        made: numbers of the method's temporaries; None for the state, which has none and may hold ``Stored``.
     """
 
     def __init__(self, made: Collection[int] | None) -> None:
         self._in_state = made is None
         self._made = frozenset(made or ())
-        self._seen: dict[int, object] = {}  # by id, which stays while it is held
+        self._seen: dict[int, object] = {}  # by id; holding the object keeps the id its own
 
     def source(self, source: Source) -> None:
-        """Refuse a source under an object that nobody makes."""
+        """Refuse a source below a temporary that no effect makes."""
         while isinstance(source, Attribute | Item):
             if id(source) in self._seen:
                 return
@@ -238,14 +249,14 @@ class _References:
             raise ArchiveError(expected="a source", found=shown(source))
 
     def value(self, value: Value) -> None:  # noqa: C901 (one a kind)
-        """Refuse a value that there is not."""
+        """Refuse a value that a method, or the state, cannot have."""
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
         match value:
             case Made(kind, items):
-                if kind not in CONTAINERS:
-                    raise ArchiveError(expected=f"one of {', '.join(CONTAINERS)}", found=shown(kind))
+                if kind not in CONTAINER_KINDS:
+                    raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
                 if kind == "dict" and len(items) % 2:
                     raise ArchiveError("a dict with a key that has no value")
                 for item in items:

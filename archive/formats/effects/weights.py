@@ -1,4 +1,8 @@
-"""What rows cost once they are spelled out: a few that share one another can stand for very much."""
+"""Weights of rows: their depth, and their size as text with all shared rows repeated.
+
+Rows that share one another describe a text that is exponentially larger than the record, so both are bounded
+before anything is spelled out.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
 
-    Weight = tuple[int, int]  # depth, and size in bytes of text, about
+    Weight = tuple[int, int]  # depth in rows; size, about the characters of the text
 
-EACH = 8
-"""What a row weighs besides its texts."""
+ROW_SIZE = 8
+"""Size of a row besides its strings."""
 
 
 class Spelled(Protocol):
-    """Rows, and which of them methods and state use, as often as they do."""
+    """Rows of a table, and their uses by methods and state."""
 
     @property
     def strings(self) -> Sequence[str]: ...  # noqa: D102
@@ -31,17 +35,17 @@ class Spelled(Protocol):
     def values(self) -> Sequence[ValueRow]: ...  # noqa: D102
 
     def uses(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-        """Sources and values that are used together; -1 is none."""
+        """Sources and values that methods and state use, a pair for each use; -1 is none."""
 
 
 def check_weights(rows: Spelled, limits: Limits) -> None:
-    """Refuse rows that are too much, spelled out.
+    """Refuse rows that are too deep, or too large spelled out.
 
     Raises:
-        LimitError: naming the row.
+        LimitError: naming the row, or the size of all uses together.
     """
     texts = [len(text) for text in rows.strings]
-    texts.append(0)  # of string -1
+    texts.append(0)  # NO_ROW, -1, finds this last one
     constants: list[Weight] = []
     for constant in rows.constants:
         parts = [constants[item] for item in constant.items]
@@ -64,7 +68,7 @@ def check_weights(rows: Spelled, limits: Limits) -> None:
         values.append(_weight("values", len(values), 0, parts, limits))
     total = 0
     for some_sources, some_values in rows.uses():
-        total += EACH + sum(sources[source][1] for source in some_sources)
+        total += ROW_SIZE + sum(sources[source][1] for source in some_sources)
         total += sum(values[value][1] for value in some_values if value >= 0)
         if total > limits.effect_bytes:
             raise LimitError("effect_bytes", limits.effect_bytes, total)
@@ -72,7 +76,7 @@ def check_weights(rows: Spelled, limits: Limits) -> None:
 
 def _weight(table: str, row: int, own: int, parts: Sequence[Weight], limits: Limits) -> Weight:
     depth = 1 + max((depth for depth, _ in parts), default=0)
-    size = EACH + own + sum(size for _, size in parts)
+    size = ROW_SIZE + own + sum(size for _, size in parts)
     place = f"field {table}, row {row}"
     if depth > limits.effect_depth:
         raise LimitError("effect_depth", limits.effect_depth, depth, place=place)

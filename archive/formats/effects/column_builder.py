@@ -1,4 +1,4 @@
-"""Facts of effects -> rows -> columns of their record; see ``record`` for what they mean."""
+"""Facts of effects -> rows -> columns of the record; ``record`` has the specification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
-from archive.formats.effects.rows import NOTHING, Numbering
+from archive.formats.effects.rows import NO_ROW, Numbering
 from archive.formats.schema import Ragged
 from archive.pickles.write import Writer
 
@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
 
 
-class Laying:
-    """A table as the columns of its record.
+class ColumnBuilder:
+    """Builds the columns of a table's record.
+
+    Args:
+        table: effects, checked.
+
+    Attributes:
+        strings: the record's strings.
+        constants: rows of constants.
+        sources: rows of sources.
+        values: rows of values.
 
     Raises:
-        ArchiveError: a constant of another type than they may have.
+        ArchiveError: a constant is of a type that the record cannot hold.
     """
 
     def __init__(self, table: EffectTable) -> None:
@@ -37,7 +46,7 @@ class Laying:
         self.values: Sequence[ValueRow] = list(self._numbers.values)
 
     def uses(self) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-        """Sources and values that are used together; -1 is none."""
+        """Sources and values that methods and state use, a pair for each use; -1 is none."""
         numbers = self._numbers
         for method in self._table.methods:
             yield [numbers.source(source) for source in method.inputs], [numbers.value(method.result)]
@@ -51,17 +60,17 @@ class Laying:
             yield [numbers.source(source)], [numbers.value(value)]
 
     def _number(self, value: Value | None) -> int:
-        return NOTHING if value is None else self._numbers.value(value)
+        return NO_ROW if value is None else self._numbers.value(value)
 
     def columns(self) -> dict[str, Any]:
-        """All but the version.
+        """The columns of all fields but the version.
 
         Raises:
-            ArchiveError: a number of more than 64 bits.
+            ArchiveError: a number has more than 64 bits.
         """
         try:
             return {
-                "strings": _one(range(len(self.strings))),
+                "strings": _many([range(len(self.strings))]),
                 "constants": self._with_items(self.constants, "string"),
                 "sources": _rows(
                     {
@@ -79,7 +88,7 @@ class Laying:
             raise ArchiveError(f"a number of more than 64 bits: {error}") from error
 
     def writer(self) -> Writer:
-        """A writer of the texts; ask for it behind the columns."""
+        """A writer of the texts; to be called after ``columns``, which finds the words."""
         texts = [text.encode("utf-8", "surrogatepass") for text in (*self.strings, *self._words)]
         length = _column(len(text) for text in texts)
         start = np.cumsum(length) - length
@@ -88,7 +97,7 @@ class Laying:
         )
 
     def _word(self, word: str) -> int:
-        """A word that is not among the strings."""
+        """The text of a kind, op or look; words follow the strings."""
         return len(self.strings) + self._words.setdefault(word, len(self._words))
 
     def _kinds(self, rows: Sequence[ConstantRow | SourceRow | ValueRow]) -> Ints:
@@ -148,17 +157,12 @@ def _first(counts: Sequence[int]) -> Ints:
 
 
 def _many(sequences: Sequence[Sequence[int]]) -> Ragged:
-    """Sequences of numbers."""
+    """Sequences of numbers, one after the other."""
     numbers = _column(number for sequence in sequences for number in sequence)
     return Ragged(_first([len(sequence) for sequence in sequences]), numbers)
 
 
-def _one(numbers: Sequence[int]) -> Ragged:
-    """One sequence of numbers."""
-    return _many([numbers])
-
-
 def _rows(columns: dict[str, Any]) -> Ragged:
-    """One sequence of rows, the first of whose columns has a number for each."""
+    """One sequence of rows; the first column has one item a row."""
     counted = next(iter(columns.values()))
     return Ragged(_first([len(counted.first) - 1 if isinstance(counted, Ragged) else len(counted)]), columns)
