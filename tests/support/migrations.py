@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import io
 import zipfile
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import nullcontext
+from functools import cache, lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
 
 import archive
+from archive.reader import opening
+from archive.reader.provenance import provenance
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, RELEASES, raw_records
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from archive import Migration
+    from archive import Archive, Migration
+    from archive.base.mapped import Source
 
 OLD = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11"]
 TARGETS = [*OLD, "1.12", "1.13", "2.0", "2.1", "2.4", "2.13"]
@@ -37,25 +45,46 @@ class Place(NamedTuple):
 
 @cache
 def migrated(path: Path, to: str) -> Migration:
-    """An archive, migrated whatever is lost."""
-    return archive.migrate(path, to=to, lossy=True)
+    """A fixture, migrated whatever is lost; it is read once for all releases that it is migrated to."""
+
+    def opened_once(source: Source, **options: Any) -> AbstractContextManager[Archive]:  # noqa: ANN401
+        return nullcontext(fixture) if source is path else real(source, **options)
+
+    fixture, real = opened(path), opening.open
+    with (
+        mock.patch.object(opening, "open", opened_once),
+        mock.patch("archive.verbs.migrate.migrate.provenance", provenance_of),
+    ):
+        return archive.migrate(path, to=to, lossy=True)
 
 
-def records(data: bytes) -> dict[str, bytes]:
+@lru_cache(64)
+def opened(path: Path) -> Archive:
+    """A fixture, open."""
+    return archive.open(path)
+
+
+provenance_of = lru_cache(64)(provenance)
+"""The releases that may have written an archive that is open."""
+
+
+@lru_cache(512)
+def records(data: bytes) -> Mapping[str, bytes]:
     """All records of an archive, as ``zipfile`` reads them."""
     with zipfile.ZipFile(io.BytesIO(data)) as opened:
-        return {name.partition("/")[2]: opened.read(name) for name in opened.namelist()}
+        return MappingProxyType({name.partition("/")[2]: opened.read(name) for name in opened.namelist()})
 
 
-def places(data: bytes) -> list[Place]:
+@lru_cache(4096)
+def places(data: bytes) -> tuple[Place, ...]:
     """The rows of a record of source ranges, by the slow reader."""
-    return [
+    return tuple(
         Place(row.offset, row.text, row.filename or b"", row.line, row.start, row.end)
         for row in slow_reader.source_ranges(data)
-    ]
+    )
 
 
-def layouts(records: dict[str, bytes]) -> set[str]:
+def layouts(records: Mapping[str, bytes]) -> set[str]:
     """How the records of source ranges that have rows are laid out, by the slow reader."""
     found = set()
     for name, data in records.items():

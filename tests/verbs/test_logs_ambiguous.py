@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.verbs.logs import resolve_handles
+from archive.verbs.logs import Explainer
+from archive.verbs.logs.handles import HandleSplits
 from tests.support.corpus import FIXTURES
-from tests.support.reports import explained
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -57,8 +57,9 @@ def test_the_true_reading_comes_first_and_few_others_fit(
     """Counted: all readings, and failures of which another comes first. A companion has no bytecode."""
     readings = wrong = 0
     with archive.open(folder / f"{name}.{ending}") as opened:
+        splits = HandleSplits(opened)  # what `resolve_handles` asks, here for all failures of one archive
         for stripped, full in failures(folder, name):
-            known = resolve_handles(opened, stripped.partition("{")[2].partition("}")[0])
+            known = splits.fitting(stripped.partition("{")[2].partition("}")[0])
             true = [handles for handles in known if str(opened.symbolicate(handles)) in full]
             assert len(true) >= 1
             readings += len(known)
@@ -81,9 +82,12 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
     """Counted: failures explained, and those of which the rules leave several readings."""
     found = [0, 0]
     with archive.open(folder / f"{name}.{ending}") as opened:
+        splits = HandleSplits(opened)
         for stripped, full in failures(folder, name):
-            text, known, unknown, notes = explained(stripped.encode(), opened)
-            found = [found[0] + known, found[1] + unknown]
-            assert text == (full if known else stripped).encode()
-            assert known or notes[0].endswith(", and nothing tells which")
+            explainer = Explainer(opened)
+            explainer._splits = splits  # one archive: its instructions are found once
+            text = b"".join(explainer.explain([stripped.encode()]))
+            found = [found[0] + explainer.explained, found[1] + explainer.unknown]
+            assert text == (full if explainer.explained else stripped).encode()
+            assert explainer.explained or explainer.notes[0].endswith(", and nothing tells which")
     assert tuple(found) == counts
