@@ -74,7 +74,7 @@ test: .venv/.ready
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy
 	@PYTHONPATH=. .venv/bin/lint-imports
-	@.venv/bin/python -m pytest -q -n $(WORKERS)
+	@.venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 bench: .venv/.bench-ready
 	@mkdir -p build

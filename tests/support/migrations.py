@@ -13,11 +13,12 @@ from unittest import mock
 import archive
 from archive.reader import opening
 from archive.reader.provenance import provenance
+from archive.verbs.migrate.aside import kept_aside
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, RELEASES, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -45,7 +46,10 @@ class Place(NamedTuple):
 
 @cache
 def migrated(path: Path, to: str) -> Migration:
-    """A fixture, migrated whatever is lost; it is read once for all releases that it is migrated to."""
+    """A fixture, migrated whatever is lost: read once, and kept once, for all releases it is migrated to."""
+
+    def kept_once(original: Archive, rewritten: Iterable[str]) -> tuple[bytes, bool]:
+        return aside_of(original, frozenset(rewritten))
 
     def opened_once(source: Source, **options: Any) -> AbstractContextManager[Archive]:  # noqa: ANN401
         return nullcontext(fixture) if source is path else real(source, **options)
@@ -54,6 +58,9 @@ def migrated(path: Path, to: str) -> Migration:
     with (
         mock.patch.object(opening, "open", opened_once),
         mock.patch("archive.verbs.migrate.migrate.provenance", provenance_of),
+        mock.patch(
+            "archive.verbs.migrate.rewriting.kept_aside", lambda *of: aside_of(of[0], frozenset(of[1]))
+        ),
     ):
         return archive.migrate(path, to=to, lossy=True)
 
@@ -66,6 +73,8 @@ def opened(path: Path) -> Archive:
 
 provenance_of = lru_cache(64)(provenance)
 """The releases that may have written an archive that is open."""
+aside_of = lru_cache(128)(kept_aside)
+"""What a migration keeps of an archive that is open, by the records that it rewrites besides."""
 
 
 @lru_cache(512)
