@@ -1,4 +1,4 @@
-"""What guards look at: the same when a model is captured and when its effects are replayed."""
+"""The looks of guards: the same when a model is captured and when its effects are replayed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from archive.formats.effects.model import Look
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+WITHOUT_MODES = torch._C.DisableTorchFunction
+"""Looks at tensors in this context are not recorded as operations of a model."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-TYPES: dict[str, type] = {
+BUILTIN_TYPES: dict[str, type] = {
     one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
 }
 SETTINGS: dict[str, Callable[[], object]] = {
@@ -21,7 +23,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "torch.is_autocast_enabled": lambda: torch.is_autocast_enabled("cpu"),
     "torch.get_default_dtype": lambda: str(torch.get_default_dtype()),
 }
-"""Settings of PyTorch that what a model computes may depend on."""
+"""Settings of PyTorch that a model's results may depend on."""
 
 
 def type_name(value: Any) -> str:  # noqa: ANN401
@@ -31,7 +33,11 @@ def type_name(value: Any) -> str:  # noqa: ANN401
         return "tuple"
     if kind in PLAIN_TENSORS:
         return "tensor" if value.layout is torch.strided else f"tensor {value.layout}"
-    return kind.__name__ if TYPES.get(kind.__name__) is kind else f"{kind.__module__}:{kind.__qualname__}"
+    return (
+        kind.__name__
+        if BUILTIN_TYPES.get(kind.__name__) is kind
+        else f"{kind.__module__}:{kind.__qualname__}"
+    )
 
 
 def is_tensor(value: Any) -> bool:  # noqa: ANN401
@@ -40,7 +46,7 @@ def is_tensor(value: Any) -> bool:  # noqa: ANN401
 
 
 def kind_of(tensor: Any) -> str:  # noqa: ANN401
-    """What numbers a tensor holds."""
+    """The kind of numbers that a tensor holds: float, complex, bool or int."""
     if tensor.is_floating_point():
         return "float"
     if tensor.is_complex():
@@ -60,7 +66,7 @@ def same_literal(one: Any, other: Any) -> bool:  # noqa: ANN401
 
 
 def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
-    """Whether two objects have nothing in common: tensors no memory, others not themselves."""
+    """Whether two tensors share no memory, or two other objects are not the same one."""
     if one is other:
         return False
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
@@ -70,7 +76,7 @@ def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
 
 
 def setting(name: object) -> object:
-    """What PyTorch is set to."""
+    """The value of a setting of PyTorch."""
     return SETTINGS[str(name)]()
 
 
@@ -93,21 +99,21 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.REQUIRES_GRAD: lambda value, _: value.requires_grad,
     Look.SETTING: lambda _, key: setting(key),
 }
-"""What is seen in a subject; ``SAME`` and ``APART`` are told by two of them."""
+"""Functions that look at a subject, given a key; ``SAME`` and ``APART`` compare two subjects instead."""
 
 
 def holds(look: Look, value: object) -> str:
-    """A Python expression that tells whether a guard holds, of ``{0}``, ``{1}`` and the key ``{2}``."""
+    """A Python expression for whether a guard holds: of its subject {0}, value {1} and key {2}."""
     if look is Look.EQUAL and (value is None or isinstance(value, bool)):
         return "{0} is {1}"
     if look is Look.EQUAL and isinstance(value, str | int):
         return f"type({{0}}) is {type(value).__name__} and {{0}} == {{1}}"
     if look is Look.TYPE and value == "tensor":
         return "is_tensor({0})"
-    return EXPRESSIONS[look]
+    return GUARD_EXPRESSIONS[look]
 
 
-EXPRESSIONS = {
+GUARD_EXPRESSIONS = {
     Look.EQUAL: "same_literal({0}, {1})",
     Look.TEXT: "str({0}) == {1}",
     Look.TYPE: "type_name({0}) == {1}",
@@ -128,7 +134,8 @@ EXPRESSIONS = {
     Look.REQUIRES_GRAD: "{0}.requires_grad is {1}",
     Look.SETTING: "setting({2}) == {1}",
 }
-HELPERS = {
+"""The same for looks that need no special case."""
+GUARD_HELPERS = {
     "disjoint": apart,
     "is_tensor": is_tensor,
     "kind_of": kind_of,
@@ -136,3 +143,4 @@ HELPERS = {
     "setting": setting,
     "type_name": type_name,
 }
+"""The functions that these expressions call."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import SideEffects
-from archive.effects.capture.variables import DELETED, Kind, Variable
+from archive.effects.capture.variables import DELETED, Variable, VariableKind
 from archive.formats.effects.model import At, Attribute, ClosureCell, GlobalName, Local, Op, Output
 
 pytestmark = pytest.mark.torch
@@ -112,7 +112,7 @@ def test_apply(steps: list[tuple[str, int, int]]) -> None:
     assert same == walk.table
 
     def renamed(variable: Variable, name: str) -> Variable:
-        if variable.kind is Kind.OBJECT and isinstance(variable.source, Attribute):
+        if variable.kind is VariableKind.OBJECT and isinstance(variable.source, Attribute):
             source = Attribute(variable.source.base, name + variable.source.name)
             return Variable(variable.kind, source, variable.class_name, variable.contents)
         return variable

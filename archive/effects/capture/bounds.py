@@ -1,7 +1,7 @@
-"""How far from 0 ints may be, so that what is computed of them fits into the 64 bits that a graph has.
+"""Bounds for ints, so that everything computed from them fits into a graph's 64 bits.
 
-Python's ints grow; a graph's would wrap without a word. So the ints that a graph is given are bounded: as
-little as what is computed of them allows, which interval arithmetic tells.
+Python's ints grow; a graph's wrap around silently. So a guard bounds the absolute value of each int that the
+graph is given. Interval arithmetic finds the widest bound at which no computed int overflows.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.scalars import is_scalar, value_of
-from archive.effects.errors import CaptureError
+from archive.effects.capture.sites import error_at
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
+    from archive.effects.errors import CaptureError
 
-MOST = (1 << 63) - 1
-WIDEST = 62
+LARGEST_INT = (1 << 63) - 1
+INT_BITS = 62
 SIZE_BITS = 40
-"""Sizes are below 2**40, as no memory holds more."""
+"""Sizes are below 2**40: no memory holds more elements."""
 BOUNDS: dict[Any, Callable[..., int]] = {
     operator.add: lambda one, other: one + other,
     operator.sub: lambda one, other: one + other,
@@ -39,32 +40,32 @@ BOUNDS: dict[Any, Callable[..., int]] = {
     max: max,
     min: max,
 }
-"""How far from 0 a result is at most."""
-SIZES = ("size", "numel", "dim")
+"""The largest absolute value of an operator's result, given those of its operands."""
+SIZE_METHODS = ("size", "numel", "dim")
 
 
 class Bounds:
     """Bounds the ints of a recorded call.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
         self._ints: dict[Any, Any] = {}  # by node
-        for value in recorder.tape.values():
+        for value in call.builder.values():
             if is_scalar(value) and type(value_of(value)) is int:
-                self._ints[recorder.tape.node_of(value)] = value
+                self._ints[call.builder.node_of(value)] = value
 
     def note(self) -> None:
-        """Rely on ints being near enough to 0.
+        """Guard the ints that computed ones depend on.
 
         Raises:
-            CaptureError: no bound is enough, with the model's line.
+            CaptureError: an int may overflow at any bound; the error names the model's line.
         """
         computed = [node for node in self._ints if self._is_computed(node)]
-        bits = next((bits for bits in range(WIDEST, 0, -1) if self._excess(bits) is None), None)
+        bits = next((bits for bits in range(INT_BITS, 0, -1) if self._excess(bits) is None), None)
         if bits is None:
             raise self._refused(self._excess(1))
         used = {one for node in computed for one in node.all_input_nodes}
@@ -73,27 +74,27 @@ class Bounds:
                 continue
             if self._is_size(node):
                 if bits < SIZE_BITS:
-                    self._recorder.guards.note(Look.RANGE, value, 1 << bits, place=node.meta.get("place"))
+                    self._call.guards.note(Look.RANGE, value, 1 << bits, place=node.meta.get("place"))
                 continue
-            given = self._recorder.tape.input_of(value)
+            given = self._call.builder.input_of(value)
             subject = value if given is None else given.source
             place = next((user.meta["place"] for user in node.users if user.meta.get("place")), None)
-            self._recorder.guards.note(Look.RANGE, subject, 1 << bits, place=place)
+            self._call.guards.note(Look.RANGE, subject, 1 << bits, place=place)
 
     def _is_computed(self, node: Any) -> bool:  # noqa: ANN401
         return node.op == "call_function" and node.target in BOUNDS
 
     @staticmethod
     def _is_cut(node: Any) -> bool:  # noqa: ANN401
-        """Whether a float has been made an int."""
+        """Whether a node converts a float to an int."""
         return bool(node.op == "call_function" and node.target is int)
 
     @staticmethod
     def _is_size(node: Any) -> bool:  # noqa: ANN401
-        return node.target in SIZES or node.target is len
+        return node.target in SIZE_METHODS or node.target is len
 
     def _excess(self, bits: int) -> Any:  # noqa: ANN401
-        """The first node that may not fit where the ints given are of so many bits; None if all fit."""
+        """The first node that may overflow if the given ints have so many bits; None if none may."""
         found: dict[Any, int] = {}
         for node in self._ints:
             if not self._is_computed(node):
@@ -101,17 +102,15 @@ class Bounds:
                 continue
             parts = [found.get(one, _bound(one)) for one in node.args]
             found[node] = BOUNDS[node.target](*parts)
-            if found[node] > MOST or any(part > MOST for part in parts):
+            if found[node] > LARGEST_INT or any(part > LARGEST_INT for part in parts):
                 return node
         return None
 
     @staticmethod
     def _refused(node: Any) -> CaptureError:  # noqa: ANN401
-        place = node.meta.get("place")
-        where = ("", 0) if place is None else (place.filename, place.line)
-        return CaptureError("an int that does not fit into 64 bits", *where)
+        return error_at("an int that does not fit into 64 bits", node.meta.get("place"))
 
 
 def _bound(argument: Any) -> int:  # noqa: ANN401
-    """How far from 0 what is no int of the graph is: a constant, or a bool."""
+    """The largest absolute value of an operand that is no int of the graph: a constant, or a bool."""
     return abs(argument) if type(argument) is int else 1

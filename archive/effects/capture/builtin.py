@@ -1,4 +1,4 @@
-"""Builtins as the model's functions see them: a few that look at types or make numbers are replaced."""
+"""Builtins for copies of the model's functions: those that look at types or make numbers are proxies."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from archive.effects.capture.scalars import NUMBERS, is_scalar, value_of
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
 
-
-OUTSIDE = ("print", "open", "input", "breakpoint")
+INPUT_OUTPUT = ("print", "open", "input", "breakpoint")
 
 
 class NumberType:
-    """Stands in for ``int``, ``float`` or ``bool``: turns numbers and tensors of the graph into such.
+    """The proxy of ``int``, ``float`` or ``bool``: converts numbers and tensors of the graph.
 
     Args:
-        recorder: of the call.
-        kind: the real one.
+        call: the captured call.
+        kind: the real type.
     """
 
-    def __init__(self, recorder: Recorder, kind: type) -> None:
-        self._recorder = recorder
+    def __init__(self, call: CapturedCall, kind: type) -> None:
+        self._call = call
         self._kind = kind
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
@@ -38,14 +37,14 @@ class NumberType:
             value = args[0]
             if is_scalar(value):
                 same = type(value_of(value)) is self._kind
-                return value if same else self._recorder.compute(self._kind, value)
+                return value if same else self._call.builder.compute(self._kind, value)
             if isinstance(value, torch.Tensor):
                 return self._of_tensor(value)
         return self._kind(*args)
 
     def _of_tensor(self, value: Any) -> Any:  # noqa: ANN401
         found = value.item()
-        return found if type(value_of(found)) is self._kind else self._recorder.compute(self._kind, found)
+        return found if type(value_of(found)) is self._kind else self._call.builder.compute(self._kind, found)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._kind)
@@ -70,25 +69,25 @@ class NumberType:
 
 
 class TypeOf:
-    """Stands in for ``type``: knows what stands in for what.
+    """The proxy of ``type``: tells the real classes of proxies.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Tell a class, or make one."""
+        """Give the class of one argument, or make a class of three."""
         if len(args) != 1:
             return type(*args)
         if is_scalar(args[0]):
             return type(value_of(args[0]))
-        variable = self._recorder.side_effects.id_to_variable.get(id(args[0]))
+        variable = self._call.side_effects.variable_of(args[0])
         if variable is None:
             return type(args[0])
-        return self._recorder.objects.class_of(args[0])
+        return self._call.objects.class_of(args[0])
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, type)
@@ -98,41 +97,41 @@ class TypeOf:
 
 
 class SuperView:
-    """What ``super()`` gives: attributes of the classes behind one, bound to what stands in for an object.
+    """The result of ``super()``: attributes of the base classes, bound to a proxy.
 
     Args:
-        recorder: of the call.
-        cls: the class.
-        owner: what stands in for the object.
+        call: the captured call.
+        cls: the class whose bases are searched.
+        owner: the proxy.
     """
 
-    def __init__(self, recorder: Recorder, cls: type, owner: Any) -> None:  # noqa: ANN401
-        object.__setattr__(self, "_parts", (recorder, cls, owner))
+    def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:  # noqa: ANN401
+        object.__setattr__(self, "_parts", (call, cls, owner))
 
     def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
-        recorder, cls, owner = object.__getattribute__(self, "_parts")
-        return recorder.objects.load_super(cls, owner, name)
+        call, cls, owner = object.__getattribute__(self, "_parts")
+        return call.objects.load_super(cls, owner, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        recorder, _, owner = object.__getattribute__(self, "_parts")
-        recorder.objects.save(owner, name, value)
+        call, _, owner = object.__getattribute__(self, "_parts")
+        call.objects.save(owner, name, value)
 
 
-def replaced_builtins(recorder: Recorder) -> dict[str, Any]:
-    """The builtins for copies of functions."""
+def replaced_builtins(call: CapturedCall) -> dict[str, Any]:
+    """The builtins, by name, for copies of functions."""
 
     def super_of(*args: Any) -> Any:  # noqa: ANN401
         if not args:
             frame = sys._getframe(1)
             args = frame.f_locals["__class__"], frame.f_locals[frame.f_code.co_varnames[0]]
-        cls, owner = recorder.objects.real_of(args[0]), args[1]
-        if id(owner) in recorder.side_effects.id_to_variable:
-            return SuperView(recorder, cls, owner)
+        cls, owner = call.objects.real_of(args[0]), args[1]
+        if owner in call.side_effects:
+            return SuperView(call, cls, owner)
         return super(cls, owner)
 
     def imported(name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         module = importlib.__import__(name, *args, **kwargs)
-        return recorder.wrap(module, GlobalName(module.__name__, "__self__"))
+        return call.wrap(module, GlobalName(module.__name__, "__self__"))
 
     def length(value: Any) -> Any:  # noqa: ANN401
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
@@ -141,21 +140,21 @@ def replaced_builtins(recorder: Recorder) -> dict[str, Any]:
         def picked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
-                return functools.reduce(lambda one, two: recorder.compute(function, one, two), args)
+                return functools.reduce(lambda one, two: call.builder.compute(function, one, two), args)
             return function(*args, **kwargs)
 
         return picked
 
     def refused(name: str) -> Any:  # noqa: ANN401
-        return lambda *_, **__: recorder.refuse(f"{name}: what it does outside the model would be lost")
+        return lambda *_, **__: call.refuse(f"{name}: what it does outside the model would be lost")
 
     return vars(builtins) | {
-        **{name: refused(name) for name in OUTSIDE},
+        **{name: refused(name) for name in INPUT_OUTPUT},
         "super": super_of,
-        "type": TypeOf(recorder),
+        "type": TypeOf(call),
         "len": length,
         "__import__": imported,
         "min": pick(min),
         "max": pick(max),
-        **{kind.__name__: NumberType(recorder, kind) for kind in NUMBERS},
+        **{kind.__name__: NumberType(call, kind) for kind in NUMBERS},
     }

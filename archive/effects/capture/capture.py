@@ -1,13 +1,13 @@
-"""Captures what a module's method computes and what it changes.
+"""Captures a method of a module: the graph of what it computes, and the table of what it changes.
 
-The method is called with what stands in for everything that it can change: see ``recorder``. Numbers that
-calls write are inputs of the graph in the next attempt, and a list whose length changes becomes one whose
-length is not known, until a call shows nothing new. Then the method is called once more, from where the
-first call ends; a model that does something else by then cannot be told by one table.
+The method is called with proxies of everything that it can change. The call is repeated until it shows no
+new change: numbers that calls write are then inputs of the graph, and mutated lists have symbolic length.
+Then the method is captured once more, from the state that the first call leaves; a model whose second call
+differs is refused, since one table cannot describe both.
 
-What a call reads besides elements of tensors and what calls write, it relies on: shapes, types, arguments,
-attributes, globals. These become guards of the table, each with the model's statement that relies on it.
-Sizes, and numbers that are arguments, are numbers of the graph for as long as they only flow into others.
+Reads of anything but tensors' elements and values that calls write become guards: shapes, types, arguments,
+attributes, globals. Each guard names the model's statement that relies on it. Sizes, and numbers that are
+arguments, are numbers of the graph as long as they only flow into other numbers.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.next_world import world_after
-from archive.effects.capture.run import Found, run
-from archive.effects.capture.tape import copied
-from archive.effects.capture.world import World
+from archive.effects.capture.attempt import Attempt, attempt
+from archive.effects.capture.call import Found
+from archive.effects.capture.inputs import copied
+from archive.effects.capture.next_snapshot import snapshot_after
+from archive.effects.capture.snapshot import Snapshot
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
     from archive.debuginfo.sites import Site
-    from archive.effects.capture.run import Run
     from archive.effects.capture.side_effects import SideEffects
 
 AGAIN = "a second call, from where the first one ends, does something else"
 
 
 class Captured(NamedTuple):
-    """What a method computes, and what it changes.
+    """A captured method.
 
     Attributes:
-        graph: a ``torch.fx.GraphModule`` that changes nothing.
-        side_effects: the table.
+        graph: what the method computes: a ``torch.fx.GraphModule`` that changes nothing.
+        side_effects: what the method changes: a table.
     """
 
     graph: Any
@@ -44,20 +44,20 @@ class Captured(NamedTuple):
 
 
 def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
-    """Capture what a module's method computes and changes.
+    """Capture what a method of a module computes, and what it changes.
 
     The module, its arguments, globals and everything else stay as they are.
 
     Args:
         module: the module.
-        example_inputs: arguments; what the method relies on is taken from them. Those left out are relied
-            on to be left out, or given as they are by default.
-        method: which method.
+        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
+            must be left out by later calls too, or be given its default.
+        method: name of the method.
 
     Raises:
-        CaptureError: what it does cannot be captured, with the model's line.
+        CaptureError: the method cannot be captured; the error names the model's line.
     """
-    found = Found(set(), set(), set())
+    found = Found()
     while True:
         first = _settled(module, method, example_inputs, found)
         size = found.size()
@@ -65,28 +65,28 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         if found.size() == size:
             break
     _compare(first, second)
-    return Captured(first.graph, first.recorder.side_effects)
+    return Captured(first.graph, first.call.side_effects)
 
 
-def _settled(module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Run:  # noqa: ANN401
-    """A call that shows nothing new."""
+def _settled(module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Attempt:  # noqa: ANN401
+    """The first attempt that finds no new change."""
     while True:
         size = found.size()
-        one = run(module, method, arguments, World(), found)
+        one = attempt(module, method, arguments, Snapshot(), found)
         if found.size() == size:
             return one
 
 
-def _again(first: Run, module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Run:  # noqa: ANN401
+def _again(first: Attempt, module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Attempt:  # noqa: ANN401
     try:
-        return run(module, method, _fresh(arguments, {}), world_after(first.recorder), found)
+        return attempt(module, method, _fresh(arguments, {}), snapshot_after(first.call), found)
     except CaptureError as error:
         message = f"{AGAIN}: {error.message}"
         raise CaptureError(message, error.filename, error.line) from error
 
 
 def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
-    """Other tensors with the same contents; what was the same is the same."""
+    """A copy with tensors of its own; equal identities stay equal."""
     if id(value) not in known:
         made = value
         if isinstance(value, torch.Tensor):
@@ -99,9 +99,9 @@ def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
     return known[id(value)]
 
 
-def _compare(first: Run, second: Run) -> None:
-    """Refuse a model whose second call is another one."""
-    one, other = first.recorder.side_effects.flat(), second.recorder.side_effects.flat()
+def _compare(first: Attempt, second: Attempt) -> None:
+    """Refuse a model whose second call differs from the first."""
+    one, other = first.flat, second.flat
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
         if mine is None or its is None or _shown(mine) != _shown(its):
@@ -111,7 +111,7 @@ def _compare(first: Run, second: Run) -> None:
     for before, after in zip_longest(one.effects.effects, other.effects.effects):
         if before != after:
             places = ((one, before), (other, after))
-            _refuse([run.sites[effect.handle] for run, effect in places if effect and effect.handle >= 0])
+            _refuse([side.sites[effect.handle] for side, effect in places if effect and effect.handle >= 0])
     for mine, its in zip_longest(one.effects.guards, other.effects.guards):
         if mine != its:
             sides = ((one, mine), (other, its))

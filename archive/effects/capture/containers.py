@@ -1,4 +1,4 @@
-"""Lists and dicts that were there before the call: what is done to them is noted, and done to a copy."""
+"""Proxies of lists, and functions for all proxies of lists and dicts."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from archive.formats.effects.model import Item, Op
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.guards import Held
-    from archive.effects.capture.recorder import Recorder
     from archive.formats.effects.model import Source
 
 
 class TrackedList(list[Any]):
-    """A list whose length stays: it holds what stands in for its items.
+    """The proxy of a list of known length. It holds the wrapped items.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         source: where the list lives.
     """
 
-    def __init__(self, recorder: Recorder, source: Source) -> None:
+    def __init__(self, call: CapturedCall, source: Source) -> None:
         super().__init__()
-        self._recorder = recorder
+        self._call = call
         self._source = source
         self._expected: list[Any] = []
         self._held: list[Held] = []
 
     def fill(self, values: Iterable[object]) -> None:
-        """Give it its items."""
-        guards = self._recorder.guards
+        """Give it its items, wrapped; their guards are held back until they are read."""
+        guards = self._call.guards
         for place, value in enumerate(values):
             with guards.held() as held:
-                list.append(self, self._recorder.wrap(value, Item(self._source, place)))
+                list.append(self, self._call.wrap(value, Item(self._source, place)))
             self._held.append(held)
         self._expected = list(list.__iter__(self))
 
     def _read(self, which: Any = None) -> None:  # noqa: ANN401
-        """Rely on what is read: an item, or all, and then on how many there are."""
-        guards, held = self._recorder.guards, self._held
+        """Guard what is read: one item, or all of them and their number."""
+        guards, held = self._call.guards, self._held
         if isinstance(which, int) and which >= 0:
             held = self._held[which : which + 1]
         else:
@@ -59,7 +59,7 @@ class TrackedList(list[Any]):
         return list.__iter__(self)
 
     def __len__(self) -> int:
-        self._recorder.guards.items(self._expected, self._source)
+        self._call.guards.items(self._expected, self._source)
         return list.__len__(self)
 
     def index(self, *args: Any) -> int:  # noqa: ANN401
@@ -99,12 +99,12 @@ class TrackedList(list[Any]):
         return list.copy(self)
 
     def intact(self) -> bool:
-        """Whether nobody has changed it past its methods."""
+        """Whether all changes went through its methods."""
         return same(list(list.__iter__(self)), self._expected)
 
     def _resized(self, name: str, *args: Any) -> Any:  # noqa: ANN401
-        """A change of length: the call is captured again, with an ``OpenList``."""
-        self._recorder.resized.add(self._source)
+        """Change the length; the next attempt gives the model an ``OpenList`` instead."""
+        self._call.resized.add(self._source)
         result = getattr(list, name)(self, *args)
         self._expected = list(list.__iter__(self))
         return result
@@ -122,7 +122,7 @@ class TrackedList(list[Any]):
         return self._resized("pop", index)
 
     def remove(self, _: object) -> None:
-        self._recorder.refuse("remove: which item goes differs from call to call")
+        self._call.refuse("remove: which item goes differs from call to call")
 
     def clear(self) -> None:
         self._resized("clear")
@@ -132,7 +132,7 @@ class TrackedList(list[Any]):
         return self
 
     def __imul__(self, count: SupportsIndex) -> NoReturn:  # type: ignore[misc]
-        self._recorder.refuse("a list that is repeated in place")
+        self._call.refuse("a list that is repeated in place")
 
     def __delitem__(self, index: SupportsIndex | slice) -> None:
         self._resized("__delitem__", index)
@@ -143,25 +143,25 @@ class TrackedList(list[Any]):
             return
         list.__setitem__(self, index, value)
         self._expected = list(list.__iter__(self))
-        self._recorder.change(self, Op.SET_ITEM, index, value)
+        self._call.mutate(self, Op.SET_ITEM, index, value)
 
     def sort(self, **_: object) -> None:
-        self._recorder.refuse("a list that is sorted: which item goes where differs from call to call")
+        self._call.refuse("a list that is sorted: which item goes where differs from call to call")
 
     def reverse(self) -> None:
-        self._recorder.refuse("a list that is reversed in place")
+        self._call.refuse("a list that is reversed in place")
 
     def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
         return list, (list(self),)
 
 
 def same(ours: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same objects."""
+    """Whether two lists hold the same objects, by identity."""
     return len(ours) == len(others) and all(one is other for one, other in zip(ours, others, strict=True))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
-    """Arguments with lists and dicts of their items in place of what stands in for them."""
+    """A value with plain lists and dicts in place of their proxies, at any depth."""
     if isinstance(value, OpenList | TrackedList):
         return [plain(one) for one in value]
     if isinstance(value, TrackedDict):
@@ -173,10 +173,10 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def contents(stand_in: Any) -> Any:  # noqa: ANN401
-    """What a list or dict holds after the call, without asking whether that may be known."""
-    if isinstance(stand_in, OpenList):
-        return stand_in.contents()
-    if isinstance(stand_in, TrackedDict):
-        return dict(dict.items(stand_in))
-    return list(list.__iter__(stand_in))
+def contents(proxy: Any) -> Any:  # noqa: ANN401
+    """The contents of a list's or dict's proxy after the call, without any guard."""
+    if isinstance(proxy, OpenList):
+        return proxy.contents()
+    if isinstance(proxy, TrackedDict):
+        return dict(dict.items(proxy))
+    return list(list.__iter__(proxy))

@@ -1,4 +1,4 @@
-"""What a call changes, as plain data: objects become sources, and what the graph makes its outputs."""
+"""Flattens a table of effects to plain data: objects become sources, and tensors outputs of the graph."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
-from archive.effects.capture.reach import Reach, variable_of
+from archive.effects.capture.reach import Reach
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.variables import ABSENT, DELETED, Kind, MutationType, Variable
-from archive.effects.errors import CaptureError, ValueRefusedError
+from archive.effects.capture.sites import error_at
+from archive.effects.capture.sources import LITERALS, SOURCES
+from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Variable, VariableKind
+from archive.effects.errors import ValueRefusedError
 from archive.formats.effects.model import (
     At,
     Attribute,
-    ClosureCell,
     Constant,
     Effect,
-    GlobalName,
     Guard,
     Item,
     Local,
@@ -35,46 +35,48 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from archive.debuginfo.sites import Site
-    from archive.effects.capture.side_effects import SideEffects
-    from archive.effects.capture.sites import Place
+    from archive.effects.capture.pending import PendingEffects
+    from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source, Value
 
 VALUES = (Output, Constant, At, Made, New, Stored)
-SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary)
-LITERALS = (bool, int, float, str, bytes, type(None))
-STORES = {Kind.OBJECT: Op.SET_ATTRIBUTE, Kind.CELL: Op.SET_CELL, Kind.GLOBAL: Op.SET_GLOBAL}
+SET_OPS = {
+    VariableKind.OBJECT: Op.SET_ATTRIBUTE,
+    VariableKind.CELL: Op.SET_CELL,
+    VariableKind.GLOBAL: Op.SET_GLOBAL,
+}
 
 
 class Flat(NamedTuple):
-    """A table as plain data.
+    """A table as plain data. Its handles are provisional: each is an index into ``sites`` or ``guard_sites``.
 
     Attributes:
         effects: the table.
-        outputs: what the graph must give, in order.
-        sites: of each effect, by its handle; None where the statement is not known.
-        places: the same as statements.
-        guard_sites: of each guard, by its handle.
+        outputs: nodes whose values the graph must return, in this order.
+        sites: of effects whose statement is known, by handle.
+        places: their statements, by handle.
+        guard_sites: of guards whose statement is known, by handle.
     """
 
     effects: MethodEffects
     outputs: tuple[Hashable, ...]
     sites: tuple[Site, ...]
-    places: tuple[Place, ...]
+    places: tuple[Statement, ...]
     guard_sites: tuple[Site, ...]
 
 
 class Flattening:
-    """Turns a table into plain data.
+    """Flattens one table, once.
 
     Args:
-        side_effects: the table.
+        effects: the table.
     """
 
-    def __init__(self, side_effects: SideEffects) -> None:
-        self._table = side_effects
+    def __init__(self, effects: PendingEffects) -> None:
+        self._table = effects
         self._outputs: dict[Hashable, int] = {}
         self._temporaries: dict[Variable | int, int] = {}
-        self._reach = Reach(side_effects)
+        self._reach = Reach(effects)
         self._shared = self._reach.shared
         self._hook_sources: dict[int, Source] = {}
         self._holders = 0
@@ -82,14 +84,14 @@ class Flattening:
     # --- values ------------------------------------------------------------------------------------
 
     def value(self, value: object) -> Value:
-        """What an effect puts somewhere.
+        """A Python value as a value of the table.
 
         Raises:
-            ValueRefusedError: a table cannot hold it.
+            ValueRefusedError: a table cannot hold the value.
         """
         if isinstance(value, VALUES):
             return value
-        variable = variable_of(self._table, value)
+        variable = self._table.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)
         if id(value) in self._shared:
@@ -104,7 +106,7 @@ class Flattening:
     def _of_variable(self, variable: Variable, value: object) -> Value:
         if variable.source is not None:
             return At(variable.source)
-        if variable.kind is Kind.OBJECT:
+        if variable.kind is VariableKind.OBJECT:
             return New(self._temporaries[variable])
         raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
 
@@ -127,10 +129,10 @@ class Flattening:
     # --- effects -----------------------------------------------------------------------------------
 
     def flat(self) -> Flat:
-        """The table.
+        """The table as plain data.
 
         Raises:
-            CaptureError: a value that a table cannot hold, with the model's statement.
+            CaptureError: a table cannot hold a value; the error names the model's statement.
         """
         table = self._table
         live = self._reach.of([table.result])
@@ -144,7 +146,7 @@ class Flattening:
         rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
         effects: list[Effect] = []
         sites: list[Site] = []
-        places: list[Place] = []
+        places: list[Statement] = []
         for effect, place in rows:
             if place is not None:
                 sites.append(place.site(f"effects::{effect.op}"))
@@ -157,7 +159,7 @@ class Flattening:
         return Flat(method, tuple(self._outputs), tuple(sites), tuple(places), guard_sites)
 
     def _guards(self) -> tuple[tuple[Guard, ...], tuple[Site, ...]]:
-        """What must be so at each call, and where; guards of one statement share its handle."""
+        """The guards, and their sites; guards of one statement share its handle."""
         handles: dict[Site, int] = {}
         guards = []
         for one in self._table.guards:
@@ -175,8 +177,8 @@ class Flattening:
             return Constant(None)
         return At(subject) if isinstance(subject, SOURCES) else self.value(subject)
 
-    def _news(self) -> Iterator[tuple[Effect, Place | None]]:
-        """Objects that are made, and lists and dicts that are met in several places, with what they hold."""
+    def _news(self) -> Iterator[tuple[Effect, Statement | None]]:
+        """Effects that make new objects, and make and fill lists and dicts that stand in several places."""
         for made, number in self._temporaries.items():
             name = made.class_name if isinstance(made, Variable) else _class_of(self._shared[made])
             yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(made)
@@ -196,16 +198,16 @@ class Flattening:
                     kept = Made("tuple", self._items(values))
                 yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), place
 
-    def _made_at(self, key: Variable | int) -> Place | None:
-        """Where an object's first attribute is set: that is when it is made."""
+    def _made_at(self, key: Variable | int) -> Statement | None:
+        """The statement that makes an object: the one that sets its first attribute."""
         if not isinstance(key, Variable):
             return None
         stores = self._table.stores
         places = [stores[key, name] for name in self._table.store_attr_mutations.get(key, {})]
         return min(places, key=itemgetter(0))[1] if places else None
 
-    def _hooked(self) -> Iterator[tuple[Effect, Place | None]]:
-        """Lists for tensors with hooks that the graph makes: these have no other place."""
+    def _hooked(self) -> Iterator[tuple[Effect, Statement | None]]:
+        """Effects that put outputs with hooks into lists, since an output has no source of its own."""
         for number, hook in self._table.tensor_hooks.items():
             with _placed(hook.place):
                 value = self.value(hook.tensor)
@@ -218,14 +220,14 @@ class Flattening:
             yield Effect(Op.APPEND, holder, None, value), hook.place
             self._hook_sources[number] = Item(holder, 0)
 
-    def _hooks(self) -> Iterator[tuple[Effect, Place | None]]:
+    def _hooks(self) -> Iterator[tuple[Effect, Statement | None]]:
         for number, hook in self._table.tensor_hooks.items():
             source = self._hook_sources[number]
             effect = Effect(Op.REGISTER_HOOK, source, Constant(hook.function), Constant(number))
             yield effect, hook.place
 
-    def _changes(self) -> Iterator[tuple[Effect, Place | None]]:
-        rows: list[tuple[tuple[bool, int], Effect, Place | None]] = []
+    def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
+        rows: list[tuple[tuple[bool, int], Effect, Statement | None]] = []
         for (variable, name), (number, place) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
@@ -233,25 +235,25 @@ class Flattening:
                 effect = self._store(variable, name)
             if effect is not None:
                 rows.append(((True, number), effect, place))
-        for change in self._table.log:
-            target = change.target
+        for mutation in self._table.log:
+            target = mutation.target
             source = self._source(target) if isinstance(target, Variable) else target
-            with _placed(change.place):
-                key = None if change.key is ABSENT else self.value(change.key)
-                value = None if change.value is ABSENT else self.value(change.value)
-            # A tensor is changed where it was found, before it may go elsewhere.
-            order = change.op is not Op.COPY, change.order
-            rows.append((order, Effect(change.op, source, key, value), change.place))
+            with _placed(mutation.place):
+                key = None if mutation.key is ABSENT else self.value(mutation.key)
+                value = None if mutation.value is ABSENT else self.value(mutation.value)
+            # Tensors come first: other effects may put another tensor where this one was found.
+            order = mutation.op is not Op.COPY, mutation.order
+            rows.append((order, Effect(mutation.op, source, key, value), mutation.place))
         for _, effect, place in sorted(rows, key=itemgetter(0)):
             yield effect, place
 
     def _store(self, variable: Variable, name: str) -> Effect | None:
-        """What sets an attribute, cell or global; None where it is set to what it is."""
+        """The effect that sets an attribute, cell or global; None if the value was there before."""
         value = self._table.store_attr_mutations[variable][name]
         source = self._source(variable)
-        if variable.kind is not Kind.OBJECT:
+        if variable.kind is not VariableKind.OBJECT:
             flat = self.value(value)
-            return None if flat == At(source) else Effect(STORES[variable.kind], source, None, flat)
+            return None if flat == At(source) else Effect(SET_OPS[variable.kind], source, None, flat)
         if value is DELETED:
             return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
         flat = self.value(value)
@@ -264,14 +266,12 @@ class Flattening:
 
 
 @contextmanager
-def _placed(place: Place | None) -> Iterator[None]:
-    """Let a value that is refused name the model's statement."""
+def _placed(place: Statement | None) -> Iterator[None]:
+    """Name the model's statement in the error where a value is refused."""
     try:
         yield
     except ValueRefusedError as error:
-        if place is None:
-            raise CaptureError(str(error)) from None
-        raise CaptureError(str(error), place.filename, place.line) from None
+        raise error_at(str(error), place) from None
 
 
 def _class_of(value: object) -> str:
@@ -279,7 +279,7 @@ def _class_of(value: object) -> str:
 
 
 def _plain_tuple(value: object) -> bool:
-    """A tuple, or one that PyTorch gives its results and sizes as."""
+    """Whether a value is a tuple, or one of PyTorch's tuples of results and sizes."""
     return type(value) in (tuple, Shape) or (
         isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
     )

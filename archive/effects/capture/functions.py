@@ -1,65 +1,60 @@
-"""The model's functions as copies: with globals and cells of their own; the real ones stay as they are.
+"""Copies of the model's functions, with globals and cells of their own; the real ones stay as they are.
 
-Names are looked up when they are needed. What a function stores stays in the copy's globals or cell; who
-looks there afterwards knows what was stored. The statement that stored it is found in the function's code.
+Real globals are wrapped when a copy reads them. A copy's stores stay in its own globals and cells, where
+``settle`` finds them after the copy has run; the function's code tells which statement stored each.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
-import sys
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from archive.effects.capture.builtin import replaced_builtins
-from archive.effects.capture.sites import model_frames, place, position_of
+from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
+from archive.effects.capture.sites import place, position_of
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.effects.capture.recorder import Recorder
-    from archive.effects.capture.sites import Place
+    from archive.effects.capture.call import CapturedCall
+    from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source
 
 OWN_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__")
-LIBRARIES = frozenset({"torch", "numpy", *sys.stdlib_module_names}) - {"__main__"}
-STORES = ("STORE_GLOBAL", "DELETE_GLOBAL")
-
-
-def model_code(module: object) -> bool:
-    """Whether a Python module's code is a model's, and no library's that runs as it is."""
-    return isinstance(module, str) and module.partition(".")[0] not in LIBRARIES
 
 
 class Globals(dict[str, Any]):
-    """Globals of copied functions: real ones wrapped when they are read, and what the copies have stored.
+    """Globals of copied functions: real values, wrapped when they are read, and values that copies store.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         real: the real globals.
         builtins: for the copies.
+
+    Attributes:
+        noted: stored values that the table has.
     """
 
-    def __init__(self, recorder: Recorder, real: dict[str, Any], builtins: dict[str, Any]) -> None:
+    def __init__(self, call: CapturedCall, real: dict[str, Any], builtins: dict[str, Any]) -> None:
         super().__init__({name: real[name] for name in OWN_NAMES if name in real})
         dict.__setitem__(self, "__builtins__", builtins)
-        self.recorder, self.real = recorder, real
+        self.call, self.real = call, real
         self.module = str(real.get("__name__", ""))
         self.noted: dict[str, Any] = {}
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401
-        value = self.recorder.world.global_name(self.real, name)
+        value = self.call.snapshot.global_name(self.real, name)
         if value is ABSENT:
             raise KeyError(name)
-        return self.recorder.wrap(value, GlobalName(self.module, name))
+        return self.call.wrap(value, GlobalName(self.module, name))
 
     def stored(self) -> Iterator[tuple[str, Any]]:
-        """What has been stored and not been noted."""
+        """Names and values that were stored since the last time; they count as noted from now on."""
         for name, value in list(dict.items(self)):
             if name not in OWN_NAMES and self.noted.get(name, ABSENT) is not value:
                 self.noted[name] = value
@@ -67,7 +62,7 @@ class Globals(dict[str, Any]):
 
 
 class Namespace:
-    """Stands in for a Python module of the model.
+    """The proxy of a Python module of the model.
 
     Args:
         names: its globals, as the copies see them.
@@ -86,20 +81,20 @@ class Namespace:
     def __setattr__(self, name: str, value: object) -> None:
         names = object.__getattribute__(self, "_names")
         dict.__setitem__(names, name, value)
-        names.recorder.functions.settle(None)
+        names.call.functions.settle()
 
     def __delattr__(self, name: str) -> None:
         names = object.__getattribute__(self, "_names")
-        names.recorder.refuse(f"a global that is deleted: {name}")
+        names.call.refuse(f"a global that is deleted: {name}")
 
 
 class Ran(NamedTuple):
     """A function that has run.
 
     Attributes:
-        code: of it.
-        stores: where it stores what.
-        first: its first argument.
+        code: of the function.
+        stores: the instruction that stores each name; see ``stores_of``.
+        first: the function's first argument.
     """
 
     code: CodeType
@@ -108,42 +103,38 @@ class Ran(NamedTuple):
 
 
 class Functions:
-    """Copies functions.
+    """Copies functions, and notes what the copies store.
 
     Args:
-        recorder: of the call.
-
-    Attributes:
-        ambiguous: cells of functions that share a name, so that none of them can be found by it.
+        call: the captured call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._builtins = replaced_builtins(recorder)
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._builtins = replaced_builtins(call)
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
         self._labels: dict[ClosureCell, CellType] = {}
-        self.ambiguous: set[Source] = set()
         self._contents: dict[int, object] = {}
         self._copies: dict[int, Any] = {}
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
 
     def globals_of(self, real: dict[str, Any]) -> Globals:
-        """Globals for copies of functions that have these."""
+        """The globals for copies of functions that have these real ones."""
         if id(real) not in self._globals:
-            self._globals[id(real)] = Globals(self._recorder, real, self._builtins)
+            self._globals[id(real)] = Globals(self._call, real, self._builtins)
         return self._globals[id(real)]
 
     def namespace(self, module: ModuleType) -> Namespace:
-        """What stands in for a Python module."""
+        """The proxy of a Python module."""
         return Namespace(self.globals_of(module.__dict__))
 
     def copy(self, function: Any) -> Any:  # noqa: ANN401
-        """A function with globals and cells of its own; a library's runs as it is, but for what it wraps."""
+        """A copy of a function. A library's runs as it is, or in a copy whose cells hold proxies."""
         if id(function) in self._copies:
             return self._copies[id(function)]
-        own = model_code(function.__globals__.get("__name__"))
+        own = is_model_module(function.__globals__.get("__name__"))
         if not own and not function.__closure__:
             return function
         names: Any = self.globals_of(function.__globals__) if own else function.__globals__
@@ -159,7 +150,7 @@ class Functions:
         if stores and own:
             result = self._watched(made, stores)
         self._copies[id(function)] = result
-        self._recorder.side_effects.keepalive.append(function)
+        self._call.side_effects.keepalive.append(function)
         self._fill(function, made, own=own)
         if own:
             result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
@@ -167,8 +158,8 @@ class Functions:
         return result
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
-        """Give a copy its defaults and what its cells hold."""
-        wrap = self._recorder.wrap
+        """Give a copy its defaults and the contents of its cells."""
+        wrap = self._call.wrap
         if not own:
             made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         elif function.__defaults__:
@@ -179,7 +170,7 @@ class Functions:
             _, fresh, source = self._cells[id(cell)]
             if id(cell) in self._contents:
                 continue
-            value = self._recorder.world.cell(cell)
+            value = self._call.snapshot.cell(cell)
             self._contents[id(cell)] = ABSENT
             if value is not ABSENT:
                 followed = own or _is_own(value)
@@ -189,12 +180,12 @@ class Functions:
         if id(cell) not in self._cells:
             if self._labels.setdefault(source, cell) is not cell:
                 source = ClosureCell(f"{source.function}#{len(self._cells)}", source.name)
-                self.ambiguous |= {source, ClosureCell(source.function.partition("#")[0], source.name)}
+                self._call.ambiguous |= {source, ClosureCell(source.function.partition("#")[0], source.name)}
             self._cells[id(cell)] = cell, CellType(), source
         return self._cells[id(cell)][1]
 
     def _watched(self, function: FunctionType, stores: dict[str, tuple[CodeType, int]]) -> Any:  # noqa: ANN401
-        """A copy that says afterwards what it has stored."""
+        """A copy that notes its stores whenever it has run."""
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -205,66 +196,68 @@ class Functions:
 
         return watched
 
-    def settle(self, ran: Ran | None) -> None:
+    def settle(self, ran: Ran | None = None) -> None:
         """Note what has been stored in globals and cells since the last time.
 
         Args:
-            ran: the function that has; None for whoever runs now.
+            ran: the function that stored it; None for the code that runs now.
         """
-        recorder = self._recorder
+        call = self._call
         for names in list(self._globals.values()):
             for name, value in names.stored():
                 source = GlobalName(names.module, name)
-                before = recorder.world.global_name(names.real, name)
+                before = call.snapshot.global_name(names.real, name)
                 if before is not ABSENT:
-                    recorder.originals.setdefault(source, before)
+                    call.originals.setdefault(source, before)
                 self._store(source, name, value, self._place(ran, name))
         for identity, (cell, fresh, shared) in list(self._cells.items()):
             now = contents_of(fresh)
             if now is self._contents.get(identity, ABSENT):
                 continue
             if now is ABSENT:
-                recorder.refuse(f"a variable that is deleted: {shared.name}")
+                call.refuse(f"a variable that is deleted: {shared.name}")
             self._contents[identity] = now
-            before = recorder.world.cell(cell)
+            before = call.snapshot.cell(cell)
             if before is not ABSENT:
-                recorder.originals.setdefault(shared, before)
+                call.originals.setdefault(shared, before)
             self._store(shared, shared.name, now, self._place(ran, shared.name))
 
-    def _store(self, source: Source, name: str, value: object, at: Place | None) -> None:
-        effects = self._recorder.side_effects
+    def _store(self, source: Source, name: str, value: object, at: Statement | None) -> None:
+        effects = self._call.side_effects
         if source not in self._items:
             self._items[source] = item = object()
             if isinstance(source, ClosureCell):
                 effects.track_cell_existing(source, item)
             else:
                 effects.track_global_existing(source, item)
-        self._recorder.check_once()
+        self._call.check_once()
         variable = effects[self._items[source]]
-        self._recorder.seen_written.add(source)
+        self._call.seen_written.add(source)
         if isinstance(source, ClosureCell):
             effects.store_cell(variable, value, at)
         else:
             effects.store_global(variable, name, value, at)
 
-    def _place(self, ran: Ran | None, name: str) -> Place | None:
-        recorder = self._recorder
+    def _place(self, ran: Ran | None, name: str) -> Statement | None:
+        call = self._call
         if ran is None or name not in ran.stores:
-            return recorder.here()
+            return call.here()
         code, instruction = ran.stores[name]
-        called = code, recorder.owner_by(ran.first)
-        return place(model_frames(), recorder.owner_of, position_of(code, instruction), called)
+        called = code, call.owner_by(ran.first)
+        return place(call.frames(), call.owner_of, position_of(code, instruction), called)
 
-    def cell_values(self) -> Iterator[tuple[CellType, CellType]]:
-        """Real cells and the copies' own."""
+    def cells(self) -> Iterator[tuple[CellType, CellType]]:
+        """The real cells, each with the one of the copies."""
         return ((cell, fresh) for cell, fresh, _ in self._cells.values())
 
-    def global_values(self) -> Iterator[Globals]:
-        """All globals that copies have."""
-        return iter(self._globals.values())
+    def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
+        """The globals that were stored: the real globals, the name, the value."""
+        for names in self._globals.values():
+            for name, value in names.noted.items():
+                yield names.real, name, value
 
-    def set_attributes(self) -> str | None:
-        """The name of a function that has been given attributes in the call."""
+    def changed_attributes(self) -> str | None:
+        """The name of a function whose attributes the call has changed; None if there is none."""
         for real, copy in self._attributes:
             before = {key: value for key, value in real.__dict__.items() if key != "__wrapped__"}
             after = {key: value for key, value in copy.__dict__.items() if key != "__wrapped__"}
@@ -274,36 +267,10 @@ class Functions:
 
 
 def _is_own(value: Any) -> bool:  # noqa: ANN401
-    """Whether what a library's function holds in a cell may be of the model."""
+    """Whether a value in a cell of a library's function may be the model's."""
     if isinstance(value, functools.partial):
         return _is_own(value.func)
     if isinstance(value, MethodType):
         owner = value.__self__
-        return isinstance(owner, torch.nn.Module) or model_code(type(owner).__module__)
+        return isinstance(owner, torch.nn.Module) or is_model_module(type(owner).__module__)
     return isinstance(value, FunctionType)
-
-
-def contents_of(cell: CellType) -> object:
-    """What a cell holds; ``ABSENT`` if nothing."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return ABSENT
-
-
-@functools.cache
-def stores_of(code: CodeType) -> dict[str, tuple[CodeType, int]]:
-    """Where some code stores globals and what it shares with functions around it: the last place of each."""
-    found: dict[str, tuple[CodeType, int]] = {}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            inner = stores_of(constant).items()
-            found |= {name: at for name, at in inner if name not in code.co_cellvars}
-    for instruction in dis.get_instructions(code):
-        own = instruction.opname in STORES
-        shared = instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and (
-            instruction.argval in code.co_freevars
-        )
-        if own or shared:
-            found[instruction.argval] = code, instruction.offset // 2
-    return found

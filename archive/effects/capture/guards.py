@@ -1,35 +1,27 @@
-"""What a captured call relies on: noted as the model reads it, checked at each later call."""
+"""Guards: conditions that a captured call relies on, noted as the model reads, checked at each later call."""
 
 from __future__ import annotations
 
-import dis
 import inspect
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from archive.effects.capture.function_code import first_read
 from archive.effects.capture.scalars import value_of
-from archive.effects.capture.sites import Place, position_of, span_of
-from archive.effects.looking import FOUND, SETTINGS, setting
-from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local, Look, Temporary
+from archive.effects.capture.sites import Statement, span_of
+from archive.effects.capture.sources import SOURCES, is_literal, root_of
+from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
+from archive.formats.effects.model import Attribute, GlobalName, Item, Local, Look, Temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import CodeType
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from archive.effects.capture.recorder import Recorder
-    from archive.effects.capture.sites import Position
-    from archive.effects.capture.tape import Input
+    from archive.effects.capture.inputs import Input
     from archive.formats.effects.model import Literal, Source
 
-    Held = list[tuple[Look, object, Any, Literal, Place | None]]
+    Held = list[tuple[Look, object, Any, Literal, Statement | None]]
 
-LITERALS = (bool, int, float, str, bytes, type(None))
-SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary)
-WITHOUT_MODES = torch._C.DisableTorchFunction
 METADATA = frozenset(
     (
         Look.TYPE,
@@ -43,17 +35,17 @@ METADATA = frozenset(
         Look.REQUIRES_GRAD,
     )
 )
-"""Looks at tensors; of those that the graph keeps itself, nothing need be checked."""
+"""Looks at a tensor's metadata; needless for parameters and buffers that the graph holds itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A guard while the call is captured.
+    """A guard of the running call.
 
     Attributes:
-        look: what is looked at.
-        subject: a source; else what the graph makes; None for settings.
-        value: what was seen; a source for ``SAME`` and ``APART``.
+        look: the property that is looked at.
+        subject: a source, or a value that the graph makes; None for settings of PyTorch.
+        value: of the property; a source for ``SAME`` and ``APART``.
         key: see ``Look``.
         place: the model's statement.
     """
@@ -62,24 +54,24 @@ class Assumption:
     subject: object
     value: Any
     key: Literal = None
-    place: Place | None = None
+    place: Statement | None = None
 
 
 class Guards:
-    """Notes what a call relies on, each thing once, where the model first does.
+    """The guards of one call, each noted once, at the statement that first relies on it.
 
     Args:
-        recorder: of the call.
+        here: tells which of the model's statements runs.
 
     Attributes:
         settings: of PyTorch, before the call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, here: Callable[[], Statement | None]) -> None:
+        self._here = here
         self.settings = {name: setting(name) for name in SETTINGS}
         self._noted: dict[tuple[object, ...], Assumption] = {}
-        self._first_read: dict[str, Place] = {}
+        self._first_read: dict[str, Statement] = {}
         self._unread: set[str] = set()
         self._sink: Held | None = None
 
@@ -89,7 +81,7 @@ class Guards:
         subject: object,
         value: Any,  # noqa: ANN401
         key: Literal = None,
-        place: Place | None = None,
+        place: Statement | None = None,
     ) -> None:
         """Note a guard."""
         other = value if look in (Look.SAME, Look.APART) else None
@@ -97,12 +89,12 @@ class Guards:
         if self._sink is not None:
             self._sink.append((look, subject, value, key, place))
         elif known not in self._noted:
-            place = place or self._recorder.here() or self._argument_place(subject)
+            place = place or self._here() or self._argument_place(subject)
             self._noted[known] = Assumption(look, subject, value, key, place)
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Hold back what is noted: it is relied on once it is read."""
+        """Collect the guards noted meanwhile, to be released once the model reads what they are of."""
         before, self._sink = self._sink, []
         try:
             yield self._sink
@@ -110,23 +102,23 @@ class Guards:
             self._sink = before
 
     def release(self, held: Held) -> None:
-        """Note what was held back."""
+        """Note guards that were held back."""
         for one in held:
             self.note(*one)
         held.clear()
 
     def tensor(self, one: Input, look: Look, key: Literal = None) -> None:
-        """Rely on what a tensor is that was there before the call."""
+        """Guard a property of an input tensor, as it was before the call."""
         with WITHOUT_MODES():
             value = FOUND[look](one.original, key)
         self.note(look, one.source, value, key)
 
     def setting(self, name: str) -> None:
-        """Rely on a setting of PyTorch, as it was before the call."""
+        """Guard a setting of PyTorch, as it was before the call."""
         self.note(Look.SETTING, None, self.settings[name], name)
 
     def number(self, scalar: Any) -> None:  # noqa: ANN401
-        """Rely on a number that arguments and sizes make."""
+        """Guard a free number."""
         origin = scalar._origin
         if origin is None:
             self.note(Look.EQUAL, scalar, value_of(scalar))
@@ -135,22 +127,22 @@ class Guards:
         else:
             self.note(Look.SIZE, origin[0], value_of(scalar), origin[1])
 
-    def constant(self, value: Any, source: Source, place: Place | None = None) -> None:  # noqa: ANN401
-        """Rely on a value that nobody can change, where it lives."""
-        if literal(value):
+    def constant(self, value: Any, source: Source, place: Statement | None = None) -> None:  # noqa: ANN401
+        """Guard an immutable value, where it lives."""
+        if is_literal(value):
             self.note(Look.EQUAL, source, value, None, place)
         else:
             self.note(Look.TEXT, source, str(value), None, place)
 
     def items(self, value: Any, source: Source) -> None:  # noqa: ANN401
-        """Rely on how many items a list or tuple has."""
+        """Guard the type and length of a list or tuple."""
         self.note(Look.TYPE, source, "tuple" if isinstance(value, tuple) else type(value).__name__)
         self.note(Look.LENGTH, source, len(value))
 
     # --- arguments ---------------------------------------------------------------------------------
 
     def name_arguments(self, function: Any, names: Iterable[str]) -> None:  # noqa: ANN401
-        """Find where a method first reads each of its arguments."""
+        """Find the place where a method first reads each of its arguments."""
         own = inspect.unwrap(function)
         code = getattr(own, "__code__", None)
         if code is None:
@@ -158,26 +150,26 @@ class Guards:
         for name in names:
             position = first_read(code, name)
             if position is not None:
-                self._first_read[name] = Place(code.co_filename, position[0], span_of(code, position))
+                self._first_read[name] = Statement(code.co_filename, position[0], span_of(code, position))
             elif own is function:
                 self._unread.add(name)
 
     def is_read(self, name: str) -> bool:
-        """Whether the method, or what is around it, may read an argument."""
+        """Whether the method, or a decorator around it, may read an argument."""
         return name not in self._unread
 
-    def _argument_place(self, subject: object) -> Place | None:
-        while isinstance(subject, Attribute | Item):
-            subject = subject.base
-        return self._first_read.get(subject.name) if isinstance(subject, Local) else None
+    def _argument_place(self, subject: object) -> Statement | None:
+        root = root_of(subject) if isinstance(subject, SOURCES) else None
+        return self._first_read.get(root.name) if isinstance(root, Local) else None
 
     # --- the whole ---------------------------------------------------------------------------------
 
-    def settled(self, fixed: Iterable[Source]) -> list[Assumption]:
-        """What must be checked at each call.
+    def settled(self, fixed: Iterable[Source], ambiguous: Collection[Source]) -> list[Assumption]:
+        """The guards that a table holds.
 
         Args:
-            fixed: tensors that the graph keeps itself.
+            fixed: parameters and buffers that the graph holds itself.
+            ambiguous: cells that no name tells apart.
         """
         kept = set(fixed)
         noted = list(self._noted.values())
@@ -185,45 +177,23 @@ class Guards:
             one
             for one in noted
             if not isinstance(one.subject, SOURCES)
-            or (self._can_be_told(one.subject) and not (one.look in METADATA and one.subject in kept))
+            or (
+                _is_reachable(one.subject)
+                and root_of(one.subject) not in ambiguous
+                and not (one.look in METADATA and one.subject in kept)
+            )
         ]
 
-    def _can_be_told(self, source: Source) -> bool:
-        """Whether a table can say where something lives, and replay may look there."""
-        place: Source = source
-        while isinstance(place, Attribute | Item):
-            if isinstance(place, Item) and not literal(place.key):
-                return False
-            if isinstance(place, Attribute) and place.name[:2] == place.name[-2:] == "__":
-                return False
-            place = place.base
-        if isinstance(place, ClosureCell):
-            return place not in self._recorder.functions.ambiguous
-        if isinstance(place, GlobalName):
-            return place.name.isidentifier() and place.name[:2] != "__"
-        return not isinstance(place, Temporary)
 
-
-def literal(value: object) -> bool:
-    """Whether a table can hold a value as a constant."""
-    if type(value) is tuple:
-        return all(map(literal, value))
-    return type(value) in LITERALS
-
-
-def followed(value: Any) -> bool:  # noqa: ANN401
-    """Whether a list, tuple or dict holds nothing but what a table can hold."""
-    if type(value) is dict:
-        return all(map(literal, value)) and all(map(followed, value.values()))
-    if type(value) in (list, tuple, torch.Size):
-        return all(map(followed, value))
-    return isinstance(value, torch.Tensor) or literal(value)
-
-
-@cache
-def first_read(code: CodeType, name: str) -> Position | None:
-    """Where some code first reads a variable; None if it doesn't."""
-    for instruction in dis.get_instructions(code):
-        if instruction.argval == name and instruction.opname.startswith("LOAD_"):
-            return position_of(code, instruction.offset // 2)
-    return None
+def _is_reachable(source: Source) -> bool:
+    """Whether a table can hold a source, and replay may look there."""
+    place = source
+    while isinstance(place, Attribute | Item):
+        if isinstance(place, Item) and not is_literal(place.key):
+            return False
+        if isinstance(place, Attribute) and place.name[:2] == place.name[-2:] == "__":
+            return False
+        place = place.base
+    if isinstance(place, GlobalName):
+        return place.name.isidentifier() and place.name[:2] != "__"
+    return not isinstance(place, Temporary)

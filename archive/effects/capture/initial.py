@@ -1,4 +1,4 @@
-"""What lived where before a call: all that its table speaks of."""
+"""The values before a call, of all sources in its table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.side_effects import Initial
-from archive.effects.capture.tape import WITHOUT_MODES
-from archive.effects.capture.wrapping import CODE, SAFE
+from archive.effects.capture.pending import Initial
+from archive.effects.capture.sources import LITERALS
+from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
+from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -24,30 +25,29 @@ from archive.formats.effects.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
     from archive.formats.effects.model import MethodEffects, Source, Value
 
-LITERALS = (bool, int, float, str, bytes, type(None))
-CONTAINERS = (list, dict, tuple)
+PLAIN_CONTAINERS = (list, dict, tuple)
 
 
-def initial_state(recorder: Recorder, effects: MethodEffects) -> Initial:
-    """The state of a captured module.
+def initial_state(call: CapturedCall, effects: MethodEffects) -> Initial:
+    """The values of sources before a call.
 
     Args:
-        recorder: of its call.
+        call: of its call.
         effects: its table.
     """
-    state = _State(recorder)
-    for source in dict.fromkeys(spoken_of(effects)):
+    state = _State(call)
+    for source in dict.fromkeys(sources_in(effects)):
         state.add(source)
-    for source, first in recorder.aliases.items():
+    for source, first in call.aliases.items():
         state.alias(source, first)
     return Initial(tuple(state.entries.items()), tuple(state.tensors))
 
 
-def spoken_of(effects: MethodEffects) -> Iterator[Source]:
-    """The sources in a table."""
+def sources_in(effects: MethodEffects) -> Iterator[Source]:
+    """The sources that stand in a table."""
     yield from effects.inputs
     yield from _in_value(effects.result)
     for effect in effects.effects:
@@ -72,53 +72,53 @@ def _in_value(value: Value) -> Iterator[Source]:
 
 
 class _State:
-    """Entries that are being found.
+    """Collects entries.
 
     Attributes:
         entries: by source.
         tensors: by their numbers.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, call: CapturedCall) -> None:
         self.entries: dict[Source, Value] = {}
         self.tensors: list[Any] = []
-        self._recorder = recorder
+        self._call = call
         self._known: dict[int, Source] = {}
         self._objects: list[object] = []
 
     def add(self, source: Source) -> None:
-        """Tell what lived somewhere, and first in what it was."""
+        """Add the value of a source, after those of the containers that it is in."""
         chain = [source]
         while isinstance(chain[-1], Attribute | Item):
             chain.append(chain[-1].base)
         first = chain[-1]
         if isinstance(first, Temporary) or (isinstance(first, Local) and first.name != "self"):
             return
-        originals = self._recorder.originals
+        originals = self._call.originals
         for one in reversed(chain):
             if one in self.entries or one not in originals or self._covered(one):
                 continue
             value = originals[one]
-            if one is source or isinstance(value, CONTAINERS):
+            if one is source or isinstance(value, PLAIN_CONTAINERS):
                 lowered = self._value(value, one)
                 if lowered is not None:
                     self.entries[one] = lowered
 
     def alias(self, source: Source, first: Source) -> None:
-        """Tell that what lived somewhere lived somewhere else, too."""
+        """Add a source whose value also lived at another one, already added."""
         if first in self.entries and source not in self.entries and not self._covered(source):
             self.entries[source] = At(first)
 
     def _covered(self, source: Source) -> bool:
-        """Whether an item is told with what it is in."""
+        """Whether the entry of a container holds an item."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
     def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
         if type(value) in LITERALS:
             return Constant(value)
-        if isinstance(value, SAFE) and not isinstance(value, CODE):
+        if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
             return Constant(str(value))  # for guards, which look at its text
-        if not isinstance(value, (*CONTAINERS, torch.Tensor)):
+        if not isinstance(value, (*PLAIN_CONTAINERS, torch.Tensor)):
             return None
         if id(value) in self._known:
             return At(self._known[id(value)])
@@ -140,6 +140,6 @@ class _State:
         return Made(kind, tuple(items))
 
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
-        """An item; objects, which have no value, are what lives there."""
+        """The value of an item; an object, which has no value of its own, is the value at its source."""
         found = self._value(value, source)
         return At(source) if found is None else found

@@ -1,4 +1,4 @@
-"""Attributes of what stands in for objects: read from the world, or from what the call has stored."""
+"""Attributes of proxies: read from the snapshot or, once the call has stored them, from the table."""
 
 from __future__ import annotations
 
@@ -17,245 +17,262 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.autograd import apply_function
-from archive.effects.capture.functions import model_code
-from archive.effects.capture.hooks import importable
-from archive.effects.capture.stand_ins import ClassStandIn, call_module, object_stand_in, plainly_made
+from archive.effects.capture.function_code import importable, is_model_module
+from archive.effects.capture.proxies import ClassProxy, call_module, class_behind, has_plain_new, proxy_class
+from archive.effects.capture.snapshot import REGISTERED
 from archive.effects.capture.variables import ABSENT, DELETED
-from archive.effects.capture.world import REGISTERED
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
 STANDARD_SETTERS = (object.__setattr__, torch.nn.Module.__setattr__)
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
 STANDARD_GETTERS = (object.__getattribute__,)
-
-
 SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
-"""Methods and attributes of classes that are not written in Python."""
+"""Types of methods and attributes of classes that are not written in Python."""
 
 
 class Objects:
-    """Loads, stores and makes.
+    """Reads, sets and deletes attributes of proxies, and makes new objects.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.classes: dict[type, type] = {}
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._classes: dict[type, type] = {}
 
-    def class_of(self, stand_in: object) -> Any:  # noqa: ANN401
-        """What ``type`` gives for what stands in for something."""
-        variable = self._recorder.variable_of(stand_in)
-        item = self._recorder.items.get(variable)
-        cls = self._real_class(stand_in) if item is None else type(item)
-        return self._recorder.wrap(cls, class_source(cls))
+    def new_proxy(self, cls: type) -> Any:  # noqa: ANN401
+        """A proxy for an object of a class."""
+        if cls not in self._classes:
+            self._classes[cls] = proxy_class(self._call, cls)
+        return object.__new__(self._classes[cls])
+
+    def class_of(self, proxy: object) -> Any:  # noqa: ANN401
+        """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""
+        variable = self._call.side_effects[proxy]
+        item = self._call.real.get(variable)
+        cls = class_behind(proxy) if item is None else type(item)
+        return self._call.wrap(cls, class_source(cls))
 
     def real_of(self, cls: Any) -> Any:  # noqa: ANN401
-        """A class itself, for what stands in for it."""
-        if isinstance(cls, ClassStandIn):
+        """The class behind a class's proxy; other classes as they are."""
+        if isinstance(cls, ClassProxy):
             return object.__getattribute__(cls, "_cls")
         return cls
 
-    @staticmethod
-    def _real_class(stand_in: object) -> type:
-        return type(stand_in).__mro__[2]
-
     # --- reading -----------------------------------------------------------------------------------
 
-    def load(self, stand_in: Any, name: str) -> Any:  # noqa: ANN401
-        """An attribute.
+    def load(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """An attribute of a proxy.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: the object has no such attribute.
+            CaptureError: it cannot be followed.
         """
-        recorder = self._recorder
-        variable = recorder.variable_of(stand_in)
-        if recorder.side_effects.has_pending_mutation_of_attr(variable, name):
-            return recorder.side_effects.load_attr(variable, name)
-        cls: Any = self._real_class(stand_in)
+        call = self._call
+        variable = call.side_effects[proxy]
+        if call.side_effects.has_pending_mutation_of_attr(variable, name):
+            return call.side_effects.load_attr(variable, name)
+        cls: Any = class_behind(proxy)
         if name == "__class__":
-            return recorder.wrap(cls, class_source(cls))
+            return call.wrap(cls, class_source(cls))
         if cls.__getattribute__ not in STANDARD_GETTERS:
-            recorder.refuse(f"{cls.__qualname__} has a __getattribute__ of its own")
+            call.refuse(f"{cls.__qualname__} has a __getattribute__ of its own")
         raw = static(cls.__mro__, name)
         if isinstance(raw, property):
-            return self._called(raw.fget, stand_in)
-        value = self._own(stand_in, variable, name)
+            return self._called(raw.fget, proxy)
+        value = self._own(proxy, variable, name)
         if value is not ABSENT:
             return value
         if raw is not ABSENT and not isinstance(raw, MemberDescriptorType):
-            return self._bound(raw, cls, stand_in, variable, name)
-        return self._missing(cls, stand_in, name)
+            return self._bound(raw, cls, proxy, variable, name)
+        return self._missing(cls, proxy, name)
 
-    def _own(self, stand_in: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
-        """What an object that was there before has by itself; ``ABSENT`` if nothing."""
-        recorder = self._recorder
-        item = recorder.items.get(variable)
+    def _own(self, proxy: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
+        """An object's own attribute, not its class's; ``ABSENT`` if it has none or is new."""
+        call = self._call
+        item = call.real.get(variable)
         if item is None:
             return ABSENT
-        names = recorder.world.names(item) if name == "__dict__" else None
+        names = call.snapshot.names(item) if name == "__dict__" else None
         if name in REGISTERED and isinstance(item, torch.nn.Module):
-            names = recorder.world.registered(item, name)
+            names = call.snapshot.registered(item, name)
         if names is not None:
-            return MappingProxyType({one: self.load(stand_in, one) for one in names})
-        value = recorder.world.attribute(item, name)
+            return MappingProxyType({one: self.load(proxy, one) for one in names})
+        value = call.snapshot.attribute(item, name)
         if value is ABSENT:
             return ABSENT
-        return recorder.wrap(value, None if variable.source is None else Attribute(variable.source, name))
+        return call.wrap(value, None if variable.source is None else Attribute(variable.source, name))
 
-    def _missing(self, cls: type, stand_in: Any, name: str) -> Any:  # noqa: ANN401
+    def _missing(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
         getter = static(cls.__mro__, "__getattr__")
         if isinstance(getter, FunctionType) and getter is not torch.nn.Module.__getattr__:
-            return self._called(getter, stand_in, name)
-        source = self._recorder.variable_of(stand_in).source
+            return self._called(getter, proxy, name)
+        source = self._call.side_effects[proxy].source
         if source is not None and name[:2] != "__":
-            self._recorder.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
+            self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
     def _called(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
         if isinstance(function, FunctionType):
-            function = self._recorder.functions.copy(function)
+            function = self._call.functions.copy(function)
         return function(*args)
 
-    def _bound(self, raw: Any, cls: type, stand_in: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
-        """A class's attribute, for an object of it."""
-        recorder = self._recorder
+    def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
+        """An attribute of a class, bound to a proxy."""
+        call = self._call
         if isinstance(raw, FunctionType):
-            return MethodType(recorder.functions.copy(raw), stand_in)
+            return MethodType(call.functions.copy(raw), proxy)
         if isinstance(raw, staticmethod):
-            return recorder.wrap(raw.__func__, None)
+            return call.wrap(raw.__func__, None)
         if isinstance(raw, classmethod):
-            owner = recorder.wrap(cls, class_source(cls))
-            return MethodType(recorder.functions.copy(raw.__func__), owner)
+            owner = call.wrap(cls, class_source(cls))
+            return MethodType(call.functions.copy(raw.__func__), owner)
         if isinstance(raw, SLOTS):
-            return raw.__get__(stand_in, type(stand_in))
+            return raw.__get__(proxy, type(proxy))
         if hasattr(type(raw), "__get__"):
-            recorder.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
+            call.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
         source: Source | None = class_source(cls)
         if variable is not None and variable.source is not None:
             source = variable.source
-        return recorder.wrap(raw, None if source is None else Attribute(source, name))
+        return call.wrap(raw, None if source is None else Attribute(source, name))
 
-    def load_super(self, cls: type, stand_in: Any, name: str) -> Any:  # noqa: ANN401
-        """An attribute of the classes behind one."""
-        recorder = self._recorder
-        owner = recorder.items.get(recorder.variable_of(stand_in))
-        own = owner if isinstance(owner, type) else self._real_class(stand_in)
+    def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """The attribute that ``super(cls, proxy)`` finds.
+
+        Raises:
+            AttributeError: no base class has it.
+        """
+        call = self._call
+        owner = call.real.get(call.side_effects[proxy])
+        own = owner if isinstance(owner, type) else class_behind(proxy)
         raw = static(own.__mro__[own.__mro__.index(cls) + 1 :], name)
         if raw is ABSENT:
             raise AttributeError(f"'super' object has no attribute {name!r}")
         if isinstance(owner, type):
             if isinstance(raw, classmethod):
-                return MethodType(recorder.functions.copy(raw.__func__), stand_in)
-            return recorder.wrap(raw, None)
+                return MethodType(call.functions.copy(raw.__func__), proxy)
+            return call.wrap(raw, None)
         if isinstance(raw, property):
-            return self._called(raw.fget, stand_in)
-        standard = self._standard(raw, stand_in) if callable(raw) else None
+            return self._called(raw.fget, proxy)
+        standard = self._standard(raw, proxy) if callable(raw) else None
         if standard is not None:
             return standard
-        return self._bound(raw, own, stand_in, recorder.variable_of(stand_in), name)
+        return self._bound(raw, own, proxy, call.side_effects[proxy], name)
 
-    def _standard(self, raw: Any, stand_in: Any) -> Any:  # noqa: ANN401
-        """What ``object`` and ``torch.nn.Module`` do themselves; None for other methods."""
+    def _standard(self, raw: Any, proxy: Any) -> Any:  # noqa: ANN401
+        """A method of ``object`` or ``torch.nn.Module``, as this module does it; None for other methods."""
         return {
             object.__init__: lambda *_, **__: None,
-            object.__setattr__: lambda key, value: self.save(stand_in, key, value, custom=True),
-            torch.nn.Module.__setattr__: lambda key, value: self.save(stand_in, key, value, custom=True),
-            torch.nn.Module.__getattr__: lambda key: self.load(stand_in, key),
-            torch.nn.Module.__call__: lambda *args, **kwargs: call_module(
-                self._recorder, stand_in, args, kwargs
-            ),
+            object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
+            torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
+            torch.nn.Module.__getattr__: lambda key: self.load(proxy, key),
+            torch.nn.Module.__call__: lambda *args, **kwargs: call_module(self._call, proxy, args, kwargs),
         }.get(raw)
 
-    def load_class(self, stand_in: Any, cls: type, name: str) -> Any:  # noqa: ANN401
-        """An attribute of a class."""
-        recorder = self._recorder
+    def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
+        """An attribute of a class, through its proxy."""
+        call = self._call
         if issubclass(cls, torch.autograd.Function) and name == "apply":
-            return lambda *args: apply_function(recorder, cls, args)
+            return lambda *args: apply_function(call, cls, args)
         raw = static(cls.__mro__, name)
         if isinstance(raw, FunctionType):
-            return recorder.functions.copy(raw)
+            return call.functions.copy(raw)
         if isinstance(raw, staticmethod):
-            return recorder.wrap(raw.__func__, None)
+            return call.wrap(raw.__func__, None)
         if isinstance(raw, classmethod):
-            return MethodType(recorder.functions.copy(raw.__func__), stand_in)
+            return MethodType(call.functions.copy(raw.__func__), proxy)
         if raw is ABSENT or hasattr(type(raw), "__get__"):
             return getattr(cls, name)
         source = class_source(cls)
-        return recorder.wrap(raw, None if source is None else Attribute(source, name))
+        return call.wrap(raw, None if source is None else Attribute(source, name))
 
     # --- storing -----------------------------------------------------------------------------------
 
-    def save(self, stand_in: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Set an attribute."""
-        recorder = self._recorder
-        cls = self._real_class(stand_in)
+    def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
+        """Set an attribute of a proxy.
+
+        Args:
+            proxy: of the object.
+            name: of the attribute.
+            value: of the attribute.
+            custom: whether the class's own ``__setattr__`` asks for it.
+
+        Raises:
+            AttributeError: it is a property without setter.
+            CaptureError: it cannot be followed.
+        """
+        call = self._call
+        cls = class_behind(proxy)
         if not custom and cls.__setattr__ not in STANDARD_SETTERS:
-            recorder.refuse(f"{cls.__qualname__} has a __setattr__ of its own")
+            call.refuse(f"{cls.__qualname__} has a __setattr__ of its own")
         raw = static(cls.__mro__, name)
         if isinstance(raw, property):
             if raw.fset is None:
                 raise AttributeError(f"property {name!r} of {cls.__name__!r} object has no setter")
-            self._called(raw.fset, stand_in, value)
+            self._called(raw.fset, proxy, value)
             return
         if name in ("__class__", "__dict__") or (
             raw is not ABSENT and not isinstance(raw, MemberDescriptorType) and hasattr(type(raw), "__set__")
         ):
-            recorder.refuse(f"{name}, which cannot be followed, is set")
-        recorder.store(recorder.variable_of(stand_in), name, value)
+            call.refuse(f"{name}, which cannot be followed, is set")
+        call.store(call.side_effects[proxy], name, value)
 
-    def remove(self, stand_in: Any, name: str) -> None:  # noqa: ANN401
-        """Delete an attribute.
+    def remove(self, proxy: Any, name: str) -> None:  # noqa: ANN401
+        """Delete an attribute of a proxy.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: the object has no such attribute.
+            CaptureError: it cannot be followed.
         """
-        recorder = self._recorder
-        cls = self._real_class(stand_in)
+        call = self._call
+        cls = class_behind(proxy)
         if cls.__delattr__ not in STANDARD_DELETERS:
-            recorder.refuse(f"{cls.__qualname__} has a __delattr__ of its own")
-        variable = recorder.variable_of(stand_in)
-        if recorder.side_effects.has_pending_mutation_of_attr(variable, name):
-            recorder.side_effects.load_attr(variable, name)
-        elif variable not in recorder.items or (
-            recorder.world.attribute(recorder.items[variable], name) is ABSENT
-        ):
+            call.refuse(f"{cls.__qualname__} has a __delattr__ of its own")
+        variable = call.side_effects[proxy]
+        if call.side_effects.has_pending_mutation_of_attr(variable, name):
+            call.side_effects.load_attr(variable, name)
+        elif variable not in call.real or (call.snapshot.attribute(call.real[variable], name) is ABSENT):
             raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
-        recorder.store(variable, name, DELETED)
+        call.store(variable, name, DELETED)
 
     def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """A new object of a class."""
-        recorder = self._recorder
+        """Make a new object of a class of the model, and run the class's ``__init__``.
+
+        Raises:
+            TypeError: the class has no ``__init__`` to take the arguments.
+            CaptureError: the class is a module's, or has a ``__new__`` of its own.
+        """
+        call = self._call
         if issubclass(cls, torch.nn.Module):
-            recorder.refuse(f"a module, {cls.__qualname__}, that is made in the call")
-        if not plainly_made(cls):
-            recorder.refuse(f"a new {cls.__qualname__}, whose __new__ is its own")
+            call.refuse(f"a module, {cls.__qualname__}, that is made in the call")
+        if not has_plain_new(cls):
+            call.refuse(f"a new {cls.__qualname__}, whose __new__ is its own")
         name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
-        stand_in = object_stand_in(recorder, cls)
-        variable = recorder.side_effects.track_object_new(stand_in, name)
-        recorder.stand_ins[variable] = stand_in
+        proxy = self.new_proxy(cls)
+        variable = call.side_effects.track_object_new(proxy, name)
+        call.proxies[variable] = proxy
         start = static(cls.__mro__[:-1], "__init__")
         if isinstance(start, FunctionType):
-            recorder.functions.copy(start)(stand_in, *args, **kwargs)
+            call.functions.copy(start)(proxy, *args, **kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
-        return stand_in
+        return proxy
 
 
 def static(order: tuple[type, ...], name: str) -> Any:  # noqa: ANN401
-    """What some classes have by a name, unbound; ``ABSENT`` if nothing."""
+    """The first of some classes' attributes by a name, unbound; ``ABSENT`` if none has it."""
     return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
 
 
 def class_source(cls: type) -> Source | None:
-    """Where a class lives; None for one that no name leads to."""
-    if not model_code(cls.__module__):
+    """The source of a class of the model; None for a library's class."""
+    if not is_model_module(cls.__module__):
         return None
     if "<locals>" in cls.__qualname__:
         return GlobalName(cls.__module__, cls.__qualname__)

@@ -1,8 +1,8 @@
-"""A list whose length differs from call to call: only what stands at its ends is known.
+"""Proxies of lists whose length differs from call to call.
 
-The old items, of which nobody knows how many there are, stand between those that the call has put in front
-and those that it has put behind. An old item is known by its distance from the front or from the back, as
-the model asks for it.
+Such a list has items that the call has put in front (the head), old ones of unknown number, and items that
+the call has put behind (the tail). An old item is known by its distance from the front or from the back,
+whichever the model asks for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from archive.formats.effects.model import Item, Op
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
     from archive.formats.effects.model import Source
 
 UNKNOWN_LENGTH = "len() or iteration of a list whose length differs from call to call"
@@ -23,16 +23,16 @@ UNKNOWN_ITEM = "which item that is depends on the length of a list, which differ
 
 
 class OpenList(list[Any]):
-    """Stands in for a list; as a list itself it stays empty.
+    """The proxy of a list of unknown length. The list that it derives from stays empty.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         source: where the list lives.
     """
 
-    def __init__(self, recorder: Recorder, source: Source) -> None:
+    def __init__(self, call: CapturedCall, source: Source) -> None:
         super().__init__()
-        self._recorder = recorder
+        self._call = call
         self._source = source
         self._old: list[object] = []
         self._is_old = True
@@ -42,15 +42,15 @@ class OpenList(list[Any]):
         self._set: tuple[dict[int, Any], dict[int, Any]] = {}, {}
 
     def fill(self, values: Iterable[object]) -> None:
-        """Tell what its items are in the captured call."""
+        """Give it its old items, as they are in the captured call."""
         self._old = list(values)
 
     def intact(self) -> bool:
-        """Whether nobody has changed it past its methods."""
+        """Whether all changes went through its methods."""
         return list.__len__(self) == 0
 
     def contents(self) -> list[Any]:
-        """All items after the captured call."""
+        """Its items after the captured call."""
         middle: list[Any] = []
         if self._is_old:
             front, back = self._removed
@@ -64,7 +64,12 @@ class OpenList(list[Any]):
     # --- single items ------------------------------------------------------------------------------
 
     def _find(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
-        """Where an item stands: in what, at which place, and from which end (0: front) if it is old."""
+        """The place of an item.
+
+        Returns:
+            The head or tail, the index there and 0; for an old item the dict of old items that were set, the
+            distance from an end, and that end: 0 for the front, 1 for the back.
+        """
         index = index.__index__()
         if not self._is_old:
             known = [*self._head, *self._tail]
@@ -83,7 +88,7 @@ class OpenList(list[Any]):
         if distance >= len(self._old) - self._removed[1 - end]:
             if not self._old and not self._head and not self._tail:
                 raise IndexError("list index out of range")
-            self._recorder.refuse(UNKNOWN_ITEM)
+            self._call.refuse(UNKNOWN_ITEM)
         return self._set[end], distance, end
 
     def _read(self, where: list[Any] | dict[int, Any], place: int, end: int) -> Any:  # noqa: ANN401
@@ -91,9 +96,9 @@ class OpenList(list[Any]):
             return where[place]
         if place not in where:
             if self._set[1 - end]:
-                self._recorder.refuse(UNKNOWN_ITEM)
+                self._call.refuse(UNKNOWN_ITEM)
             index = place if end == 0 else -1 - place
-            return self._recorder.wrap(self._old[index], Item(self._source, index))
+            return self._call.wrap(self._old[index], Item(self._source, index))
         return where[place]
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
@@ -105,25 +110,25 @@ class OpenList(list[Any]):
     def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
         if isinstance(index, slice):
             if index != slice(None) and index != slice(0, None):
-                self._recorder.refuse("a part of a list whose length differs from call to call")
+                self._call.refuse("a part of a list whose length differs from call to call")
             values = list(value)
             self.clear()
             self.extend(values)
             return
         where, place, _ = self._find(index)
         where[place] = value
-        self._recorder.change(self, Op.SET_ITEM, index, value)
+        self._call.mutate(self, Op.SET_ITEM, index, value)
 
     # --- changes of length -------------------------------------------------------------------------
 
     def append(self, value: object) -> None:
         self._tail.append(value)
-        self._recorder.change(self, Op.APPEND, ABSENT, value)
+        self._call.mutate(self, Op.APPEND, ABSENT, value)
 
     def extend(self, values: Iterable[object]) -> None:
         new = list(values)
         self._tail += new
-        self._recorder.change(self, Op.EXTEND, ABSENT, new)
+        self._call.mutate(self, Op.EXTEND, ABSENT, new)
 
     def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
         self.extend(values)
@@ -132,53 +137,53 @@ class OpenList(list[Any]):
     def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
         index = index.__index__()
         if self._is_old and index > len(self._head):
-            self._recorder.refuse(UNKNOWN_ITEM)
+            self._call.refuse(UNKNOWN_ITEM)
         if self._is_old and index < 0:
             if -index > len(self._tail):
-                self._recorder.refuse(UNKNOWN_ITEM)
+                self._call.refuse(UNKNOWN_ITEM)
             self._tail.insert(index, value)
         elif self._is_old:
             self._head.insert(index, value)
         else:
             self._tail, self._head = [*self._head, *self._tail], []
             self._tail.insert(index, value)
-        self._recorder.change(self, Op.INSERT, index, value)
+        self._call.mutate(self, Op.INSERT, index, value)
 
     def pop(self, index: Any = -1) -> Any:  # noqa: ANN401
         where, place, end = self._find(index)
         value = self._read(where, place, end)
         self._take(where, place, end)
-        self._recorder.change(self, Op.POP, index)
+        self._call.mutate(self, Op.POP, index)
         return value
 
     def __delitem__(self, index: Any) -> None:  # noqa: ANN401
         if isinstance(index, slice):
             if index not in (slice(None), slice(0, None)):
-                self._recorder.refuse("a part of a list whose length differs from call to call")
+                self._call.refuse("a part of a list whose length differs from call to call")
             self.clear()
             return
         self._take(*self._find(index))
-        self._recorder.change(self, Op.DELETE_ITEM, index)
+        self._call.mutate(self, Op.DELETE_ITEM, index)
 
     def _take(self, where: list[Any] | dict[int, Any], place: int, end: int) -> None:
         if isinstance(where, list):
             del where[place]
             return
         if place != self._removed[end] or self._set[1 - end]:
-            self._recorder.refuse("an item that is taken out of the middle of a list")
+            self._call.refuse("an item that is taken out of the middle of a list")
         where.pop(place, None)
         self._removed[end] += 1
 
     def clear(self) -> None:
         self._is_old = False
         self._head, self._tail = [], []
-        self._recorder.change(self, Op.CLEAR)
+        self._call.mutate(self, Op.CLEAR)
 
     # --- everything that needs the length ----------------------------------------------------------
 
     def _check(self) -> None:
         if self._is_old:
-            self._recorder.refuse(UNKNOWN_LENGTH)
+            self._call.refuse(UNKNOWN_LENGTH)
 
     def _whole(self) -> list[Any]:
         self._check()
@@ -228,6 +233,6 @@ class OpenList(list[Any]):
         return list, (self._whole(),)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        self._recorder.refuse("a list that is put in another order or repeated in place")
+        self._call.refuse("a list that is put in another order or repeated in place")
 
     remove = sort = reverse = __imul__ = _refuse

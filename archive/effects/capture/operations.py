@@ -1,4 +1,4 @@
-"""Which calls of PyTorch are recorded as what, and which are refused."""
+"""Tables of PyTorch's functions, methods and attributes: recorded as what, guarded, or refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 from types import FunctionType
 from typing import Any
 
-OPERATORS: dict[str, Any] = {
+OPERATOR_METHODS: dict[str, Any] = {
     "__getitem__": operator.getitem,
     "__setitem__": operator.setitem,
     "__and__": operator.and_,
@@ -25,7 +25,7 @@ OPERATORS: dict[str, Any] = {
     "__iand__": operator.iand,
     "__ixor__": operator.ixor,
 }
-"""Methods of tensors that TorchScript knows as operators."""
+"""Methods of tensors, as the operators that TorchScript knows."""
 
 REFLECTED: dict[str, Any] = {
     "__rsub__": operator.sub,
@@ -39,7 +39,7 @@ REFLECTED: dict[str, Any] = {
     "__ror__": operator.or_,
     "__rxor__": operator.xor,
 }
-"""The same with what stands on the left given last."""
+"""Reflected operators: operands swapped."""
 
 SHAPES = frozenset(
     (
@@ -80,7 +80,7 @@ SHAPES = frozenset(
         "is_shared",
     )
 )
-"""What depends on shapes and types alone: no nodes but for sizes; the call relies on it."""
+"""Functions that read metadata alone: they are guarded, and only sizes become nodes."""
 
 REFUSED = {
     "__bool__": "control flow that depends on a tensor",
@@ -117,9 +117,9 @@ GETTERS = frozenset(
         "imag",
     )
 )
-"""Attributes of tensors that are tensors."""
+"""Attributes of tensors that are tensors themselves."""
 
-KNOWN = frozenset(
+KNOWN_ATTRIBUTES = frozenset(
     (
         "shape",
         "dtype",
@@ -149,8 +149,7 @@ KNOWN = frozenset(
         "output_nr",
     )
 )
-"""Attributes of tensors that depend on shapes and types alone."""
-
+"""Attributes of tensors that are metadata."""
 
 LISTS = frozenset(
     (
@@ -167,17 +166,17 @@ LISTS = frozenset(
         "__iter__",
     )
 )
-"""What gives as many tensors as follow from sizes, if it gives several."""
+"""Functions that return as many tensors as sizes tell."""
 
 TRAINING = {
     "batch_norm": "training",
     "native_batch_norm": "training",
     "instance_norm": "use_input_stats",
 }
-"""Functions that change running statistics without telling, and the argument that says whether they do."""
+"""Functions that change running statistics without their version counters, if this argument is true."""
 
 ORDER = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
-"""Arguments of those of these functions that Python knows no signature of."""
+"""Parameters of these functions, in order, for those without a Python signature."""
 
 
 def running_statistics(
@@ -186,7 +185,7 @@ def running_statistics(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> list[Any]:
-    """The tensors that such a call changes."""
+    """The running statistics that a call of a function in ``TRAINING`` changes."""
     if isinstance(function, FunctionType):
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()

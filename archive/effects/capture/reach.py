@@ -1,4 +1,4 @@
-"""What effects and results lead to: new objects that must be made, and lists that are met twice."""
+"""The reach of effects and results: new objects that must be made, and lists and dicts that stand twice."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ from archive.effects.capture.variables import MutationType, Variable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.effects.capture.side_effects import SideEffects
+    from archive.effects.capture.pending import PendingEffects
 
 
 class Reach:
-    """Follows values.
+    """Walks from values to all that they hold.
 
     Args:
-        side_effects: the table that they are in.
+        effects: the table that the values are in.
 
     Attributes:
         variables: those that were met.
         shared: new lists and dicts that were met twice, by identity.
     """
 
-    def __init__(self, side_effects: SideEffects) -> None:
-        self._table = side_effects
+    def __init__(self, effects: PendingEffects) -> None:
+        self._effects = effects
         self.variables: set[Variable] = set()
         self.shared: dict[int, Any] = {}
         self._met: set[int] = set()
 
     def of(self, live: Iterable[object]) -> set[Variable]:
-        """The variables that effects and some values lead to."""
+        """The variables that effects and some values lead to.
+
+        Args:
+            live: the values.
+        """
         values = list(live)
-        for item, pending in self._table.store_attr_mutations.items():
+        for item, pending in self._effects.store_attr_mutations.items():
             if item.mutation_type is not MutationType.ATTRIBUTE_NEW:
                 values += pending.values()
-        for change in self._table.log:
-            values += [change.key, change.value]
-        values += [hook.tensor for hook in self._table.tensor_hooks.values()]
+        for mutation in self._effects.log:
+            values += [mutation.key, mutation.value]
+        values += [hook.tensor for hook in self._effects.tensor_hooks.values()]
         while values:
             values += self._parts(values.pop(0))
         return self.variables
 
     def _parts(self, value: Any) -> Iterable[object]:  # noqa: ANN401 (any value)
-        """What a value that is met leads to."""
-        variable = variable_of(self._table, value)
+        """The values that a value holds; none if it was met before."""
+        variable = self._effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable)
         if type(value) in (list, dict):
@@ -57,17 +61,11 @@ class Reach:
         return value if isinstance(value, list | tuple) else ()
 
     def _of_variable(self, variable: Variable) -> Iterable[object]:
+        """The values that a new object holds."""
         if variable in self.variables:
             return ()
         self.variables.add(variable)
         if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
             return ()
-        saved = (kept for context, kept, _ in self._table.save_for_backward if context is variable)
-        return (*self._table.store_attr_mutations.get(variable, {}).values(), *saved)
-
-
-def variable_of(side_effects: SideEffects, value: object) -> Variable | None:
-    """The variable that a value is, or stands in for; None for other values."""
-    if isinstance(value, Variable):
-        return value
-    return side_effects.id_to_variable.get(id(value))
+        saved = (kept for context, kept, _ in self._effects.save_for_backward if context is variable)
+        return (*self._effects.store_attr_mutations.get(variable, {}).values(), *saved)

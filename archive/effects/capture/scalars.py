@@ -1,21 +1,22 @@
-"""Numbers that the graph makes: what a written counter, a size or an argument is while the model is captured.
+"""Numbers of the graph: proxies of counters that calls write, of sizes, and of arguments.
 
-A free number is one that arguments and sizes alone make. Where Python needs to know it, as in a branch, the
-captured call relies on it: a guard says so. Any other number, as a counter, will differ from call to call.
+A free number is computed from arguments and sizes alone. Where Python needs its value, as in a branch, a
+guard keeps it the same in later calls. Any other number, such as a counter, differs from call to call by
+itself, and a model whose Python code needs its value is refused.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import torch
 
+from archive.effects.capture.shape import Shape
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    from archive.effects.capture.recorder import Recorder
     from archive.formats.effects.model import Source
 
 NUMBERS = (bool, int, float)
@@ -59,80 +60,114 @@ NEEDED = {
 }
 
 
+class Arithmetic(Protocol):
+    """The part of a ``GraphBuilder`` that its numbers need."""
+
+    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+        """Add a node that computes a number of the graph."""
+
+    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+        """Guard a number of the graph, and give its Python number."""
+
+    @property
+    def refuse(self) -> Callable[[str], NoReturn]:
+        """End the call with an error at the model's statement."""
+
+
 class Scalar:
-    """A number that differs from call to call: of the graph, with what it is in the captured call.
+    """A number of the graph, with its value in the captured call.
 
     Args:
-        recorder: of the call.
-        value: what it is in this call.
-        free: whether arguments and sizes alone make it.
-        origin: the source of an argument, or of a tensor and the dimension whose size it is.
+        arithmetic: computes with it.
+        value: in this call.
+        free: whether it is computed from arguments and sizes alone.
+        origin: of a number that is an argument: its source and None; of a size: the tensor's source and the
+            dimension. None for other numbers.
     """
 
-    __slots__ = ("_free", "_origin", "_recorder", "_value")
+    __slots__ = ("_arithmetic", "_free", "_origin", "_value")
 
     def __init__(
         self,
-        recorder: Recorder,
+        arithmetic: Arithmetic,
         value: float,
         *,
         free: bool = False,
         origin: tuple[Source, int | None] | None = None,
     ) -> None:
-        self._recorder = recorder
+        self._arithmetic = arithmetic
         self._value = value
         self._free = free
         self._origin = origin
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The number's own class: ``isinstance`` sees a number."""
+        """The Python number's class, so that ``isinstance`` sees a number."""
         return type(self._value)
 
 
-class Number(Scalar):
-    """A float or bool; PyTorch takes it where it takes a number, and asks the recording mode first."""
+class RealScalar(Scalar):
+    """A float or bool. PyTorch takes it as a number, and asks the torch function mode first."""
 
     __slots__ = ()
 
     @classmethod
     def __torch_function__(cls, *_: object, **__: object) -> Any:  # noqa: ANN401 (PyTorch's name)
-        """Leave it to the mode."""
+        """Leave the call to the mode."""
         return NotImplemented
 
 
-class Integer(Scalar, torch.SymInt):  # type: ignore[misc]
-    """An int; PyTorch takes it for a size of its own kind, and does not ask what it is."""
+class IntScalar(Scalar, torch.SymInt):  # type: ignore[misc]
+    """An int. PyTorch takes it as a symbolic size, and does not ask for its value."""
 
 
-KINDS = (Number, Integer)
+SCALARS = (RealScalar, IntScalar)
 
 
 def scalar(
-    recorder: Recorder, value: float, *, free: bool = False, origin: tuple[Source, int | None] | None = None
+    arithmetic: Arithmetic,
+    value: float,
+    *,
+    free: bool = False,
+    origin: tuple[Source, int | None] | None = None,
 ) -> Scalar:
     """A number of the graph."""
-    kind = Integer if type(value) is int else Number
-    return kind(recorder, value, free=free, origin=origin)
+    kind = IntScalar if type(value) is int else RealScalar
+    return kind(arithmetic, value, free=free, origin=origin)
 
 
 def is_scalar(value: object) -> bool:
-    """Whether a value is a number that the graph makes, whatever its class says."""
-    return type(value) in KINDS
+    """Whether a value is a number of the graph, whatever its ``__class__`` says."""
+    return type(value) in SCALARS
 
 
 def value_of(value: Any) -> Any:  # noqa: ANN401 (a number)
-    """What it is in the captured call; of other values themselves."""
-    return value._value if type(value) in KINDS else value
+    """The Python number of a number of the graph; other values as they are."""
+    return value._value if type(value) in SCALARS else value
+
+
+def concrete(value: Any) -> Any:  # noqa: ANN401
+    """A value with Python numbers in place of numbers of the graph, at any depth."""
+    if is_scalar(value):
+        return value_of(value)
+    if type(value) in (tuple, Shape, torch.Size):
+        return tuple(map(concrete, value))
+    if isinstance(value, list):
+        return list(map(concrete, value))
+    if type(value) is dict:
+        return {key: concrete(one) for key, one in value.items()}
+    if isinstance(value, slice):
+        return slice(*map(concrete, (value.start, value.stop, value.step)))
+    return value
 
 
 def is_free(*values: object) -> bool:
-    """Whether no number is among some values that differs from call to call by itself."""
-    return all(one._free for one in values if type(one) in KINDS)  # type: ignore[attr-defined]
+    """Whether all numbers of the graph among some values are free."""
+    return all(one._free for one in values if type(one) in SCALARS)  # type: ignore[attr-defined]
 
 
-def _unlike(name: str, one: object, other: object) -> str | None:
-    """What TorchScript computes otherwise; None if all is well."""
+def _difference(name: str, one: object, other: object) -> str | None:
+    """The way in which TorchScript computes an operation otherwise than Python; None if it does not."""
     kinds = {type(value_of(one)), type(value_of(other))}
     if name == "pow" and float not in kinds:
         return "a power of ints that differ from call to call: TorchScript gives a float"
@@ -141,14 +176,14 @@ def _unlike(name: str, one: object, other: object) -> str | None:
     return None
 
 
-def _computed(recorder: Recorder, name: str, function: Callable[..., object], *numbers: object) -> object:
-    """What an operator gives."""
-    said = _unlike(name, *numbers)
-    if said is None:
-        return recorder.compute(function, *numbers)
+def _computed(arithmetic: Arithmetic, name: str, function: Callable[..., object], *numbers: object) -> object:
+    """The result of an operator; its operands are guarded where TorchScript computes it otherwise."""
+    difference = _difference(name, *numbers)
+    if difference is None:
+        return arithmetic.compute(function, *numbers)
     if not is_free(*numbers):
-        recorder.refuse(said)
-    return function(*map(recorder.fixed, numbers))
+        arithmetic.refuse(difference)
+    return function(*map(arithmetic.fixed, numbers))
 
 
 def _binary(name: str) -> None:
@@ -158,12 +193,12 @@ def _binary(name: str) -> None:
     def forward(self: Scalar, other: object) -> object:
         if not (is_scalar(other) or type(other) in NUMBERS):
             return NotImplemented
-        return _computed(self._recorder, name, function, self, other)
+        return _computed(self._arithmetic, name, function, self, other)
 
     def backward(self: Scalar, other: object) -> object:
         if type(other) not in NUMBERS:
             return NotImplemented
-        return _computed(self._recorder, name, function, other, self)
+        return _computed(self._arithmetic, name, function, other, self)
 
     setattr(Scalar, f"__{plain}__", forward)
     if plain not in ("lt", "le", "gt", "ge", "eq", "ne"):
@@ -174,26 +209,26 @@ def _unary(name: str) -> None:
     function: Callable[..., object] = abs if name == "abs" else operator.neg
 
     def method(self: Scalar) -> object:
-        return self._recorder.compute(function, self)
+        return self._arithmetic.compute(function, self)
 
     setattr(Scalar, f"__{name}__", method)
 
 
 def _needed(name: str, use: str) -> None:
-    """Where Python needs to know the number: a free one is relied on from now on."""
+    """Add a method that needs the number's value: it guards a free number and refuses others."""
 
     def method(self: Scalar, *args: Any) -> object:  # noqa: ANN401
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
-            return self._recorder.refuse("a size in a function of PyTorch that has ways of its own with it")
+            return self._arithmetic.refuse("a size in a function of PyTorch that has ways of its own with it")
         if self._free and name == "__bool__" and type(self._value) is not bool:
-            return bool(self._recorder.fixed(self._recorder.compute(operator.ne, self, 0)))
+            return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0)))
         if self._free:
-            value = self._recorder.fixed(self)
+            value = self._arithmetic.fixed(self)
             return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
         what = f"{use} {args[0]!r}" if name == "__getattr__" else use
-        return self._recorder.refuse(f"{what}: the number it depends on differs from call to call")
+        return self._arithmetic.refuse(f"{what}: the number it depends on differs from call to call")
 
     setattr(Scalar, name, method)
 

@@ -1,4 +1,4 @@
-"""The sizes of a tensor, as the model sees them."""
+"""The shape of a tensor, as the model sees it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 
 
 class Shape(tuple[Any, ...]):
-    """What ``x.shape`` is while a model is captured: a tuple of numbers of the graph."""
+    """The proxy of a ``torch.Size``, as ``x.shape`` gives it: a tuple of numbers of the graph."""
 
     __slots__ = ()
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # noqa: ANN401
-        """PyTorch's own class: ``isinstance`` sees it."""
+        """``torch.Size``, so that ``isinstance`` sees it."""
         return torch.Size
 
     def numel(self) -> Any:  # noqa: ANN401
-        """How many elements a tensor of these sizes has."""
+        """The number of elements of a tensor of this shape."""
         total: Any = 1
         for one in self:
             total = total * one

@@ -1,4 +1,4 @@
-"""What is the same or shares memory: what a call relies on, and what it may not keep."""
+"""Values that are the same or share memory: guards for them, and views that may not be kept."""
 
 from __future__ import annotations
 
@@ -6,80 +6,77 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.guards import followed
 from archive.effects.capture.scalars import is_scalar
-from archive.effects.capture.variables import Kind
-from archive.effects.errors import CaptureError
-from archive.formats.effects.model import Attribute, Item, Local, Look, Made, Output
+from archive.effects.capture.sites import error_at
+from archive.effects.capture.sources import is_plain, is_under_argument
+from archive.effects.capture.variables import VariableKind
+from archive.formats.effects.model import Look, Made, Output
 
 if TYPE_CHECKING:
+    from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.flattening import Flat
-    from archive.effects.capture.recorder import Recorder
-    from archive.effects.capture.sites import Place
-    from archive.effects.capture.tape import Input
-    from archive.formats.effects.model import Source, Value
+    from archive.effects.capture.inputs import Input
+    from archive.effects.capture.sites import Statement
+    from archive.formats.effects.model import Value
+
+VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
 
-def note_sharing(recorder: Recorder, inputs: list[Input], changed: list[Input]) -> None:
-    """Rely on what is the same; and where something is changed, on what has nothing to do with it.
+def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) -> None:
+    """Guard that aliases are the same, and that a changed value shares no memory with others.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         inputs: of the graph.
         changed: those that are changed in place.
     """
-    for source, first in recorder.aliases.items():
-        if _is_told(recorder.originals.get(first)):
-            recorder.guards.note(Look.SAME, source, first)
-    tensors = [one for one in inputs if not is_scalar(one.stand_in)]
+    for source, first in call.aliases.items():
+        if _can_be_compared(call.originals.get(first)):
+            call.guards.note(Look.SAME, source, first)
+    tensors = [one for one in inputs if not is_scalar(one.proxy)]
     for one in changed:
         for other in tensors:
-            if other is not one and (_is_given(one.source) or _is_given(other.source)):
-                recorder.guards.note(Look.APART, one.source, other.source, place=one.place)
-    effects = recorder.side_effects
+            if other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
+                call.guards.note(Look.APART, one.source, other.source, place=one.place)
+    effects = call.side_effects
     held = [
-        one for one in recorder.stand_ins if one.kind in (Kind.LIST, Kind.DICT) and one.source is not None
+        one
+        for one in call.proxies
+        if one.kind in (VariableKind.LIST, VariableKind.DICT) and one.source is not None
     ]
     for number, variable in enumerate(held):
         for other_one in held[:number]:
-            if not (_is_given(variable.source) or _is_given(other_one.source)):
+            if not (is_under_argument(variable.source) or is_under_argument(other_one.source)):
                 continue
             if effects.is_modified(variable) or effects.is_modified(other_one):
-                recorder.guards.note(Look.APART, variable.source, other_one.source)
+                call.guards.note(Look.APART, variable.source, other_one.source)
 
 
-def _is_told(value: object) -> bool:
-    return isinstance(value, torch.Tensor) or (isinstance(value, list | dict) and followed(value))
+def _can_be_compared(value: object) -> bool:
+    return isinstance(value, torch.Tensor) or (isinstance(value, list | dict) and is_plain(value))
 
 
-def _is_given(source: Source | None) -> bool:
-    """Whether something is under an argument."""
-    while isinstance(source, Attribute | Item):
-        source = source.base
-    return isinstance(source, Local) and source.name != "self"
-
-
-def check_views(recorder: Recorder, changed: list[Input], flat: Flat) -> None:
-    """Refuse to keep or return a part of a tensor that is changed in place: it would not change with it.
+def check_views(call: CapturedCall, changed: list[Input], flat: Flat) -> None:
+    """Refuse to keep or return a view of a tensor that is changed in place: replay would not change the view.
 
     Raises:
         CaptureError: naming the statement that keeps it.
     """
-    addresses = {_address(one.stand_in): one.stand_in for one in changed if _address(one.stand_in)}
+    addresses = {_address(one.proxy): one.proxy for one in changed if _address(one.proxy)}
     makers = {node: number for number, node in enumerate(flat.outputs)}
-    for value in recorder.tape.values():
-        number = makers.get(recorder.tape.node_of(value))
+    for value in call.builder.values():
+        number = makers.get(call.builder.node_of(value))
         if (
             number is None
             or not isinstance(value, torch.Tensor)
             or value is addresses.get(_address(value), value)
         ):
             continue
-        place = _place(recorder, flat, number)
-        raise CaptureError(
-            "a part of a tensor that is changed in place is kept or returned: it would not change with it",
-            *(("", 0) if place is None else (place.filename, place.line)),
+        place = _place(call, flat, number)
+        message = (
+            "a part of a tensor that is changed in place is kept or returned: it would not change with it"
         )
+        raise error_at(message, place)
 
 
 def _address(tensor: Any) -> int:  # noqa: ANN401
@@ -87,12 +84,12 @@ def _address(tensor: Any) -> int:  # noqa: ANN401
     return address
 
 
-def _place(recorder: Recorder, flat: Flat, number: int) -> Place | None:
-    """The statement that keeps an output of the graph."""
+def _place(call: CapturedCall, flat: Flat, number: int) -> Statement | None:
+    """The statement that keeps an output of the graph, or returns it."""
     for effect in flat.effects.effects:
         if effect.value is not None and number in _outputs(effect.value) and effect.handle >= 0:
             return flat.places[effect.handle]
-    return recorder.side_effects.result_place
+    return call.side_effects.result_place
 
 
 def _outputs(value: Value) -> set[int]:

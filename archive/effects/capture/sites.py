@@ -1,4 +1,4 @@
-"""Which statement of the model runs now: its range of the source, and the calls that lead there."""
+"""The statement of the model that runs now: its range of the source, and the calls that lead there."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.debuginfo.sites import Site, Span, Step
+from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-OWN = str(Path(__file__).parents[1]) + os.sep
-OUTERMOST = str(Path(__file__).with_name("run.py"))
-LIBRARY = str(Path(torch.__file__).parent) + os.sep
-CHECKPOINT = str(Path(LIBRARY, "utils", "checkpoint.py"))
-MODULES = str(Path(LIBRARY, "nn", "modules")) + os.sep
-STANDARD = sysconfig.get_path("stdlib") + os.sep
-PACKAGES = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
+OWN_FOLDER = str(Path(__file__).parents[1]) + os.sep
+TORCH_FOLDER = str(Path(torch.__file__).parent) + os.sep
+TORCH_CHECKPOINT = str(Path(TORCH_FOLDER, "utils", "checkpoint.py"))
+TORCH_MODULES = str(Path(TORCH_FOLDER, "nn", "modules")) + os.sep
+STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+INSTALLED = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
 SELF = "SELF"
-"""What holds a module where it is the one that calls, as TorchScript has it."""
-
+"""TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""
 COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Statement:
     """A statement of the model.
 
     Attributes:
         filename: of its source.
         line: in that file, from 1.
         span: its range; None where the source is not known.
-        steps: the calls on the way, outermost first, without that of the captured method.
+        steps: the calls that lead to it, outermost first, without that of the captured method.
     """
 
     filename: str
@@ -50,7 +49,7 @@ class Place:
     steps: tuple[Step, ...] = ()
 
     def site(self, op: str) -> Site:
-        """The same for an operation."""
+        """The site of an operation in this statement."""
         return Site(op, self.span, self.steps)
 
 
@@ -59,7 +58,7 @@ class Owner:
     """The module whose method runs.
 
     Attributes:
-        number: tells modules apart.
+        number: its identity.
         type_name: its class, as TorchScript writes it.
         instance: the attribute that holds it.
     """
@@ -72,53 +71,58 @@ class Owner:
 @cache
 def of_model(filename: str) -> bool:
     """Whether a file's code belongs to a model; PyTorch's own modules do."""
-    if filename.startswith(OWN):
+    if filename.startswith(OWN_FOLDER):
         return False
-    if filename.startswith(LIBRARY):
-        return filename.startswith(MODULES) and not filename.endswith("module.py")
-    if filename.startswith(STANDARD) and not filename.startswith(PACKAGES):
+    if filename.startswith(TORCH_FOLDER):
+        return filename.startswith(TORCH_MODULES) and not filename.endswith("module.py")
+    if filename.startswith(STANDARD_LIBRARY) and not filename.startswith(INSTALLED):
         return False
     return bool(linecache.getlines(filename)) or not filename.startswith("<")
 
 
-def is_recomputed() -> bool:
-    """Whether what runs now is run again on the way back."""
+def _frames(outermost: CodeType) -> Iterator[FrameType]:
+    """The frames that run now, innermost first, up to the one that runs some code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != OUTERMOST:
-        if frame.f_code.co_filename == CHECKPOINT:
-            return True
+    while frame is not None and frame.f_code is not outermost:
+        yield frame
         frame = frame.f_back
-    return False
 
 
-def model_frames() -> list[FrameType]:
-    """The frames of the model that run now, outermost first."""
-    found: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if filename == OUTERMOST:
-            break
-        if of_model(filename):
-            found.append(frame)
-        frame = frame.f_back
-    return found[::-1]
+def error_at(message: str, place: Statement | None) -> CaptureError:
+    """An error that names a statement of the model, if there is one."""
+    return CaptureError(message) if place is None else CaptureError(message, place.filename, place.line)
 
 
-def here(owner_of: Callable[[FrameType], Owner | None]) -> Place | None:
-    """The statement that runs now.
+def is_recomputed(outermost: CodeType) -> bool:
+    """Whether ``torch.utils.checkpoint`` will run the statement that runs now again, in backward.
 
     Args:
+        outermost: the code that calls the model.
+    """
+    return any(frame.f_code.co_filename == TORCH_CHECKPOINT for frame in _frames(outermost))
+
+
+def model_frames(outermost: CodeType) -> list[FrameType]:
+    """The frames of the model that run now, outermost first.
+
+    Args:
+        outermost: the code that calls the model.
+    """
+    return [frame for frame in _frames(outermost) if of_model(frame.f_code.co_filename)][::-1]
+
+
+def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None]) -> Statement | None:
+    """The statement that runs in the innermost of some frames; None if there is no frame.
+
+    Args:
+        frames: outermost first.
         owner_of: the module whose method a frame runs; None for functions.
     """
-    frames = model_frames()
-    if not frames:
-        return None
-    return place(frames, owner_of, _position(frames[-1]))
+    return place(frames, owner_of, _position(frames[-1])) if frames else None
 
 
 Position = tuple[int, int, int, int]
-"""First line, last line, first byte in the first one, the byte behind the last in the last one."""
+"""First line, last line, first byte in the first line, end in the last line, in bytes."""
 
 
 def place(
@@ -126,14 +130,14 @@ def place(
     owner_of: Callable[[FrameType], Owner | None],
     position: Position | None,
     called: tuple[CodeType, Owner | None] | None = None,
-) -> Place:
-    """A statement of the innermost of some frames.
+) -> Statement:
+    """A statement in the innermost of some frames, or in code that this frame has called.
 
     Args:
         frames: outermost first.
         owner_of: the module whose method a frame runs; None for functions.
         position: of the statement.
-        called: code that the innermost frame has called, if the statement is in there, and its module.
+        called: the code that the statement is in, and its module, if the innermost frame has called it.
     """
     calls = [(frame.f_code, owner_of(frame)) for frame in frames]
     code, _ = called or calls[-1]
@@ -150,7 +154,7 @@ def place(
             steps.append(Step(inner.co_name, owner.type_name, instance, call))
             outer = owner
     line = position[0] if position else code.co_firstlineno
-    return Place(code.co_filename, line, span_of(code, position), tuple(steps))
+    return Statement(code.co_filename, line, span_of(code, position), tuple(steps))
 
 
 @cache
@@ -159,7 +163,12 @@ def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None,
 
 
 def position_of(code: CodeType, instruction: int) -> Position | None:
-    """Where an instruction of some code stands, by its number."""
+    """The place of an instruction in the source; None where the code does not tell.
+
+    Args:
+        code: that has the instruction.
+        instruction: its number, from 0.
+    """
     positions = _positions(code)
     line, last, start, end = positions[instruction] if instruction < len(positions) else (None,) * 4
     if line is None:
@@ -176,7 +185,7 @@ def _position(frame: FrameType) -> Position | None:
 
 @cache
 def span_of(code: CodeType, position: Position | None) -> Span | None:
-    """A range of some code's source; None where the source is not known."""
+    """A position in some code as a range of the source; None where the source is not known."""
     lines = linecache.getlines(code.co_filename)
     if position is None or not lines:
         return None

@@ -1,7 +1,7 @@
-"""What a model reads of tensors besides elements: sizes are numbers of the graph, all else is relied on.
+"""Reads of tensors' metadata: sizes become numbers of the graph, all else is guarded.
 
-What is told of a tensor that the graph makes follows from the tensors that it is made of: these are looked
-at. Sizes may depend on more, as on elements: the graph itself gives them.
+The metadata of a tensor that the graph makes follow from the inputs that it is computed from: these are
+guarded. Sizes may follow from more, such as elements, so the graph itself computes them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import torch
 
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.tape import concrete
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
-    from archive.effects.capture.recorder import Recorder
-    from archive.effects.capture.tape import Input
+    from archive.effects.capture.call import CapturedCall
+    from archive.effects.capture.inputs import Input
 
-SIZES = frozenset(("size", "shape", "numel", "nelement", "__len__"))
-RANKS = frozenset(("dim", "ndim", "ndimension"))
-TYPES = frozenset(
+SIZE_QUERIES = frozenset(("size", "shape", "numel", "nelement", "__len__"))
+RANK_QUERIES = frozenset(("dim", "ndim", "ndimension"))
+TYPE_QUERIES = frozenset(
     (
         "dtype",
         "is_floating_point",
@@ -39,7 +38,7 @@ TYPES = frozenset(
         "is_neg",
     )
 )
-DEVICES = frozenset(
+DEVICE_QUERIES = frozenset(
     (
         "device",
         "get_device",
@@ -57,31 +56,31 @@ DEVICES = frozenset(
         "is_shared",
     )
 )
-GRADIENTS = frozenset(("requires_grad", "is_leaf", "output_nr", "is_inference"))
-LAYOUTS = frozenset(("stride", "storage_offset", "is_contiguous", "is_same_size", "nbytes"))
-GLOBAL = {"is_grad_enabled": "torch.is_grad_enabled", "get_default_dtype": "torch.get_default_dtype"}
+GRADIENT_QUERIES = frozenset(("requires_grad", "is_leaf", "output_nr", "is_inference"))
+LAYOUT_QUERIES = frozenset(("stride", "storage_offset", "is_contiguous", "is_same_size", "nbytes"))
+SETTING_QUERIES = {"is_grad_enabled": "torch.is_grad_enabled", "get_default_dtype": "torch.get_default_dtype"}
 
 
 class Sizes:
-    """Reads tensors.
+    """Reads metadata of tensors.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """What a function or attribute tells of tensors."""
+        """The result of a function or attribute that reads metadata."""
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        if name in SIZES and tensor is not None:
+        if name in SIZE_QUERIES and tensor is not None:
             return self._size_of(name, tensor, *args[1:], **kwargs)
-        if name in RANKS and tensor is not None:
+        if name in RANK_QUERIES and tensor is not None:
             self.rank(tensor)
-        elif name in GLOBAL:
-            self._recorder.guards.setting(GLOBAL[name])
+        elif name in SETTING_QUERIES:
+            self._call.guards.setting(SETTING_QUERIES[name])
         else:
             self._rely(name, [one for one in args if isinstance(one, torch.Tensor)])
         given, named = self._fixed(args), {key: self._fixed(one) for key, one in kwargs.items()}
@@ -90,7 +89,7 @@ class Sizes:
     def _fixed(self, value: Any) -> Any:  # noqa: ANN401
         if isinstance(value, tuple | list):
             return tuple(map(self._fixed, value))
-        return self._recorder.fixed(value)
+        return self._call.builder.fixed(value)
 
     def _size_of(self, name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         dim = kwargs.get("dim", args[0] if args else None)
@@ -102,103 +101,98 @@ class Sizes:
         return self.shape(tensor) if dim is None else self.size(tensor, dim)
 
     def size(self, tensor: Any, dim: Any) -> Any:  # noqa: ANN401
-        """A size, as a number of the graph."""
+        """One size of a tensor, as a number of the graph."""
         return self._number(tensor, "size", (dim,), tensor.size(value_of(dim)))
 
     def shape(self, tensor: Any) -> Any:  # noqa: ANN401
-        """All sizes."""
+        """The shape of a tensor, its sizes as numbers of the graph."""
         self.rank(tensor)
         if self._is_fixed(tensor):
             return tensor.shape
         return Shape(self.size(tensor, dim) for dim in range(tensor.dim()))
 
     def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
-        """Whether a tensor is made of nothing but what the graph keeps itself."""
-        return not any(self._differs(one) for one in self._recorder.tape.roots(tensor))
+        """Whether a tensor is computed from nothing but parameters and buffers that the graph holds."""
+        return not any(self._differs(one) for one in self._call.builder.roots(tensor))
 
     def _differs(self, one: Input) -> bool:
-        if is_scalar(one.stand_in):
+        if is_scalar(one.proxy):
             return True
-        recorder = self._recorder
-        return recorder.wrapping.volatile(one.source) or not recorder.is_registered(one.original, one.source)
+        call = self._call
+        return call.is_volatile(one.source) or not call.is_registered(one.original, one.source)
 
     def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:  # noqa: ANN401
-        """A number that tells of a tensor."""
+        """A number that a method of a tensor gives: the same number of the graph each time."""
         if self._is_fixed(tensor):
-            self._look(self._recorder.tape.roots(tensor), Look.SHAPE)
+            self._look(self._call.builder.roots(tensor), Look.SHAPE)
             return value
-        tape = self._recorder.tape
-        key = (tape.node_of(tensor), name, *(id(one) if is_scalar(one) else one for one in args))
+        builder = self._call.builder
+        key = (builder.node_of(tensor), name, *(id(one) if is_scalar(one) else one for one in args))
         if key not in self._known:
-            given = tape.input_of(tensor)
+            given = builder.input_of(tensor)
             origin = None
             if given is not None and name == "size" and not is_scalar(args[0]):
                 origin = given.source, args[0]
-            node = tape.emit("call_method", name, (tensor, *args), {})
-            self._known[key] = tape.number(value, node, free=self._is_free(args), origin=origin)
+            node = builder.emit("call_method", name, (tensor, *args), {})
+            self._known[key] = builder.number(value, node, free=self._is_free(args), origin=origin)
         return self._known[key]
 
     @staticmethod
     def _is_free(args: tuple[Any, ...]) -> bool:
         return all(one._free for one in args if is_scalar(one))
 
-    # --- what is relied on -------------------------------------------------------------------------
+    # --- guards ------------------------------------------------------------------------------------
 
     def _look(self, inputs: list[Input], *looks: Look) -> None:
         for one in inputs:
-            if not is_scalar(one.stand_in):
+            if not is_scalar(one.proxy):
                 for look in looks:
-                    self._recorder.guards.tensor(one, look)
+                    self._call.guards.tensor(one, look)
 
     def rank(self, tensor: Any) -> None:  # noqa: ANN401
-        """Rely on how many dimensions a tensor has."""
-        tape = self._recorder.tape
-        inputs, node = tape.roots(tensor), tape.node_of(tensor)
+        """Guard the number of a tensor's dimensions."""
+        builder = self._call.builder
+        inputs, node = builder.roots(tensor), builder.node_of(tensor)
         if node is not None and node.meta.get("squeezed") and not self._is_fixed(tensor):
             made = self._number(tensor, "dim", (), tensor.dim())
-            self._recorder.fixed(made)
+            self._call.builder.fixed(made)
             return
         self._look(inputs, Look.DIM)
 
     def kind(self, tensor: Any) -> None:  # noqa: ANN401
-        """Rely on what numbers a tensor holds."""
-        self._look(self._recorder.tape.roots(tensor), Look.KIND)
+        """Guard the kind of numbers that a tensor holds."""
+        self._look(self._call.builder.roots(tensor), Look.KIND)
 
     def gradient(self, tensor: Any) -> None:  # noqa: ANN401
-        """Rely on whether a tensor requires a gradient."""
-        tape = self._recorder.tape
-        given = tape.input_of(tensor)
+        """Guard whether a tensor requires a gradient."""
+        builder = self._call.builder
+        given = builder.input_of(tensor)
         if given is not None and not given.changed:
             self._look([given], Look.REQUIRES_GRAD)
             return
-        self._recorder.guards.setting("torch.is_grad_enabled")
-        self._look(tape.inputs, Look.REQUIRES_GRAD)
+        self._call.guards.setting("torch.is_grad_enabled")
+        self._look(builder.inputs, Look.REQUIRES_GRAD)
 
     def _rely(self, name: str, tensors: list[Any]) -> None:
-        """Rely on what tells a type, a device, a gradient or how elements lie."""
-        tape = self._recorder.tape
+        """Guard the metadata that a function or attribute reads: type, device, gradient or layout."""
+        builder = self._call.builder
         for tensor in tensors:
-            inputs = tape.roots(tensor)
-            if name in GRADIENTS:
+            inputs = builder.roots(tensor)
+            if name in GRADIENT_QUERIES:
                 self.gradient(tensor)
-            elif name in DEVICES:
+            elif name in DEVICE_QUERIES:
                 self._look(inputs, Look.DEVICE)
-            elif name in LAYOUTS:
+            elif name in LAYOUT_QUERIES:
                 self._look(inputs, Look.SHAPE, Look.STRIDE)
-            elif name in TYPES:
+            elif name in TYPE_QUERIES:
                 self._type(tensor, inputs)
             else:
                 self._look(inputs, Look.TYPE)
 
     def _type(self, tensor: Any, inputs: list[Input]) -> None:  # noqa: ANN401
         self._look(inputs, Look.DTYPE)
-        if self._recorder.tape.input_of(tensor) is None:
-            self._recorder.guards.setting("torch.is_autocast_enabled")
-            kinds = {one.original.dtype for one in inputs if not is_scalar(one.stand_in)}
-            if len(kinds) > 1:  # a tensor without dimensions gives way to others
+        if self._call.builder.input_of(tensor) is None:
+            self._call.guards.setting("torch.is_autocast_enabled")
+            kinds = {one.original.dtype for one in inputs if not is_scalar(one.proxy)}
+            if len(kinds) > 1:  # type promotion prefers tensors that have dimensions
                 self._look(inputs, Look.DIM)
-
-
-def sized(value: Any) -> Any:  # noqa: ANN401
-    """Sizes as PyTorch has them."""
-    return torch.Size(concrete(value)) if type(value) is Shape else value

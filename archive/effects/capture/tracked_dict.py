@@ -1,33 +1,33 @@
-"""A dict that was there before the call: what is done to it is noted, what is read of it relied on."""
+"""Proxies of dicts: they note what is changed, and guard what is read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from archive.effects.capture.guards import literal
+from archive.effects.capture.sources import is_literal
 from archive.formats.effects.model import Item, Look, Op
 
 if TYPE_CHECKING:
+    from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.guards import Held
-    from archive.effects.capture.recorder import Recorder
     from archive.formats.effects.model import Source
 
 ALL = object()
-"""Stands for all keys of a dict, where it has been cleared."""
+"""Stands for all keys, once the dict has been cleared."""
 
 
 class TrackedDict(dict[Any, Any]):
-    """A dict: it holds what stands in for its items. In an open one keys come and go.
+    """The proxy of a dict. It holds the wrapped values.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         source: where the dict lives.
-        is_open: whether its keys change.
+        is_open: whether calls add or delete keys.
     """
 
-    def __init__(self, recorder: Recorder, source: Source, *, is_open: bool) -> None:
+    def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
         super().__init__()
-        self._recorder = recorder
+        self._call = call
         self._source = source
         self._open = is_open
         self._expected: dict[Any, Any] = {}
@@ -36,68 +36,68 @@ class TrackedDict(dict[Any, Any]):
         self._set: set[Any] = set()
 
     def fill(self, values: dict[Any, object]) -> None:
-        """Give it its items."""
+        """Give it its items, wrapped; their guards are held back until they are read."""
         for key, value in values.items():
-            with self._recorder.guards.held() as held:
-                kept = self._recorder.wrap(value, Item(self._source, key))
+            with self._call.guards.held() as held:
+                kept = self._call.wrap(value, Item(self._source, key))
             self._held[key] = held
             dict.__setitem__(self, key, kept)
         self._expected = dict(dict.items(self))
 
     def intact(self) -> bool:
-        """Whether nobody has changed it past its methods."""
+        """Whether all changes went through its methods."""
         ours = dict(dict.items(self))
         return list(ours) == list(self._expected) and all(
             one is other for one, other in zip(ours.values(), self._expected.values(), strict=True)
         )
 
     def _keys_change(self) -> None:
-        self._recorder.resized.add(self._source)
+        self._call.resized.add(self._source)
 
     def _check(self) -> None:
-        """Rely on the keys, and on all that is there."""
-        guards = self._recorder.guards
+        """Guard the keys and all values."""
+        guards = self._call.guards
         if self._open:
-            self._recorder.refuse("len() or iteration of a dict whose keys differ from call to call")
-        if all(map(literal, self._held)):
+            self._call.refuse("len() or iteration of a dict whose keys differ from call to call")
+        if all(map(is_literal, self._held)):
             guards.note(Look.TYPE, self._source, "dict")
             guards.note(Look.KEYS, self._source, tuple(self._held))
         for held in self._held.values():
             guards.release(held)
 
     def _has(self, key: Any) -> bool:  # noqa: ANN401
-        """Whether a key is there; where the call has not set it, that is relied on, and what is there too."""
+        """Whether a key is there, guarded unless the call itself has set or deleted the key."""
         found = dict.__contains__(self, key)
-        if not self._set.intersection((key, ALL)) and literal(key):
-            self._recorder.guards.note(Look.HAS, self._source, found, key)
+        if not self._set.intersection((key, ALL)) and is_literal(key):
+            self._call.guards.note(Look.HAS, self._source, found, key)
         return found
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401
         if self._held.get(key):
-            self._recorder.guards.release(self._held[key])
+            self._call.guards.release(self._held[key])
             self._known.add(key)
         return dict.__contains__(self, key) if key in self._known else self._has(key)
 
     def __contains__(self, key: object) -> bool:
-        return self._has(self._recorder.key(key))
+        return self._has(self._call.constant_key(key))
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
-        key = self._recorder.key(key)
+        key = self._call.constant_key(key)
         self._read(key)
         return dict.__getitem__(self, key)
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
-        key = self._recorder.key(key)
+        key = self._call.constant_key(key)
         return dict.__getitem__(self, key) if self._read(key) else default
 
     def __setitem__(self, key: Any, value: Any) -> None:  # noqa: ANN401
-        key = self._recorder.key(key)
+        key = self._call.constant_key(key)
         if not dict.__contains__(self, key):
             self._keys_change()
         self._set.add(key)
         dict.__setitem__(self, key, value)
         self._expected[key] = value
-        self._recorder.change(self, Op.SET_ITEM, key, value)
+        self._call.mutate(self, Op.SET_ITEM, key, value)
 
     def __delitem__(self, key: Any) -> None:  # noqa: ANN401
         self._has(key)
@@ -105,7 +105,7 @@ class TrackedDict(dict[Any, Any]):
         dict.__delitem__(self, key)
         del self._expected[key]
         self._keys_change()
-        self._recorder.change(self, Op.DELETE_ITEM, key)
+        self._call.mutate(self, Op.DELETE_ITEM, key)
 
     def pop(self, key: Any, *default: Any) -> Any:  # noqa: ANN401
         if default and not self._has(key):
@@ -115,7 +115,7 @@ class TrackedDict(dict[Any, Any]):
         return value
 
     def popitem(self) -> NoReturn:
-        self._recorder.refuse("popitem: which item goes differs from call to call")
+        self._call.refuse("popitem: which item goes differs from call to call")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
         if not self._has(key):
@@ -136,7 +136,7 @@ class TrackedDict(dict[Any, Any]):
         self._set.add(ALL)
         dict.clear(self)
         self._expected.clear()
-        self._recorder.change(self, Op.CLEAR)
+        self._call.mutate(self, Op.CLEAR)
 
     def __len__(self) -> int:
         self._check()

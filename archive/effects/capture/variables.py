@@ -1,4 +1,4 @@
-"""What the table of effects follows: lists, dicts, objects, cells and globals, each by one variable."""
+"""Variables of the table of effects: one for each list, dict, object, cell and global that a call meets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from archive.effects.capture.sites import Place
-    from archive.formats.effects.model import Op, Source
+    from archive.formats.effects.model import Source
 
 
-class Kind(StrEnum):
-    """What a variable stands for."""
+class VariableKind(StrEnum):
+    """The kind of thing that a variable stands for."""
 
     LIST = "list"
     DICT = "dict"
@@ -23,7 +22,7 @@ class Kind(StrEnum):
 
 
 class MutationType(Enum):
-    """How a variable may change, by the original's names."""
+    """The way in which a variable may change, by the names of PyTorch's dynamo."""
 
     VALUE_EXISTING = "ValueMutationExisting"
     ATTRIBUTE_EXISTING = "AttributeMutationExisting"
@@ -31,13 +30,13 @@ class MutationType(Enum):
 
 
 class Deleted(Enum):
-    """What an attribute is that has been deleted."""
+    """The value of an attribute that has been deleted."""
 
     DELETED = "deleted"
 
 
 class Absent(Enum):
-    """What is not there."""
+    """The absence of a value, where None is one."""
 
     ABSENT = "absent"
 
@@ -48,55 +47,92 @@ ABSENT: Final = Absent.ABSENT
 
 @dataclass(slots=True, eq=False)
 class Variable:
-    """What stands for one object; there is one per object.
+    """The variable of one object.
 
     Attributes:
         kind: of the object.
-        source: where it lives; None for what has been made in this call.
+        source: where it lives; None for an object that this call has made.
         class_name: of a new object, as ``module:qualname``.
         contents: of a cell, before any effect.
     """
 
-    kind: Kind
+    kind: VariableKind
     source: Source | None = None
     class_name: str | None = None
     contents: object = ABSENT
 
     @property
     def mutation_type(self) -> MutationType | None:
-        """How it may change; None for what never does."""
-        if self.kind is Kind.OTHER:
+        """The way in which it may change; None if it never does."""
+        if self.kind is VariableKind.OTHER:
             return None
-        if self.kind in (Kind.LIST, Kind.DICT):
+        if self.kind in (VariableKind.LIST, VariableKind.DICT):
             return MutationType.VALUE_EXISTING
         return MutationType.ATTRIBUTE_EXISTING if self.source is not None else MutationType.ATTRIBUTE_NEW
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One mutation of a list, a dict or a tensor.
+class Tracking:
+    """Variables, each found by the identity of its object.
 
     Attributes:
-        order: of all changes, from 0.
-        op: what is done.
-        target: to what; a source for tensors.
-        key: which item, where there is one.
-        value: what is put there, where there is one.
-        place: the model's statement.
+        id_to_variable: variables by the identity of objects; an object's proxy leads to the same variable.
+        keepalive: tracked objects. An identity is only unique for as long as its object lives.
     """
 
-    order: int
-    op: Op
-    target: Variable | Source
-    key: object = ABSENT
-    value: object = ABSENT
-    place: Place | None = None
+    def __init__(self) -> None:
+        self.id_to_variable: dict[int, Variable] = {}
+        self.keepalive: list[object] = []
 
+    def _track(self, variable: Variable, *items: object) -> Variable:
+        for item in items:
+            if id(item) in self.id_to_variable:
+                raise ValueError(f"{item!r} is already tracked, as {self.id_to_variable[id(item)]}")
+            self.id_to_variable[id(item)] = variable
+            self.keepalive.append(item)
+        return variable
 
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A tensor's hook: what it is on, its function as ``module:qualname``, and the model's statement."""
+    def track_list(self, item: object, source: Source, *proxies: object) -> Variable:
+        """Track a list and its proxies as one variable."""
+        return self._track(Variable(VariableKind.LIST, source), item, *proxies)
 
-    tensor: object
-    function: str
-    place: Place | None = None
+    def track_dict(self, item: object, source: Source, *proxies: object) -> Variable:
+        """Track a dict and its proxies as one variable."""
+        return self._track(Variable(VariableKind.DICT, source), item, *proxies)
+
+    def track_object_existing(self, item: object, source: Source, *proxies: object) -> Variable:
+        """Track an object that was there before the call, and its proxies, as one variable."""
+        return self._track(Variable(VariableKind.OBJECT, source), item, *proxies)
+
+    def track_object_new(self, item: object, class_name: str) -> Variable:
+        """Track an object that the call has made, of the class ``module:qualname``."""
+        return self._track(Variable(VariableKind.OBJECT, None, class_name), item)
+
+    def track_cell_new(self) -> Variable:
+        """Track a cell that the call has made."""
+        return self._track(Variable(VariableKind.CELL), object())
+
+    def track_cell_existing(self, source: Source, cell: object, contents: object = ABSENT) -> Variable:
+        """Track a cell that was there before the call."""
+        return self._track(Variable(VariableKind.CELL, source, contents=contents), cell)
+
+    def track_global_existing(self, source: Source, item: object) -> Variable:
+        """Track a global; ``item`` stands for its name."""
+        return self._track(Variable(VariableKind.GLOBAL, source), item)
+
+    def track_other(self, item: object, source: Source | None, *proxies: object) -> Variable:
+        """Track a function, class or the like, which never changes, for the sake of its source."""
+        return self._track(Variable(VariableKind.OTHER, source), item, *proxies)
+
+    def variable_of(self, value: object) -> Variable | None:
+        """The variable that a value is, or is tracked as; None for other values."""
+        if (
+            type(value) is Variable
+        ):  # `isinstance` would read a proxy's `__class__`, which the model might see
+            return value
+        return self.id_to_variable.get(id(value))
+
+    def __contains__(self, item: object) -> bool:
+        return id(item) in self.id_to_variable
+
+    def __getitem__(self, item: object) -> Variable:
+        return self.id_to_variable[id(item)]

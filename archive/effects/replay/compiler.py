@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.looking import HELPERS as GUARD_NAMES
-from archive.effects.looking import holds
+from archive.effects.looking import GUARD_HELPERS, holds
 from archive.effects.replay.expressions import Expressions, Names, cloned_if_changed
 from archive.effects.replay.steps import STEP_NAMES, STEPS, UndoEntry, undo_until
 from archive.formats.effects.model import (
@@ -80,7 +79,7 @@ class Compiler:
             "failed": failed,
             "undone": self._undone,
         }
-        self._names = Names(STEP_NAMES | GUARD_NAMES | functions, self._defaults())
+        self._names = Names(STEP_NAMES | GUARD_HELPERS | functions, self._defaults())
 
     def _defaults(self) -> dict[str, Any]:
         return {

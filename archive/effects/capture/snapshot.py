@@ -1,4 +1,4 @@
-"""What lives where before a call: the real objects, and above them what an earlier call would have left."""
+"""The values before a call: the real ones, and above them those that an earlier call would have left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.function_code import contents_of
 from archive.effects.capture.variables import ABSENT, DELETED
 
 if TYPE_CHECKING:
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
-class World:
-    """Real objects, read and never changed.
+class Snapshot:
+    """Reads real objects, and never changes them.
 
     Attributes:
-        alive: objects whose identities are in use.
+        alive: objects whose identities are keys. An identity is only unique for as long as its object lives.
     """
 
     def __init__(self) -> None:
@@ -28,17 +29,17 @@ class World:
         self._contents: dict[int, Any] = {}
 
     def set_name(self, owner: object, name: str, value: object) -> None:
-        """Let an attribute of an object, or a name of globals, have a value."""
+        """Override an attribute of an object, or a name of globals."""
         self.alive.append(owner)
         self._names.setdefault(id(owner), {})[name] = value
 
     def set_contents(self, owner: object, value: object) -> None:
-        """Let a list, dict, cell or tensor have other contents."""
+        """Override the contents of a list, dict, cell or tensor."""
         self.alive.append(owner)
         self._contents[id(owner)] = value
 
     def attribute(self, owner: object, name: str) -> object:
-        """An attribute of an object itself, not of its class; ``ABSENT`` if it has none."""
+        """An object's own attribute, not its class's; ``ABSENT`` if it has none."""
         changed = self._names.get(id(owner), {}).get(name, ABSENT)
         if changed is not ABSENT:
             return ABSENT if changed is DELETED else changed
@@ -56,17 +57,17 @@ class World:
         return ABSENT
 
     def names(self, owner: object) -> list[str]:
-        """Names of the attributes that an object keeps itself."""
+        """The names of an object's own attributes."""
         changed = self._names.get(id(owner), {})
         names = dict.fromkeys([*instance_dict(owner), *changed])
         return [name for name in names if changed.get(name) is not DELETED]
 
     def registered(self, owner: object, kind: str) -> list[str]:
-        """Names of a module's parameters, buffers or modules."""
+        """The names of a module's parameters, buffers or modules."""
         return list(instance_dict(owner).get(kind, ()))
 
     def global_name(self, names: dict[str, object], name: str) -> object:
-        """A global; ``ABSENT`` if there is none."""
+        """The value of a global; ``ABSENT`` if there is none."""
         changed = self._names.get(id(names), {}).get(name, ABSENT)
         return names.get(name, ABSENT) if changed is ABSENT else changed
 
@@ -75,21 +76,18 @@ class World:
         return type(owner)(self._contents.get(id(owner), owner))
 
     def cell(self, cell: CellType) -> object:
-        """What a cell holds; ``ABSENT`` if nothing."""
+        """The contents of a cell; ``ABSENT`` if it is empty."""
         if id(cell) in self._contents:
             return self._contents[id(cell)]
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return ABSENT
+        return contents_of(cell)
 
     def tensor(self, tensor: Any) -> Any:  # noqa: ANN401 (a tensor)
-        """What a tensor holds: itself, or one with other contents."""
+        """A tensor with the contents before the call: itself, or the one that overrides them."""
         return self._contents.get(id(tensor), tensor)
 
 
 def instance_dict(owner: object) -> dict[str, Any]:
-    """The attributes that an object keeps itself."""
+    """An object's ``__dict__``; empty if it has none."""
     try:
         found: dict[str, Any] = object.__getattribute__(owner, "__dict__")
     except AttributeError:

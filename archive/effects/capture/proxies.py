@@ -1,4 +1,4 @@
-"""What stands in for modules, other objects and classes while a model is captured."""
+"""Proxies of modules, other objects and classes while a model is captured."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.functions import model_code
-from archive.effects.capture.world import instance_dict
+from archive.effects.capture.function_code import is_model_module
+from archive.effects.capture.snapshot import instance_dict
 
 if TYPE_CHECKING:
-    from archive.effects.capture.recorder import Recorder
+    from archive.effects.capture.call import CapturedCall
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
@@ -81,23 +81,23 @@ OPERATIONS = (
 
 
 class Untouchable:
-    """Stands in for what cannot be followed; whoever uses it is refused.
+    """The proxy of an object that cannot be followed: any use of it is refused.
 
     Args:
-        recorder: of the call.
-        kind: its class.
+        call: the captured call.
+        kind: name of the object's class.
     """
 
-    def __init__(self, recorder: Recorder, kind: str) -> None:
-        object.__setattr__(self, "_parts", (recorder, kind))
+    def __init__(self, call: CapturedCall, kind: str) -> None:
+        object.__setattr__(self, "_parts", (call, kind))
 
 
 def _untouchable(name: str) -> None:
     def method(self: Untouchable, *args: object, **_: object) -> Any:  # noqa: ANN401
-        recorder, kind = object.__getattribute__(self, "_parts")
+        call, kind = object.__getattribute__(self, "_parts")
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
-        recorder.refuse(f"what is done to a {kind} cannot be followed")
+        call.refuse(f"what is done to a {kind} cannot be followed")
 
     setattr(Untouchable, name, method)
 
@@ -106,8 +106,8 @@ for _name in OPERATIONS:
     _untouchable(_name)
 
 
-def to_follow(value: Any) -> bool:  # noqa: ANN401
-    """Whether an object is one that something can stand in for: it is what its attributes are."""
+def is_followed(value: Any) -> bool:  # noqa: ANN401
+    """Whether a proxy can follow an object: its state is its attributes, nothing else."""
     cls = type(value)
     if isinstance(value, torch.jit.ScriptModule):
         return False
@@ -115,37 +115,38 @@ def to_follow(value: Any) -> bool:  # noqa: ANN401
         return False
     if isinstance(value, torch.nn.Module):
         return True
-    return model_code(cls.__module__) and plainly_made(cls)
+    return is_model_module(cls.__module__) and has_plain_new(cls)
 
 
-def plainly_made(cls: Any) -> bool:  # noqa: ANN401
-    """Whether a class makes its objects as ``object`` does."""
+def has_plain_new(cls: Any) -> bool:  # noqa: ANN401
+    """Whether a class makes its objects as ``object`` does, without a ``__new__`` of its own."""
     return cls.__new__ is object.__new__
 
 
-class Tracked:
-    """Stands in for an object; each class has one that derives from both."""
+class ObjectProxy:
+    """Base of objects' proxies. Each class has a proxy class, which derives from this one and from it."""
 
     def __init_subclass__(cls) -> None:
-        """Keep the object's own class from hearing of what stands in for its objects."""
+        """Do nothing, so that the object's own class does not hear of its proxy class."""
 
 
-def object_stand_in(recorder: Recorder, cls: type) -> Any:  # noqa: ANN401
-    """What stands in for an object of a class: an instance of it without attributes of its own."""
-    if cls not in recorder.objects.classes:
-        recorder.objects.classes[cls] = _derived(recorder, cls)
-    return object.__new__(recorder.objects.classes[cls])
+def class_behind(proxy: object) -> type:
+    """The class of the object behind an object's proxy."""
+    _proxy_class, _object_proxy, cls, *_bases = type(proxy).__mro__
+    return cls
 
 
-def _derived(recorder: Recorder, cls: type) -> type:
+def proxy_class(call: CapturedCall, cls: type) -> type:
+    """The class of proxies for objects of a class: instances without attributes of their own."""
+
     def get(self: Any, name: str) -> Any:  # noqa: ANN401
-        return recorder.objects.load(self, name)
+        return call.objects.load(self, name)
 
     def put(self: Any, name: str, value: object) -> None:  # noqa: ANN401
-        recorder.objects.save(self, name, value)
+        call.objects.save(self, name, value)
 
     def delete(self: Any, name: str) -> None:  # noqa: ANN401
-        recorder.objects.remove(self, name)
+        call.objects.remove(self, name)
 
     names: dict[str, Any] = {
         "__getattribute__": get,
@@ -155,85 +156,89 @@ def _derived(recorder: Recorder, cls: type) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    names |= _own_methods(recorder, cls)
-    call = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
-    if call is torch.nn.Module.__call__:
-        names["__call__"] = lambda self, *args, **kwargs: call_module(recorder, self, args, kwargs)
-    elif isinstance(call, FunctionType):
-        names["__call__"] = _forwarded(recorder, call)
+    names |= _own_methods(call, cls)
+    caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
+    if caller is torch.nn.Module.__call__:
+        names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, args, kwargs)
+    elif isinstance(caller, FunctionType):
+        names["__call__"] = _forwarded(call, caller)
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None
-    return type(cls)(cls.__name__, (Tracked, cls), names)
+    return type(cls)(cls.__name__, (ObjectProxy, cls), names)
 
 
-def _own_methods(recorder: Recorder, cls: type) -> dict[str, Any]:
-    """Methods that Python looks for in the class, as copies; a library's stay what they are."""
+def _own_methods(call: CapturedCall, cls: type) -> dict[str, Any]:
+    """Copies of the methods that Python looks up in the class; a library's stay as they are."""
     names: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         for name, value in base.__dict__.items():
             if name[:2] == name[-2:] == "__" and name not in OWN_METHODS and isinstance(value, FunctionType):
                 names.pop(name, None)
-                if model_code(base.__module__):
-                    names[name] = _forwarded(recorder, value)
+                if is_model_module(base.__module__):
+                    names[name] = _forwarded(call, value)
     return names
 
 
-def _forwarded(recorder: Recorder, function: FunctionType) -> Any:  # noqa: ANN401
+def _forwarded(call: CapturedCall, function: FunctionType) -> Any:  # noqa: ANN401
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return recorder.functions.copy(function)(self, *args, **kwargs)
+        return call.functions.copy(function)(self, *args, **kwargs)
 
     return method
 
 
-def call_module(recorder: Recorder, stand_in: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Call a module, as PyTorch does where it has no hooks."""
-    real = recorder.items[recorder.variable_of(stand_in)]
+def call_module(call: CapturedCall, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Call a module as PyTorch does if it has no hooks.
+
+    Raises:
+        CaptureError: it has hooks.
+    """
+    real = call.real[call.side_effects[proxy]]
     own = instance_dict(real)
     hooked = any(own.get(name) for name in HOOKS)
     if hooked or any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS):
-        recorder.refuse(f"a {type(real).__name__} with hooks of its own")
-    return stand_in.forward(*args, **kwargs)
+        call.refuse(f"a {type(real).__name__} with hooks of its own")
+    return proxy.forward(*args, **kwargs)
 
 
-class ClassStandIn:
-    """Stands in for a class of the model: makes objects that are followed.
+class ClassProxy:
+    """The proxy of a class of the model: it makes objects that are followed.
 
     Args:
-        recorder: of the call.
+        call: the captured call.
         cls: the class.
     """
 
-    __slots__ = ("_cls", "_recorder")
+    __slots__ = ("_call", "_cls")
 
-    def __init__(self, recorder: Recorder, cls: type) -> None:
-        object.__setattr__(self, "_recorder", recorder)
+    def __init__(self, call: CapturedCall, cls: type) -> None:
+        object.__setattr__(self, "_call", call)
         object.__setattr__(self, "_cls", cls)
 
     @staticmethod
-    def stands_for(kind: type) -> bool:
-        """Whether a class needs it; exceptions, enumerations, named tuples and the like do not."""
+    def is_needed_for(kind: type) -> bool:
+        """Whether a class needs a proxy; exceptions, enumerations, named tuples and the like do not."""
         if type(kind).__name__ not in METACLASSES:
             return issubclass(kind, torch.autograd.Function)
         return not issubclass(kind, BaseException | tuple | torch.Tensor | str | int | float)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Make an object."""
-        return self._recorder.objects.make(self._cls, args, kwargs)
+        return self._call.objects.make(self._cls, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self._recorder.objects.load_class(self, self._cls, name)
+        return self._call.objects.load_class(self, self._cls, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._recorder.refuse(f"an attribute of a class that is set: {self._cls.__qualname__}.{name}")
+        self._call.refuse(f"an attribute of a class that is set: {self._cls.__qualname__}.{name}")
 
     def __delattr__(self, name: str) -> None:
-        self._recorder.refuse(f"an attribute of a class that is deleted: {self._cls.__qualname__}.{name}")
+        self._call.refuse(f"an attribute of a class that is deleted: {self._cls.__qualname__}.{name}")
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._cls)
 
     def __subclasscheck__(self, cls: Any) -> bool:  # noqa: ANN401
-        return issubclass(self._recorder.objects.real_of(cls), self._cls)
+        return issubclass(self._call.objects.real_of(cls), self._cls)
 
     def __eq__(self, other: object) -> bool:
         return self is other or other is self._cls
@@ -242,10 +247,10 @@ class ClassStandIn:
         return hash(self._cls)
 
     def __or__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._cls | self._recorder.objects.real_of(other)
+        return self._cls | self._call.objects.real_of(other)
 
     def __ror__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._recorder.objects.real_of(other) | self._cls
+        return self._call.objects.real_of(other) | self._cls
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401
         return self._cls.__class_getitem__(key)

@@ -1,0 +1,167 @@
+"""One attempt at a capture: the method is called once, on proxies of everything that it can change."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.call import CapturedCall, Found
+from archive.effects.capture.containers import TrackedList
+from archive.effects.capture.finish import finished
+from archive.effects.capture.functions import Functions
+from archive.effects.capture.objects import Objects
+from archive.effects.capture.open_list import OpenList
+from archive.effects.capture.proxies import ObjectProxy
+from archive.effects.capture.sites import error_at, of_model
+from archive.effects.capture.sources import is_literal
+from archive.effects.capture.torch_calls import TorchCalls
+from archive.effects.capture.tracked_dict import TrackedDict
+from archive.effects.capture.wrapping import SAFE, Wrapping
+from archive.effects.errors import CaptureError
+from archive.formats.effects.model import Item, Local, Look
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from archive.effects.capture.flattening import Flat
+    from archive.effects.capture.snapshot import Snapshot
+
+CONTAINER_PROXIES = (TrackedList, TrackedDict, OpenList)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A call that has been captured.
+
+    Attributes:
+        call: its state at the end.
+        graph: a ``torch.fx.GraphModule`` of its operations.
+        flat: its table as plain data.
+    """
+
+    call: CapturedCall
+    graph: Any
+    flat: Flat
+
+
+def attempt(
+    module: Any,  # noqa: ANN401
+    method: str,
+    arguments: tuple[Any, ...],
+    snapshot: Snapshot,
+    found: Found,
+) -> Attempt:
+    """Capture one call.
+
+    Args:
+        module: the model, which stays as it is.
+        method: its method.
+        arguments: of the method.
+        snapshot: the values before the call.
+        found: changes that earlier attempts have seen; those of this call are added.
+
+    Raises:
+        CaptureError: the call cannot be captured.
+    """
+    call = CapturedCall(snapshot, found, outermost=attempt.__code__)
+    wrapping, functions = Wrapping(call), Functions(call)
+    call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
+    call.side_effects.method = method
+    wrapping.name_paths(module)
+    proxy = call.wrap(module, Local("self"))
+    result = _result(call, proxy, method, _wrapped(wrapping, call, module, method, arguments))
+    broken = _unfollowed(call, functions)
+    if broken is not None:
+        raise broken
+    found.written |= call.seen_written
+    found.mutated |= call.seen_mutated
+    return Attempt(call, *finished(call, module, result))
+
+
+def _wrapped(
+    wrapping: Wrapping,
+    call: CapturedCall,
+    module: Any,  # noqa: ANN401
+    method: str,
+    arguments: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """The arguments as the model gets them."""
+    signature = inspect.signature(getattr(module, method))
+    try:
+        bound = signature.bind(*arguments)
+    except TypeError as error:
+        raise CaptureError(f"{method}: {error}") from error
+    names = dict(bound.arguments)
+    call.guards.name_arguments(getattr(type(module), method, None), signature.parameters)
+    _note_defaults(call, signature, names)
+    given: list[Any] = []
+    for name, value in names.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            call.guards.note(Look.LENGTH, Local(name), len(value))
+            given += [wrapping.argument(one, Item(Local(name), place)) for place, one in enumerate(value)]
+        else:
+            given.append(wrapping.argument(value, Local(name)))
+    return tuple(given)
+
+
+def _note_defaults(call: CapturedCall, signature: inspect.Signature, given: Collection[str]) -> None:
+    """Note the values of arguments that may be left out, and guard those that the example leaves out."""
+    for name, one in signature.parameters.items():
+        if one.default is one.empty:
+            continue
+        if not is_literal(one.default) and not isinstance(one.default, SAFE):
+            continue
+        default = one.default if is_literal(one.default) else str(one.default)
+        call.side_effects.defaults[name] = default
+        if name not in given and call.guards.is_read(name):
+            call.guards.constant(one.default, Local(name))
+
+
+def _result(call: CapturedCall, proxy: Any, method: str, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """Call the method.
+
+    Raises:
+        CaptureError: the call was refused, even if the model caught the error, or the model failed.
+    """
+    error: CaptureError | None = None
+    result: Any = None
+    with torch.random.fork_rng(devices=()), TorchCalls(call):
+        try:
+            result = getattr(proxy, method)(*arguments)
+            call.functions.settle()
+        except CaptureError as refusal:
+            error = refusal
+        except Exception as failure:  # noqa: BLE001 (whatever the model raises)
+            error = _failed(failure)
+            error.__cause__ = failure
+    if call.refusal is not None and error is not call.refusal:
+        raise call.refusal
+    if error is not None:
+        raise error
+    return result
+
+
+def _failed(failure: Exception) -> CaptureError:
+    """A model's own error, with the model's line."""
+    trace, place = failure.__traceback__, ("", 0)
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        if of_model(filename):
+            place = filename, trace.tb_lineno
+        trace = trace.tb_next
+    return CaptureError(f"{type(failure).__name__}: {failure}", *place)
+
+
+def _unfollowed(call: CapturedCall, functions: Functions) -> CaptureError | None:
+    """The error for a change that went past the proxies; None if there is none."""
+    for variable, proxy in call.proxies.items():
+        if type(proxy) in CONTAINER_PROXIES and not proxy.intact():
+            message = f"a {variable.kind} was changed by what is not written in Python"
+            return error_at(message, call.met.get(variable))
+        if issubclass(type(proxy), ObjectProxy) and object.__getattribute__(proxy, "__dict__"):
+            return error_at("an object was changed past its class's methods", call.met.get(variable))
+    name = functions.changed_attributes()
+    return None if name is None else CaptureError(f"an attribute of a function, {name}, is set")

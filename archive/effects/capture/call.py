@@ -1,0 +1,267 @@
+"""The state of one captured call, and what every part of the capture asks of it.
+
+The parts need one another: to wrap a value may be to copy a function, whose globals are wrapped when they are
+read, and may be objects with methods to copy. To keep them apart, each part knows the call alone, and reaches
+the others through the protocols below, which ``attempt`` fills in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import torch
+
+from archive.effects.capture.graph_builder import GraphBuilder
+from archive.effects.capture.guards import Guards
+from archive.effects.capture.scalars import is_free
+from archive.effects.capture.shape import Shape
+from archive.effects.capture.side_effects import SideEffects
+from archive.effects.capture.sites import Owner, Statement, here, is_recomputed, model_frames
+from archive.effects.capture.variables import ABSENT, DELETED, VariableKind
+from archive.effects.errors import CaptureError
+from archive.formats.effects.model import Attribute, Item, Local, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CellType, CodeType, FrameType, ModuleType
+
+    from archive.effects.capture.snapshot import Snapshot
+    from archive.effects.capture.variables import Variable
+    from archive.formats.effects.model import Source
+
+
+class Wrap(Protocol):
+    """Gives the model a proxy for a value, or the value itself where that is safe."""
+
+    def __call__(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """Wrap a value that lives at a source; None for a value that is the same in each call."""
+
+
+class FunctionCopies(Protocol):
+    """Copies of the model's functions, with globals and cells of their own."""
+
+    def copy(self, function: Any) -> Any:  # noqa: ANN401
+        """The copy of a function."""
+
+    def namespace(self, module: ModuleType) -> object:
+        """The proxy of a Python module of the model."""
+
+    def settle(self) -> None:
+        """Note what the code that runs now has stored in globals and cells."""
+
+    def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
+        """The globals that were stored: the real globals, the name, the value."""
+
+    def cells(self) -> Iterator[tuple[CellType, CellType]]:
+        """The real cells, and those of the copies."""
+
+
+class ObjectProxies(Protocol):
+    """Proxies of objects and classes: attributes are read from the snapshot, and stored in the table."""
+
+    def new_proxy(self, cls: type) -> Any:  # noqa: ANN401
+        """A proxy for an object of a class."""
+
+    def class_of(self, proxy: object) -> Any:  # noqa: ANN401
+        """The class that ``type`` gives for a proxy."""
+
+    def real_of(self, cls: Any) -> Any:  # noqa: ANN401
+        """The class behind a class's proxy; other classes as they are."""
+
+    def load(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """An attribute."""
+
+    def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
+        """An attribute of a class, through its proxy."""
+
+    def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """The attribute that ``super(cls, proxy)`` finds."""
+
+    def save(self, proxy: Any, name: str, value: object) -> None:  # noqa: ANN401
+        """Set an attribute."""
+
+    def remove(self, proxy: Any, name: str) -> None:  # noqa: ANN401
+        """Delete an attribute."""
+
+    def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Make a new object of a class."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Changes that calls were seen to make; it grows until a call shows nothing new.
+
+    Attributes:
+        written: sources that calls set.
+        resized: sources of lists and dicts whose length calls change.
+        mutated: sources of lists and dicts that calls change.
+    """
+
+    written: set[Source] = field(default_factory=set)
+    resized: set[Source] = field(default_factory=set)
+    mutated: set[Source] = field(default_factory=set)
+
+    def size(self) -> int:
+        """The number of changes seen."""
+        return len(self.written) + len(self.resized) + len(self.mutated)
+
+
+class CapturedCall:
+    """The state of one call.
+
+    Args:
+        snapshot: the values before the call.
+        found: changes that earlier attempts have seen; resized sources are added as they are seen.
+        outermost: the code that calls the model. Frames outside of it are none of the model's.
+
+    Attributes:
+        wrap: see ``Wrap``.
+        functions: see ``FunctionCopies``.
+        objects: see ``ObjectProxies``.
+        guards: conditions that the call relies on.
+        builder: of the graph.
+        side_effects: the table.
+        seen_written: sources that this call sets.
+        seen_mutated: sources of lists and dicts that this call changes.
+        refusal: the first error that this call was refused with.
+        originals: real values by source, as they were before the call.
+        aliases: sources of values that were met before at another source, with that source.
+        proxies: of variables.
+        real: the real objects of variables.
+        met: the statement that first met each list or dict.
+        paths: sources of the module's own modules, parameters and buffers, by identity.
+        ambiguous: cells of functions that share a name, so that the name leads to none of them.
+    """
+
+    wrap: Wrap
+    functions: FunctionCopies
+    objects: ObjectProxies
+
+    def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
+        self.snapshot = snapshot
+        self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
+        self._outermost = outermost
+        self.guards = Guards(self.here)
+        self.builder = GraphBuilder(self.guards, self.here, self.refuse)
+        self.side_effects = SideEffects(graph_value=self.builder.known_as)
+        self.seen_written: set[Source] = set()
+        self.seen_mutated: set[Source] = set()
+        self.refusal: CaptureError | None = None
+        self.originals: dict[Source, object] = {}
+        self.aliases: dict[Source, Source] = {}
+        self.proxies: dict[Variable, Any] = {}
+        self.real: dict[Variable, Any] = {}
+        self.met: dict[Variable, Statement | None] = {}
+        self.paths: dict[int, Source] = {}
+        self.ambiguous: set[Source] = set()
+
+    # --- the model's statement ---------------------------------------------------------------------
+
+    def frames(self) -> list[FrameType]:
+        """The frames of the model that run now, outermost first."""
+        return model_frames(self._outermost)
+
+    def here(self) -> Statement | None:
+        """The statement of the model that runs now; None if there is none."""
+        return here(self.frames(), self.owner_of)
+
+    def owner_of(self, frame: FrameType) -> Owner | None:
+        """The module whose method a frame runs; None for functions."""
+        code = frame.f_code
+        if not code.co_argcount:
+            return None
+        return self.owner_by(frame.f_locals.get(code.co_varnames[0]))
+
+    def owner_by(self, first: object) -> Owner | None:
+        """The module whose proxy is the first argument of a method; None for other arguments."""
+        variable = self.side_effects.variable_of(first)
+        original = self.real.get(variable) if variable is not None else None
+        if not isinstance(original, torch.nn.Module) or variable is None:
+            return None
+        cls = type(original)
+        source = variable.source
+        instance = source.name if isinstance(source, Attribute | Local) else ""
+        package = "" if cls.__module__ == "__main__" else f"{cls.__module__}."
+        return Owner(id(original), f"__torch__.{package}{cls.__qualname__}", instance)
+
+    def refuse(self, message: str) -> NoReturn:
+        """Give up, naming the model's line. The refusal holds even if the model catches the error.
+
+        Raises:
+            CaptureError: always.
+        """
+        frames = self.frames()
+        error = CaptureError(message)
+        if frames:
+            error = CaptureError(message, frames[-1].f_code.co_filename, frames[-1].f_lineno)
+        self.refusal = self.refusal or error
+        raise error
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def add_proxy(self, variable: Variable, proxy: Any, real: object) -> None:  # noqa: ANN401
+        """Note a variable's proxy and its real object."""
+        self.proxies[variable], self.real[variable] = proxy, real
+
+    def is_volatile(self, source: Source | None) -> bool:
+        """Whether calls change the value at a source, or a container of it."""
+        while source is not None:
+            if source in self.written:
+                return True
+            if isinstance(source, Item) and source.base in self.mutated:
+                return True
+            source = source.base if isinstance(source, Attribute | Item) else None
+        return False
+
+    def is_registered(self, tensor: object, source: Source) -> bool:
+        """Whether a source is the path by which a tensor is a parameter or buffer of the module."""
+        return self.paths.get(id(tensor)) == source
+
+    def constant_key(self, key: object) -> object:
+        """A key as a constant, guarded from now on.
+
+        Raises:
+            CaptureError: the key differs from call to call.
+        """
+        if isinstance(key, torch.Tensor) or not is_free(key):
+            self.refuse("a key that differs from call to call")
+        if type(key) is tuple or type(key) is Shape:
+            return tuple(map(self.constant_key, key))
+        return self.builder.fixed(key)
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def mutate(self, proxy: object, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
+        """Note a mutation of a list or dict."""
+        self.check_once()
+        variable = self.side_effects[proxy]
+        if variable.source is not None:
+            self.seen_mutated.add(variable.source)
+        self.side_effects.mutation(variable, op, key, value, self.here())
+
+    def store(self, variable: Variable, name: str, value: object) -> None:
+        """Note that an object's attribute is set; the value ``DELETED`` deletes it."""
+        self.check_once()
+        place = self.here()
+        existed = True
+        if variable.source is not None:
+            source = variable.source
+            if variable.kind is VariableKind.OBJECT:
+                source = Attribute(variable.source, name)
+                before = self.snapshot.attribute(self.real[variable], name)
+                existed = before is not ABSENT
+                if existed:
+                    self.originals.setdefault(source, before)
+            self.seen_written.add(source)
+        elif value is DELETED:
+            existed = False
+        self.side_effects.store_attr(variable, name, value, existed=existed, place=place)
+
+    def check_once(self) -> None:
+        """Refuse a change that ``torch.utils.checkpoint`` would make again in backward."""
+        if not is_recomputed(self._outermost):
+            return
+        self.guards.setting("torch.is_grad_enabled")
+        if self.guards.settings["torch.is_grad_enabled"]:
+            self.refuse("a change inside torch.utils.checkpoint, which makes it again on the way back")

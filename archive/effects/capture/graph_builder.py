@@ -1,0 +1,253 @@
+"""Builds the graph of a call: a node for each operation, and the node that makes each tensor and number."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import operator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import fx
+
+from archive.effects.capture.inputs import Input, copied
+from archive.effects.capture.scalars import NUMBERS, Scalar, concrete, is_free, is_scalar, scalar, value_of
+from archive.effects.capture.sources import identifier_of
+from archive.effects.looking import WITHOUT_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from archive.effects.capture.guards import Guards
+    from archive.effects.capture.sites import Statement
+    from archive.formats.effects.model import Source
+
+SQUEEZED = ("squeeze", "squeeze_", "flatten")
+"""Operators whose result's number of dimensions depends on sizes, not only on the operands' dimensions."""
+TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
+"""Names that mean something else in a graph's text."""
+
+
+class GraphBuilder:
+    """Builds the graph of one call.
+
+    Args:
+        guards: of the call.
+        here: tells which of the model's statements runs.
+        refuse: ends the call with an error at the model's statement.
+
+    Attributes:
+        graph: the nodes.
+        inputs: of the graph, in order.
+        constants: tensors that are the same in every call, by their names in the graph.
+        last: the last placeholder, behind which the next one goes; at first the graph's root.
+        refuse: see above.
+    """
+
+    def __init__(
+        self, guards: Guards, here: Callable[[], Statement | None], refuse: Callable[[str], NoReturn]
+    ) -> None:
+        self._guards, self._here, self.refuse = guards, here, refuse
+        self.graph = fx.Graph()
+        self.inputs: list[Input] = []
+        self.constants: dict[str, Any] = {}
+        self._nodes: dict[int, Any] = {}
+        self._by_identity: dict[int, Input] = {}
+        self._alive: list[object] = []
+        self._names: set[str] = {"self"}
+        self.last: Any = self.graph._root
+
+    def node_of(self, value: object) -> Any:  # noqa: ANN401 (a node)
+        """The node that makes a value; None if the graph does not know the value."""
+        return self._nodes.get(id(value))
+
+    def input_of(self, value: object) -> Input | None:
+        """The input whose proxy a value is; None for other values."""
+        return self._by_identity.get(id(value))
+
+    def known_as(self, value: object) -> Any:  # noqa: ANN401
+        """An input's source, or the node that makes a value; None if the graph does not know the value."""
+        given = self.input_of(value)
+        return self.node_of(value) if given is None else given.source
+
+    def bind(self, value: object, node: Any) -> None:  # noqa: ANN401
+        """Note that a node makes a value."""
+        self._nodes[id(value)] = node
+        self._alive.append(value)
+
+    def tensor_input(self, source: Source, original: Any, data: Any) -> Any:  # noqa: ANN401
+        """Make a tensor an input.
+
+        Args:
+            source: where it lives.
+            original: the model's own tensor.
+            data: a tensor with its contents before the call.
+
+        Returns:
+            Its proxy.
+        """
+        with WITHOUT_MODES():
+            proxy = copied(data)
+            version = proxy._version
+        self._input(Input(source, self._placeholder(source, torch.Tensor), original, proxy, version))
+        return proxy
+
+    def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
+        """Make a number an input.
+
+        Args:
+            source: where it lives.
+            value: in this call.
+            free: whether it is an argument.
+
+        Returns:
+            Its proxy.
+        """
+        proxy = scalar(self, value, free=free, origin=(source, None))
+        self._input(Input(source, self._placeholder(source, type(value)), value, proxy))
+        return proxy
+
+    def _input(self, new: Input) -> None:
+        new.node.meta["roots"] = frozenset([len(self.inputs)])
+        self.inputs.append(new)
+        self._by_identity[id(new.proxy)] = new
+        self.bind(new.proxy, new.node)
+
+    def _placeholder(self, source: Source, kind: Any) -> Any:  # noqa: ANN401
+        with self.graph.inserting_after(self.last):
+            node = self.graph.placeholder(self._unique(identifier_of(source)), type_expr=kind)
+        self.last = node
+        return node
+
+    def _unique(self, name: str) -> str:
+        number, unique = 1, name
+        while unique in self._names or keyword.iskeyword(unique) or unique in TAKEN:
+            unique, number = f"{name}_{number}", number + 1
+        self._names.add(unique)
+        return unique
+
+    def constant(self, tensor: Any) -> Any:  # noqa: ANN401
+        """Make a tensor a constant of the graph, and give its proxy."""
+        with WITHOUT_MODES():
+            proxy = copied(tensor)
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = tensor
+        with self.graph.inserting_after(self.last):
+            self.bind(proxy, self.graph.get_attr(name))
+        return proxy
+
+    def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Add a node; its arguments are given as the values that the call works with."""
+        node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
+        taken = node.all_input_nodes
+        node.meta["roots"] = frozenset().union(*map(roots_of, taken))
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in taken)
+        place = self._here()
+        if place is not None:
+            shown = target if isinstance(target, str) else target.__name__
+            node.meta["site"], node.meta["place"] = place.site(f"aten::{shown}"), place
+        return node
+
+    def argument(self, value: Any) -> Any:  # noqa: ANN401, PLR0911
+        """An argument of a node, for a value of the call."""
+        node = self._nodes.get(id(value))
+        if node is not None:
+            return node
+        if isinstance(value, torch.Tensor):
+            self.refuse("a tensor that no recorded operation has made")
+        if is_scalar(value):
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self.argument, value))
+        if isinstance(value, list):
+            return list(map(self.argument, value))
+        if isinstance(value, dict):
+            return {key: self.argument(one) for key, one in value.items()}
+        if isinstance(value, slice):
+            return slice(*map(self.argument, (value.start, value.stop, value.step)))
+        return value
+
+    def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:  # noqa: ANN401
+        """Add a node whose arguments are nodes."""
+        node = self.graph.create_node(kind, target, nodes)
+        node.meta["roots"] = frozenset().union(*map(roots_of, nodes))
+        return node
+
+    def results(self, value: Any, node: Any) -> Any:  # noqa: ANN401
+        """Bind the result of a node, item by item; numbers become numbers of the graph."""
+        if isinstance(value, torch.Tensor):
+            if id(value) not in self._nodes:
+                self.bind(value, node)
+            return value
+        if type(value) in NUMBERS:
+            return self.number(value, node)
+        if isinstance(value, tuple | list):
+            for place, one in enumerate(value):
+                if isinstance(one, torch.Tensor) and id(one) in self._nodes:
+                    continue
+                if isinstance(one, torch.Tensor | tuple | list):
+                    item = self.graph.call_function(operator.getitem, (node, place))
+                    item.meta["roots"] = roots_of(node)
+                    self.results(one, item)
+        return value
+
+    def number(
+        self,
+        value: float,
+        node: Any,  # noqa: ANN401
+        *,
+        free: bool = False,
+        origin: tuple[Source, int | None] | None = None,
+    ) -> Scalar:
+        """A number of the graph, made by a node."""
+        proxy = scalar(self, value, free=free, origin=origin)
+        node.meta["free"] = free
+        self.bind(proxy, node)
+        return proxy
+
+    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+        """The number of the graph that a Python operator or function gives for numbers of the graph."""
+        value = function(*concrete(args))
+        node = self.emit("call_function", function, args, {})
+        if type(value) not in NUMBERS:
+            self.refuse(f"{function.__name__} of numbers that differ from call to call")
+        return self.number(value, node, free=is_free(*args))
+
+    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+        """The Python number of a number of the graph, guarded from now on; other values as they are.
+
+        Raises:
+            CaptureError: the number differs from call to call by itself.
+        """
+        if not is_scalar(value):
+            return value
+        if not value._free:
+            self.refuse("the number it depends on differs from call to call")
+        self._guards.number(value)
+        return value_of(value)
+
+    def values(self) -> list[object]:
+        """All values that nodes make, in order."""
+        return self._alive
+
+    def drop_unused(self, outputs: Collection[object]) -> None:
+        """Erase nodes that make free numbers which nothing uses."""
+        for node in reversed(self.graph.nodes):
+            if node.meta.get("free") and not node.users and node not in outputs:
+                self.graph.erase_node(node)
+
+    def roots(self, *tensors: object) -> list[Input]:
+        """The inputs that some values are computed from, in order."""
+        numbers = frozenset().union(*(roots_of(self.node_of(one)) for one in tensors))
+        return [self.inputs[number] for number in sorted(numbers)]
+
+    def changed(self) -> list[Input]:
+        """Inputs that have been changed in place."""
+        return [one for one in self.inputs if one.changed]
+
+
+def roots_of(node: Any) -> frozenset[int]:  # noqa: ANN401
+    """The indices of the inputs that a node is computed from."""
+    found: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
+    return found

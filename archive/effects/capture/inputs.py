@@ -1,0 +1,55 @@
+"""Inputs of the graph: tensors and numbers that the model reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.scalars import is_scalar
+
+if TYPE_CHECKING:
+    from archive.effects.capture.sites import Statement
+    from archive.formats.effects.model import Source
+
+
+@dataclass(slots=True)
+class Input:
+    """One input of the graph.
+
+    Attributes:
+        source: where it lives.
+        node: its placeholder.
+        original: the model's own tensor, which stays as it is; or a number.
+        proxy: the copy, or the number of the graph, that the call works with.
+        version: version counter of the copy before the call.
+        place: the statement that last changed the tensor.
+        latest: version counter of the copy after that statement.
+        silently: whether the tensor was changed without its version counter, as by batch norm.
+    """
+
+    source: Source
+    node: Any
+    original: Any
+    proxy: Any
+    version: int = 0
+    place: Statement | None = None
+    latest: int = 0
+    silently: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether a tensor has been changed in place."""
+        if is_scalar(self.proxy):
+            return False
+        return self.silently or self.proxy._version != self.version
+
+
+def copied(tensor: Any) -> Any:  # noqa: ANN401
+    """A tensor with the same contents and no memory in common; a parameter gives a parameter."""
+    with torch.no_grad():
+        copy = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+    return copy.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,106 @@
+"""The snapshot that the next call would find, after a captured one; the real objects stay as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.containers import contents
+from archive.effects.capture.function_code import contents_of
+from archive.effects.capture.proxies import class_behind
+from archive.effects.capture.scalars import is_scalar, value_of
+from archive.effects.capture.shape import Shape
+from archive.effects.capture.snapshot import Snapshot
+from archive.effects.capture.variables import ABSENT, DELETED, MutationType, VariableKind
+
+if TYPE_CHECKING:
+    from archive.effects.capture.call import CapturedCall
+    from archive.effects.capture.variables import Variable
+
+
+def snapshot_after(call: CapturedCall) -> Snapshot:
+    """The values after a call."""
+    return _After(call).snapshot()
+
+
+class _After:
+    """Puts real values in the place of proxies."""
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._snapshot = Snapshot()
+        self._made: dict[int, Any] = {}
+
+    def snapshot(self) -> Snapshot:
+        """The values after the call."""
+        effects = self._call.side_effects
+        for variable, pending in list(effects.store_attr_mutations.items()):
+            if variable in self._call.real and variable.kind is VariableKind.OBJECT:
+                for name, value in pending.items():
+                    self._snapshot.set_name(self._call.real[variable], name, self._real(value))
+        for variable, proxy in self._call.proxies.items():
+            if variable.kind in (VariableKind.LIST, VariableKind.DICT) and effects.is_modified(variable):
+                self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
+        for one in self._call.builder.changed():
+            self._snapshot.set_contents(one.original, one.proxy.detach().clone())
+        self._functions()
+        return self._snapshot
+
+    def _functions(self) -> None:
+        """Take over the globals and cells of copied functions."""
+        for names, name, value in self._call.functions.stored_globals():
+            self._snapshot.set_name(names, name, self._real(value))
+        for cell, fresh in self._call.functions.cells():
+            value = contents_of(fresh)
+            if value is not ABSENT:
+                self._snapshot.set_contents(cell, self._real(value))
+
+    def _real(self, value: Any) -> Any:  # noqa: ANN401
+        if value is DELETED:
+            return value
+        if is_scalar(value):
+            return value_of(value)
+        if isinstance(value, torch.Tensor):
+            given = self._call.builder.input_of(value)
+            return value if given is None else given.original
+        variable = self._call.side_effects.variable_of(value)
+        if variable is not None:
+            return self._of_variable(variable, value)
+        return self._inside(value)
+
+    def _of_variable(self, variable: Variable, proxy: Any) -> Any:  # noqa: ANN401
+        call = self._call
+        if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
+            return call.real.get(variable, proxy)
+        if id(proxy) not in self._made:
+            made: Any = object.__new__(class_behind(proxy))
+            self._made[id(proxy)] = made
+            for name, value in call.side_effects.store_attr_mutations.get(variable, {}).items():
+                self._snapshot.set_name(made, name, self._real(value))
+        return self._made[id(proxy)]
+
+    def _inside(self, value: Any) -> Any:  # noqa: ANN401
+        """A list, tuple or dict with real items; other values as they are."""
+        if isinstance(value, tuple):
+            items = list(map(self._real, value))
+            if type(value) is Shape:
+                return torch.Size(items)
+            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if type(value) is list:
+            made = self._noted(value, [])
+            made.extend(map(self._real, value))
+            return made
+        if type(value) is dict:
+            made = self._noted(value, {})
+            made.update({key: self._real(one) for key, one in value.items()})
+            return made
+        return value
+
+    def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
+        """Note the copy of a list or dict before it is filled, since it may hold itself."""
+        self._made[id(value)] = made
+        self._snapshot.alive.append(value)
+        return made

@@ -1,0 +1,259 @@
+"""The effects of one call while it runs: each is noted as the model causes it.
+
+The table follows the one of PyTorch's dynamo (``torch/_dynamo/side_effects.py``), made declarative: each
+object has one variable; attributes, cells and globals are stored by name, and the last value counts;
+mutations of lists, dicts and tensors are a log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Tracking, Variable, VariableKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from archive.effects.capture.guards import Assumption
+    from archive.effects.capture.sites import Statement
+    from archive.formats.effects.model import Op, Source, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One mutation of a list, a dict or a tensor.
+
+    Attributes:
+        order: its number among all changes, from 0.
+        op: what is done.
+        target: the list or dict; a source for tensors.
+        key: of the item; ``ABSENT`` where the op has none.
+        value: that is put there; ``ABSENT`` where the op has none.
+        place: the model's statement.
+    """
+
+    order: int
+    op: Op
+    target: Variable | Source
+    key: object = ABSENT
+    value: object = ABSENT
+    place: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook on a tensor.
+
+    Attributes:
+        tensor: that has the hook.
+        function: as ``module:qualname``.
+        place: the model's statement.
+    """
+
+    tensor: object
+    function: str
+    place: Statement | None = None
+
+
+class Initial(NamedTuple):
+    """The values of sources before any effect.
+
+    Attributes:
+        entries: by source, the outer before the inner.
+        tensors: those that ``Stored`` values are numbers of.
+    """
+
+    entries: tuple[tuple[Source, Value], ...] = ()
+    tensors: tuple[Any, ...] = ()
+
+
+class PendingEffects(Tracking):
+    """The effects that one call has had so far.
+
+    Args:
+        method: the captured method.
+        graph_value: tells how the graph knows a value: by its source if it is an input, by its node if an
+            operation makes it, None if the graph does not know it.
+
+    Attributes:
+        store_attr_mutations: pending attributes of objects, contents of cells and values of globals.
+        log: mutations of lists, dicts and tensors.
+        tensor_hooks: by their numbers.
+        save_for_backward: contexts of autograd functions, with the tensors that each saves.
+        inputs: sources that the graph takes.
+        result: the method's return value.
+        result_place: the statement to name where the result is refused.
+        guards: conditions that each later call must meet.
+        defaults: values of arguments that may be left out.
+        state: values of sources before the call.
+        stores: order and statement of each pending attribute.
+    """
+
+    def __init__(
+        self, method: str = "forward", graph_value: Callable[[object], Hashable | None] = lambda _: None
+    ) -> None:
+        super().__init__()
+        self.method = method
+        self.graph_value = graph_value
+        self.store_attr_mutations: dict[Variable, dict[str, object]] = {}
+        self.log: list[Mutation] = []
+        self.tensor_hooks: dict[int, Hook] = {}
+        self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
+        self.inputs: tuple[Source, ...] = ()
+        self.result: object = None
+        self.result_place: Statement | None = None
+        self.state = Initial()
+        self.guards: list[Assumption] = []
+        self.defaults: dict[str, Any] = {}
+        self.stores: dict[tuple[Variable, str], tuple[int, Statement | None]] = {}
+        self._modified: dict[Variable, None] = {}
+        self._order = 0
+
+    # --- attributes, cells, globals ----------------------------------------------------------------
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order - 1
+
+    def store_attr(
+        self,
+        item: Variable,
+        name: str,
+        value: object,
+        *,
+        existed: bool = True,
+        place: Statement | None = None,
+    ) -> None:
+        """Note that an attribute is set; the value ``DELETED`` deletes it.
+
+        Args:
+            item: the object's variable.
+            name: of the attribute.
+            value: of the attribute from now on.
+            existed: whether the attribute was there before the call: if not, deleting it has no effect.
+            place: the model's statement.
+
+        Raises:
+            TypeError: the variable is a list, a dict or a function, whose attributes are not followed.
+        """
+        if not self.is_attribute_mutation(item):
+            raise TypeError(f"a {item.kind} has no attributes to follow")
+        pending = self.store_attr_mutations.setdefault(item, {})
+        pending.pop(name, None)
+        self.stores.pop((item, name), None)
+        if value is not DELETED or existed:
+            pending[name] = value
+            self.stores[item, name] = self._next(), place
+        elif not pending:
+            del self.store_attr_mutations[item]
+
+    def load_attr(self, item: Variable, name: str, *, deleted_ok: bool = False) -> object:
+        """The pending value of an attribute.
+
+        Raises:
+            KeyError: no value is pending.
+            AttributeError: the attribute has been deleted.
+        """
+        value = self.store_attr_mutations[item][name]
+        if value is DELETED and not deleted_ok:
+            raise AttributeError(name)
+        return value
+
+    def store_cell(self, cell: Variable, value: object, place: Statement | None = None) -> None:
+        """Note that a cell is set."""
+        self._expect(cell, VariableKind.CELL)
+        self.store_attr(cell, "cell_contents", value, place=place)
+
+    def load_cell(self, cell: Variable) -> object:
+        """The contents of a cell now.
+
+        Raises:
+            ValueError: the cell is empty.
+        """
+        self._expect(cell, VariableKind.CELL)
+        if self.has_pending_mutation_of_attr(cell, "cell_contents"):
+            return self.load_attr(cell, "cell_contents")
+        if cell.contents is ABSENT:
+            raise ValueError("the cell is empty")
+        return cell.contents
+
+    def store_global(self, item: Variable, name: str, value: object, place: Statement | None = None) -> None:
+        """Note that a global is set."""
+        self._expect(item, VariableKind.GLOBAL)
+        self.store_attr(item, name, value, place=place)
+
+    def load_global(self, item: Variable, name: str) -> object:
+        """The pending value of a global.
+
+        Raises:
+            KeyError: no value is pending.
+        """
+        self._expect(item, VariableKind.GLOBAL)
+        return self.load_attr(item, name)
+
+    @staticmethod
+    def _expect(item: Variable, kind: VariableKind) -> None:
+        if item.kind is not kind:
+            raise TypeError(f"a {item.kind}, not a {kind}")
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def mutation(
+        self,
+        item: Variable | Source,
+        op: Op,
+        key: object = ABSENT,
+        value: object = ABSENT,
+        place: Statement | None = None,
+    ) -> None:
+        """Note a mutation of a list or dict, given its variable, or of a tensor, given its source."""
+        if isinstance(item, Variable):
+            if item.mutation_type is not MutationType.VALUE_EXISTING:
+                raise TypeError(f"a {item.kind} is changed by its attributes")
+            self._modified[item] = None
+        self.log.append(Mutation(self._next(), op, item, key, value, place))
+
+    def is_attribute_mutation(self, item: Variable) -> bool:
+        """Whether a variable changes by its attributes, cells and globals included."""
+        return item.mutation_type in (MutationType.ATTRIBUTE_EXISTING, MutationType.ATTRIBUTE_NEW)
+
+    def is_modified(self, item: Variable) -> bool:
+        """Whether a variable needs an effect; a new object always does, since it must be made."""
+        if item.mutation_type is MutationType.ATTRIBUTE_NEW:
+            return True
+        return item in self._modified or item in self.store_attr_mutations
+
+    def has_pending_mutation(self, item: Variable) -> bool:
+        """Whether any attribute of a variable is pending."""
+        return bool(self.store_attr_mutations.get(item))
+
+    def has_pending_mutation_of_attr(self, item: Variable, name: str) -> bool:
+        """Whether this attribute is pending."""
+        return name in self.store_attr_mutations.get(item, ())
+
+    # --- autograd ----------------------------------------------------------------------------------
+
+    def track_save_for_backward(
+        self, context: Variable, values: Iterable[object], place: Statement | None = None
+    ) -> None:
+        """Note that an autograd function saves values for its backward."""
+        self.save_for_backward.append((context, tuple(values), place))
+
+    def register_hook(self, tensor: object, hook: str, place: Statement | None = None) -> int:
+        """Note a hook on a tensor.
+
+        Returns:
+            The hook's number: one more than the highest in use.
+        """
+        number = max(self.tensor_hooks, default=-1) + 1
+        self.tensor_hooks[number] = Hook(tensor, hook, place)
+        return number
+
+    def remove_hook(self, number: int) -> None:
+        """Forget a hook.
+
+        Raises:
+            KeyError: no hook has this number, or it has been removed.
+        """
+        del self.tensor_hooks[number]
