@@ -11,7 +11,8 @@ from archive.reader.recognition import FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
 from archive.report.listing_text import listing_text
-from archive.verbs.inspect import inspect, inspect_effects
+from archive.verbs.inspect import inspect
+from archive.verbs.inspect_effects import inspect_effects
 from archive.verbs.listing import listed
 
 

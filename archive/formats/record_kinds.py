@@ -10,6 +10,12 @@ from archive.formats import bytecode, callstack_map, effects, inert_values, meth
 VERSION_RECORDS = (".data/version", "version")
 """Where the archive format's version may stand, in the order in which PyTorch looks for it."""
 
+BYTEORDER = "byteorder"
+"""The byte order of tensors, from PyTorch 2.1 on."""
+
+LEGACY_TREE = "model.json"
+"""The module tree of PyTorch 1.0 to 1.2."""
+
 LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
 """Where PyTorch 1.2 put code and its source ranges: folder and ending."""
 
@@ -64,7 +70,7 @@ KIND_BY_NAME = {
     EMBEDDED: RecordKind.COMPANION,
     MIGRATED: RecordKind.ASIDE,
     inert_values.DATA: RecordKind.MODULES,
-    "model.json": RecordKind.MODULES,
+    LEGACY_TREE: RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
     bytecode.BYTECODE: RecordKind.BYTECODE,
@@ -74,7 +80,7 @@ KIND_BY_NAME = {
     method_handles.MODULE_PATHS: RecordKind.PATHS,
     source_ranges.DELEGATED: RecordKind.DELEGATED,
     "version": RecordKind.FORMAT,
-    "byteorder": RecordKind.FORMAT,
+    BYTEORDER: RecordKind.FORMAT,
     ".data/version": RecordKind.FORMAT,
     ".data/serialization_id": RecordKind.FORMAT,
     ".format_version": RecordKind.FORMAT,

@@ -17,7 +17,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import EMBEDDED, range_records_of
-from archive.reader.parsed import ParsedRecords
+from archive.reader.pickle_records import PickleRecords
 from archive.reader.recognition import COMPANION, recognise_zip
 from archive.reader.records import Rejoined
 
@@ -66,9 +66,9 @@ class Archive:
         self.limits = limits
         self._container = container
         self._source = _records(container, companion)
-        self._parsed = ParsedRecords(self._source, limits)
-        self._debug: DebugTables = companion or self._parsed
-        self._names: ClassNames = companion if companion and container is None else self._parsed
+        self._pickles = PickleRecords(self._source, limits)
+        self._debug: DebugTables = companion or self._pickles
+        self._names: ClassNames = companion if companion and container is None else self._pickles
 
     def __repr__(self) -> str:
         """The file and what is known of it so far: nothing is read for it."""
@@ -165,7 +165,7 @@ class Archive:
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
         again = Archive(self._container, self.limits, companion=self.companion)
-        again._debug = again._parsed
+        again._debug = again._pickles
         return again
 
     # Columns
@@ -176,12 +176,12 @@ class Archive:
         Raises:
             ArchiveError: one of them is no pickle that PyTorch could have written.
         """
-        return self._parsed.tree(names)
+        return self._pickles.tree(names)
 
     @property
     def range_records(self) -> tuple[str, ...]:
         """The records that hold source ranges."""
-        return self._parsed.range_records
+        return self._pickles.range_records
 
     @property
     def range_table(self) -> RangeTable:
@@ -260,12 +260,12 @@ class Archive:
         Raises:
             ArchiveError: there is no such record.
         """
-        return self._parsed.value(name)
+        return self._pickles.value(name)
 
     @property
     def data(self) -> object:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
-        return self._parsed.data
+        return self._pickles.data
 
     @cached_property
     def bytecode(self) -> Bytecode | None:

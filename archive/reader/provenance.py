@@ -18,7 +18,7 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import LOWERED_CLASS
-from archive.formats.record_kinds import VERSION_RECORDS, is_legacy
+from archive.formats.record_kinds import BYTEORDER, LEGACY_TREE, VERSION_RECORDS, is_legacy
 from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned
 from archive.formats.source_ranges import DELEGATED
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from archive.formats.releases import Number
     from archive.reader.archive import Archive
 
-BYTEORDER, LEGACY = "byteorder", "model.json"
 OLDEST = RELEASE_NUMBERS[0]
-LAYOUTS = {
+LAYOUT_RELEASES = {
     Layout.PAIR: ((1, 3), (1, 8)),
     Layout.TAG_FIRST: ((1, 8), (1, 9)),
     Layout.INLINE: ((1, 9), LATEST),
@@ -101,7 +100,7 @@ def _evidence(archive: Archive) -> Iterator[Evidence]:
     yield from _container(archive)
     table = archive.range_table
     legacy = any(map(is_legacy, table.names))
-    for layout, (first, last) in LAYOUTS.items():
+    for layout, (first, last) in LAYOUT_RELEASES.items():
         count = table.layouts.count(layout)
         if count:
             span = ((1, 2), (1, 2)) if legacy else (first, last)
@@ -124,7 +123,7 @@ def _container(archive: Archive) -> Iterator[Evidence]:
     records = archive.records
     names = list(records)
     for name, first, last in (
-        (LEGACY, OLDEST, (1, 2)),
+        (LEGACY_TREE, OLDEST, (1, 2)),
         (DATA, (1, 3), LATEST),
         (method_handles.MODULE_PATHS, (1, 7), (1, 8)),
         (method_handles.METHOD_HANDLES, (1, 9), LATEST),

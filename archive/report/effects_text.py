@@ -12,18 +12,18 @@ from archive.report.as_json import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.verbs.inspect import EffectFacts, EffectsFacts, GuardFacts, MethodFacts
+    from archive.verbs.inspect_effects import EffectFacts, EffectsInspection, GuardFacts, MethodFacts
 
 WIDEST = 60
 """Columns of a statement up to which the model's lines stand in one column."""
 
 
-def effects_text(facts: EffectsFacts) -> Text:
+def effects_text(facts: EffectsInspection) -> Text:
     """What an archive says of side effects."""
     return Text("\n".join(_lines(facts)))
 
 
-def _lines(facts: EffectsFacts) -> Iterator[str]:
+def _lines(facts: EffectsInspection) -> Iterator[str]:
     methods, places = len(facts.methods), len(facts.state)
     yield (
         f"{one_line(escaped(facts.file))}: effects of {methods:,} method{'s' * (methods != 1)}, "

@@ -10,7 +10,7 @@ from archive.report.fitted_table import FittedTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.verbs.sizes import Account, Change, Size, View
+    from archive.verbs.sizes import Account, Size, SizeChange, View
 
 V = TypeVar("V")
 TOTAL = "total"
@@ -38,7 +38,7 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
 
 
 def difference_text(
-    account: Account, base: Account, changes: Mapping[str, Change], view: View, rows: int
+    account: Account, base: Account, changes: Mapping[str, SizeChange], view: View, rows: int
 ) -> FittedTable:
     """Stored bytes of the old and the new file, and their difference, by label.
 

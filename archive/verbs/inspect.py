@@ -11,8 +11,6 @@ from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.effects.program_text import ProgramLine, graph_text, method_program
-from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
@@ -20,8 +18,6 @@ from archive.reader.recognition import SHOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from archive.debuginfo.model import SourceRange
-    from archive.formats.effects.model import MethodEffects
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.reader.recognition import FileKind
@@ -149,137 +145,6 @@ def inspect(archive: Archive) -> Inspection:
         },
         _effects(archive),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class EffectFacts:
-    """One effect.
-
-    Attributes:
-        op: what it does.
-        text: the effect as Python.
-        handle: debug handle of the model's statement; -1 where it has none.
-        where: file and line of that statement; "" where the archive doesn't know it.
-        line: the line itself.
-    """
-
-    op: str
-    text: str
-    handle: int
-    where: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
-class GuardFacts:
-    """What must be so at each call.
-
-    Attributes:
-        look: what is looked at.
-        text: the condition as Python.
-        handle: debug handle of the model's statement that relies on it; -1 where it has none.
-        where: file and line of that statement; "" where the archive doesn't know it.
-        line: the line itself.
-    """
-
-    look: str
-    text: str
-    handle: int
-    where: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
-class MethodFacts:
-    """The effects of one method.
-
-    Attributes:
-        method: its name.
-        graph: what its graph takes and gives.
-        result: what it returns.
-        effects: what it changes, in this order.
-        program: a Python function that does the same, line by line; effects by their places.
-        guards: what must be so, or the call is refused.
-        defaults: arguments that may be left out, and what they are then, both as Python.
-    """
-
-    method: str
-    graph: str
-    result: str
-    effects: Sequence[EffectFacts]
-    program: Sequence[ProgramLine]
-    guards: Sequence[GuardFacts]
-    defaults: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class EffectsFacts:
-    """What an archive says of side effects.
-
-    Attributes:
-        file: its name.
-        methods: those with effects.
-        state: what lived where at capture, both as Python.
-    """
-
-    file: str
-    methods: Sequence[MethodFacts]
-    state: Sequence[tuple[str, str]]
-
-
-def inspect_effects(archive: Archive) -> EffectsFacts:
-    """Look at the side effects of an archive's methods.
-
-    Raises:
-        ArchiveError: the archive keeps none, or they are broken.
-    """
-    table = archive.effects
-    if table is None:
-        raise ArchiveError(f"no effects ({EFFECTS}) in it", file=archive.file)
-    lines: dict[int, tuple[str, str]] = {}
-    return EffectsFacts(
-        archive.file,
-        [_method(archive, method, lines) for method in table.methods],
-        [(source_text(source), value_text(value)) for source, value in table.state],
-    )
-
-
-def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str, str]]) -> MethodFacts:
-    for handle in (one.handle for some in (method.effects, method.guards) for one in some):
-        if handle not in lines:
-            lines[handle] = _model_line(archive, handle)
-    effects = [
-        EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle])
-        for effect in method.effects
-    ]
-    program = method_program(method).lines
-    guards = [
-        GuardFacts(str(guard.look), guard_text(guard), guard.handle, *lines[guard.handle])
-        for guard in method.guards
-    ]
-    defaults = [(argument.name, value_text(value)) for argument, value in method.defaults]
-    return MethodFacts(
-        method.method, graph_text(method), value_text(method.result), effects, program, guards, defaults
-    )
-
-
-def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
-    """Where the model's statement of a debug handle is, and its line."""
-    if handle not in archive.handles:
-        return "", ""
-    frames = archive.symbolicate(handle).frames
-    found = frames[-1].range if frames else None
-    if found is None or found.source.is_null:
-        return "", ""
-    file = found.source.filename
-    return f"{'' if file is None else file}:{found.line}", decoded(_whole_line(found)).strip()
-
-
-def _whole_line(found: SourceRange) -> bytes:
-    """The line in which a range begins."""
-    text = bytes(found.source.text)
-    end = text.find(b"\n", found.start)
-    return text[text.rfind(b"\n", 0, found.start) + 1 : len(text) if end < 0 else end]
 
 
 def _effects(archive: Archive) -> dict[str, int] | None:

@@ -9,7 +9,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.recognition import (
-    SAVED,
+    SAVED_KINDS,
     SHOWN,
     FileKind,
     kind_in,
@@ -78,7 +78,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         found = recognise_zip(container, limits)
         tensors: dict[str, SavedTensor] = {}
         unread = ""
-        if found.kind in SAVED:
+        if found.kind in SAVED_KINDS:
             try:
                 tensors = saved_tensors(container, limits)
             except ArchiveError as error:

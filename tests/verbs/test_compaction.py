@@ -21,7 +21,7 @@ from archive.formats.source_ranges import build_source_ranges
 from archive.verbs import compact
 from archive.verbs.compact import compact_records, deflate, ranges, stacks
 from archive.verbs.compact.check import same_facts
-from archive.verbs.compact.record import record_of
+from archive.verbs.compact.range_record import record_of
 from archive.verbs.compact.texts import Pieces, shared_pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS

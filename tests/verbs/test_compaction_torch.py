@@ -12,9 +12,9 @@ import archive
 import archive.verbs.compact.ranges
 from archive.debuginfo.model import Layout
 from archive.verbs.compact import compact_records
-from archive.verbs.compact.code import LIST, MARK, Code, Composer
+from archive.verbs.compact.instructions import LIST, MARK, Composer, Instructions
+from archive.verbs.compact.range_record import record_of
 from archive.verbs.compact.ranges import ways
-from archive.verbs.compact.record import record_of
 from archive.verbs.compact.texts import shared_pieces
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.strategies import Range, table_of
@@ -100,7 +100,7 @@ def traced(line: int) -> Range:
 
 
 def test_lists_must_be_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def plain_lists(items: Code, _: int) -> Code:
+    def plain_lists(items: Instructions, _: int) -> Instructions:
         lists = Composer(len(items))
         lists.add(MARK)
         lists.insert(items)

@@ -18,7 +18,7 @@ from archive.base.limits import Limits
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.verbs.inspect import inspect
-from archive.verbs.sizes import Change, Size, View
+from archive.verbs.sizes import Size, SizeChange, View
 from tests.support.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES, raw
 from tests.support.strategies import patient
 from tests.support.tampering import NESTED_1_2, PLAIN, STACK
@@ -247,11 +247,11 @@ def test_the_difference_of_two_files_marks_new_and_gone_labels() -> None:
     new = archive.sizes(zipped(**{"m/data/0": b"x" * 70, "m/extra/b": b"1", "m/version": b"3\n"}))
     changes = new.difference(old, "record")
     assert list(changes.items()) == [
-        ("extra/a", Change(2 + 94, None)),
-        ("extra/b", Change(None, 1 + 94)),
-        ("data/0", Change(192, 162)),
-        ("[directory]", Change(22, 22)),
-        ("version", Change(96, 96)),
+        ("extra/a", SizeChange(2 + 94, None)),
+        ("extra/b", SizeChange(None, 1 + 94)),
+        ("data/0", SizeChange(192, 162)),
+        ("[directory]", SizeChange(22, 22)),
+        ("version", SizeChange(96, 96)),
     ]
     assert [change.difference for change in changes.values()] == [-96, 95, -30, 0, 0]
     assert sum(change.difference for change in changes.values()) == new.size - old.size

@@ -17,7 +17,7 @@ from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import kind_of
 from archive.formats.source_ranges import build_source_ranges
 from archive.verbs.sizes import Size
-from archive.verbs.sizes.apportioning import apportioned
+from archive.verbs.sizes.pieces import apportioned
 from tests.support.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES
 from tests.support.slow_reader import instructions
 from tests.support.strategies import Range, column, table_of

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.reader.recognition import ARCHIVES, FileKind, recognise
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 COMPANION_SUFFIX = ".ptdbg"
-OURS = {*ARCHIVES, FileKind.COMPANION}
+OURS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """What this tool reads and writes: where a command takes one of these, the others are no strangers."""
 
 
@@ -85,7 +85,7 @@ def plan(
     out: str,
     companion: str | None = None,
     use: Use = Use.NONE,
-    wanted: Collection[FileKind] = ARCHIVES,
+    wanted: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> FilePlan:
     """The jobs for some files and folders.
 
@@ -124,7 +124,7 @@ def plan(
             jobs.append(Job(file, target, debug, use))
     if not jobs:
         which = " with a companion" if use is Use.READ else ""
-        what = "archive" if wanted is ARCHIVES else "companion"
+        what = "archive" if wanted is ARCHIVE_KINDS else "companion"
         beside = f", but other files: {told(others)}" if others else ""
         raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
     _check(jobs)

@@ -16,10 +16,10 @@ from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.directory import bytes_behind, has_end
 from archive.reader.recognition.kinds import (
-    ARCHIVES,
-    DAMAGED,
+    ARCHIVE_KINDS,
+    DAMAGED_KINDS,
     SAVE_WITH_DEBUG_INFO,
-    SAVED,
+    SAVED_KINDS,
     SHOWN,
     FileKind,
     Recognised,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
 
 __all__ = [
-    "ARCHIVES",
+    "ARCHIVE_KINDS",
     "COMPANION",
-    "DAMAGED",
-    "SAVED",
+    "DAMAGED_KINDS",
+    "SAVED_KINDS",
     "SAVE_WITH_DEBUG_INFO",
     "SHOWN",
     "FileKind",

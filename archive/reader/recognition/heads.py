@@ -55,7 +55,7 @@ UNPACK: dict[FileKind, Callable[[bytes], bytes]] = {
 """The first bytes of what is compressed."""
 IDENTIFIERS = ((b"PTMF", FileKind.FLATBUFFER), (b"ET", FileKind.EXECUTORCH))
 """Of flatbuffers, at byte 4."""
-WORDS = {
+KIND_WORDS = {
     FileKind.LFS: "a Git LFS pointer",
     FileKind.SEVEN_ZIP: "a 7z archive",
     FileKind.FLATBUFFER: "a lite model in a flatbuffer",
@@ -70,7 +70,7 @@ HTML = re.compile(rb"\s*(?><!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:\"|\})|\[\s*[\[{\"\d\]-])")
 LFS_SIZE = re.compile(rb"^size (\d{1,19})$", re.MULTILINE)
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
-LEGACY_TAR = {"sys_info", "pickle", "storages", "tensors"}
+LEGACY_TAR_FILES = {"sys_info", "pickle", "storages", "tensors"}
 """The files of a tar that ``torch.save`` wrote."""
 ONNX_VERSION, ONNX_GRAPH = 1, 7
 ONNX_TEXTS = {2, 3, 4, 6}
@@ -96,7 +96,7 @@ def recognise_head(data: memoryview, limits: Limits, *, look: bool = True) -> Re
         return _legacy(data, at + len(MAGIC_NUMBER), limits, look=look)
     for is_it, kind in TESTS:
         if is_it(head, len(data)):
-            return Recognised(kind, WORDS[kind])
+            return Recognised(kind, KIND_WORDS[kind])
     return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
 
 
@@ -105,7 +105,7 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
         if head.startswith(magic):
             size = LFS_SIZE.search(head)
             of = f" to a file of {int(size[1]):,} bytes" if size and kind is FileKind.LFS else ""
-            return Recognised(kind, WORDS[kind] + of)
+            return Recognised(kind, KIND_WORDS[kind] + of)
     for magic, kind in PACKED:
         if head.startswith(magic):
             around = _packed(head, kind, limits) if look else ""
@@ -113,15 +113,15 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
             return Recognised(kind, f"{article} {kind} file{around}")
     for magic, kind in IDENTIFIERS:
         if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
-            return Recognised(kind, WORDS[kind])
+            return Recognised(kind, KIND_WORDS[kind])
     return _tar(head) if head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC else None
 
 
 def _tar(head: bytes) -> Recognised:
     """A tar, by the name of its first file."""
     name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
-    if name.removeprefix("./").rstrip("/") in LEGACY_TAR:
-        return Recognised(FileKind.LEGACY_TAR, WORDS[FileKind.LEGACY_TAR])
+    if name.removeprefix("./").rstrip("/") in LEGACY_TAR_FILES:
+        return Recognised(FileKind.LEGACY_TAR, KIND_WORDS[FileKind.LEGACY_TAR])
     return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
 
 

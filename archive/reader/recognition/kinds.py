@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from archive.base.errors import ArchiveError
 from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_of
 
 
 class FileKind(StrEnum):
@@ -47,18 +47,18 @@ class FileKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-ARCHIVES = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
+ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
 """What has records of debug information, or had them."""
 
-SAVED = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
+SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 """What ``torch.save`` writes."""
 
-DAMAGED = {FileKind.CUT, FileKind.EMPTY}
+DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
 """What is broken whatever it was meant to be."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
-LEGACY = "it holds no TorchScript code; torch.load reads it, and torch.save makes a zip of it"
-NO_CODE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
+LEGACY_ADVICE = "it holds no TorchScript code; torch.load reads it, and torch.save makes a zip of it"
+NO_CODE_ADVICE = f"it holds no TorchScript code, so there is no debug info to work on; {SHOWN}"
 SAVE_WITH_DEBUG_INFO = "_save_for_lite_interpreter(..., _save_mobile_debug_info=True)"
 """How PyTorch saves a lite archive with debug handles and call stacks."""
 
@@ -68,11 +68,11 @@ ADVICE = {
     FileKind.SPLIT: "`join` puts the debug info back, `symbolicate -c COMPANION` reads both",
     FileKind.COMPANION: "`inspect` and `symbolicate` read it, `join` puts it back into its archive",
     FileKind.PACKAGE: "all commands work on its TorchScript modules",
-    FileKind.PYTHON_PACKAGE: NO_CODE,
-    FileKind.STATE_DICT: NO_CODE,
-    FileKind.CHECKPOINT: NO_CODE,
+    FileKind.PYTHON_PACKAGE: NO_CODE_ADVICE,
+    FileKind.STATE_DICT: NO_CODE_ADVICE,
+    FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
-    FileKind.SAVED: NO_CODE,
+    FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: f"this tool reads no exported programs yet, torch.export.load does; {SHOWN}",
     FileKind.AOTI: f"this tool reads no compiled models, torch._inductor.aoti_load_package does; {SHOWN}",
     FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
@@ -80,8 +80,8 @@ ADVICE = {
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
     FileKind.EXECUTORCH: "ExecuTorch runs it; this tool reads TorchScript archives",
-    FileKind.LEGACY: LEGACY,
-    FileKind.LEGACY_TAR: LEGACY,
+    FileKind.LEGACY: LEGACY_ADVICE,
+    FileKind.LEGACY_TAR: LEGACY_ADVICE,
     FileKind.ONNX: "this tool reads TorchScript archives, not ONNX",
     FileKind.SAFETENSORS: "it holds tensors alone, and no code with debug info",
     FileKind.LFS: "`git lfs pull` puts the file itself in its place",
@@ -120,7 +120,7 @@ class Recognised:
     @property
     def is_archive(self) -> bool:
         """Whether it is an archive that all commands work on."""
-        return self.kind in ARCHIVES
+        return self.kind in ARCHIVE_KINDS
 
     def __str__(self) -> str:
         return f"{self.what}: {self.advice}"
@@ -142,10 +142,10 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
         name: of the record, without the root.
     """
     kind = kind_of(name)
-    if file in ARCHIVES:
+    if file in ARCHIVE_KINDS:
         return kind
-    if file is FileKind.ZIP or (kind.is_debug and file not in SAVED):
+    if file is FileKind.ZIP or (kind.is_debug and file not in SAVED_KINDS):
         return RecordKind.OTHER
-    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != "byteorder":
+    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != BYTEORDER:
         return RecordKind.OTHER  # the user's own, whatever its name
     return RecordKind.OBJECT if name == DATA else kind

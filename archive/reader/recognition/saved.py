@@ -67,7 +67,7 @@ SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
 """Attributes of an object among which those that every module has must be."""
-LONGEST = 512
+PATH_CHARACTERS = 512
 """Characters of a tensor's path; what lies deeper is left out."""
 
 
@@ -154,7 +154,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
     stack: list[tuple[str, object]] = [("", top)]
     while stack:
         path, value = stack.pop()
-        if not isinstance(value, Value) or id(value) in seen or len(path) > LONGEST:
+        if not isinstance(value, Value) or id(value) in seen or len(path) > PATH_CHARACTERS:
             continue
         seen.add(id(value))
         if tensor_of(value) is not None:
@@ -228,7 +228,9 @@ def _tensor(  # as torch._utils._rebuild_tensor_v3 has them
     _, kind, key = told.items[:3]
     name = dtype.name if isinstance(dtype, Global) and dtype.module == "torch" else _element(kind)
     width = WIDTHS.get(name)
-    return SavedTensor(name, sizes, None if width is None else prod(sizes) * width, str(key)[:LONGEST])
+    return SavedTensor(
+        name, sizes, None if width is None else prod(sizes) * width, str(key)[:PATH_CHARACTERS]
+    )
 
 
 def _element(storage: object) -> str:
@@ -240,7 +242,7 @@ def _element(storage: object) -> str:
 def _key(key: object) -> str:
     """A dict's key for a message."""
     if isinstance(key, str):
-        return one_line(key[:LONGEST])
+        return one_line(key[:PATH_CHARACTERS])
     return shown(key) if isinstance(key, int | float | bytes | None) else "(…)"
 
 

@@ -21,6 +21,7 @@ from archive.formats import bytecode, callstack_map, method_handles
 from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
     EMBEDDED,
+    LEGACY_TREE,
     MIGRATED,
     PACKAGE_CODE,
     VERSION_RECORDS,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
     "constants.pkl",
-    "model.json",
+    LEGACY_TREE,
     bytecode.BYTECODE,
     callstack_map.CALLSTACK_MAP,
     method_handles.METHOD_HANDLES,
@@ -49,9 +50,9 @@ ALONE = {
 }
 """Records that only TorchScript has."""
 HANDLE_RECORDS = {method_handles.METHOD_HANDLES, method_handles.MODULE_PATHS, callstack_map.CALLSTACK_MAP}
-SPLIT_OFF, TAKEN_OUT, NONE = "was split off", "was taken out", "was taken out, or never saved"
+SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
-    (TAKEN_OUT, NONE), f"there is none to work on; {SHOWN}"
+    (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
 )
 """What became of debug info that is not there, and what can be done."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
@@ -59,7 +60,7 @@ FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 EXPORTED = "serialized_exported_program.json"
 ETRECORD = "ETRECORD_V0"
-DEBUG_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
+SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
 
 
 def recognise_zip(container: Container, limits: Limits, *, look: bool = True) -> Recognised:
@@ -80,7 +81,7 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
     if _is_script(records):
         return _torchscript(container)
     if DATA in records:
-        return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED)
+        return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED_OBJECT)
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 
@@ -101,7 +102,7 @@ def _zip_of(records: Mapping[str, Record]) -> str:
     return f"a zip of {len(records):,} file{'' if len(records) == 1 else 's'}"
 
 
-SAVED = "an object saved by torch.save"
+SAVED_OBJECT = "an object saved by torch.save"
 
 
 def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor]:
@@ -164,7 +165,7 @@ def _saved(container: Container, limits: Limits) -> Recognised:
 
     with suppress(ArchiveError):
         return recognised(_unpickled(container, limits))
-    return Recognised(FileKind.SAVED, f"{SAVED}, whose {DATA} cannot be read")
+    return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
 
 
 def _torchscript(container: Container) -> Recognised:
@@ -195,11 +196,11 @@ def _gone(container: Container) -> str:
     if any(name.endswith(SUFFIX) for name in container.records):
         return ""
     kinds = {kind_of(name) for name in container.records}
-    if kinds & DEBUG_KINDS or RecordKind.CODE not in kinds:
+    if kinds & SPLIT_OFF_KINDS or RecordKind.CODE not in kinds:
         return ""
     if is_slim(container):
         return SPLIT_OFF
-    return TAKEN_OUT if method_handles.METHOD_HANDLES in container.records else NONE
+    return TAKEN_OUT if method_handles.METHOD_HANDLES in container.records else NOT_THERE
 
 
 def is_slim(container: Container) -> bool:

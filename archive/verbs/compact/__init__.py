@@ -6,6 +6,7 @@ several ways -> ``memo``, ``encoding``: as bytes -> the shortest. ``check`` comp
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from archive.container.deflate import deflate, deflated_size
@@ -16,17 +17,15 @@ from archive.formats import method_handles as method_records
 from archive.formats.record_kinds import is_legacy
 from archive.formats.source_ranges import DELEGATED
 from archive.verbs.compact import methods, ranges, stacks
-from archive.verbs.compact.record import record_of
+from archive.verbs.compact.range_record import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.reader.archive import Archive
-    from archive.verbs.compact.record import Record
+    from archive.verbs.compact.range_record import RangeRecord
 
 __all__ = ["compact_records", "deflate"]
-
-NEVER = 1 << 62
 
 
 def compact_records(opened: Archive) -> dict[str, bytes]:
@@ -65,7 +64,7 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
         yield method_records.MODULE_PATHS, methods.ways(opened.path_table, Generation.MODULE_PATHS)
 
 
-def _layouts(record: Record, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
+def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
     """The layouts that a record of source ranges may be written in.
 
     PyTorch fails where it looks for a range in a code record without rows, unless that has a string table.
@@ -88,7 +87,7 @@ def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
     if name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]:
-        least = NEVER
+        least = sys.maxsize
     for data in ways:
         size = deflated_size(data)
         if size < least:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
     Where = Callable[[int], tuple[str, str]]
-    Said = Callable[[int], str]
+    Describe = Callable[[int], str]
     Known = dict[bytes, int]
 
-CHUNK = 1 << 24
+TEXT_CHUNK = 1 << 24
 """Bytes of texts that are joined to be compared at once."""
-WIDTH = 200
+SHOWN_WIDTH = 200
 
 
 def same_facts(before: Archive, after: Archive) -> None:
@@ -57,7 +57,7 @@ def same_facts(before: Archive, after: Archive) -> None:
         raise error.within(file=after.file) from error.__cause__
 
 
-def _compare(where: Where, expected: Ints, found: Ints, said: Said = str) -> None:
+def _compare(where: Where, expected: Ints, found: Ints, said: Describe = str) -> None:
     """Refuse the first of n values that differs; ``where`` tells its record and place."""
     differing = np.flatnonzero(expected != found)
     if len(differing):
@@ -67,13 +67,13 @@ def _compare(where: Where, expected: Ints, found: Ints, said: Said = str) -> Non
         raise ArchiveError(record=record, place=place, expected=one, found=other)
 
 
-def _of(what: str) -> Said:
+def _of(what: str) -> Describe:
     return lambda count: f"{count} {what}"
 
 
-def _quoted(known: Known) -> Said:
+def _quoted(known: Known) -> Describe:
     """What numbers of strings stand for."""
-    return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), WIDTH)
+    return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), SHOWN_WIDTH)
 
 
 def _refuse_missing(name: str, *, before: bool, after: bool) -> None:
@@ -184,7 +184,7 @@ def _compare_sources(
         return [b"".join(map(strings.__getitem__, some)) for some in numbers]
 
     while low < len(one):
-        high = max(int(np.searchsorted(ends, ends[low] + CHUNK, "right")) - 1, low + 1)
+        high = max(int(np.searchsorted(ends, ends[low] + TEXT_CHUNK, "right")) - 1, low + 1)
         expected, found = texts(low, high)
         if expected != found:
             pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
@@ -233,7 +233,7 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None) -> No
     for row in np.flatnonzero(stack[order] != other_stack[other])[:1].tolist():
         calls = before.entry(int(order[row])).stack, after.entry(int(other[row])).stack
         frame, pair = next((i, pair) for i, pair in enumerate(zip_longest(*calls)) if pair[0] != pair[1])
-        expected, found = (shown(call, WIDTH) for call in pair)
+        expected, found = (shown(call, SHOWN_WIDTH) for call in pair)
         place = f"handle {handle[row]}, frame {frame}"
         raise ArchiveError(record=name, place=place, expected=expected, found=found)
 

@@ -1,39 +1,46 @@
-"""Instructions -> bytes."""
+"""Instructions → bytes: which values take an entry of the memo, and which opcode holds each number.
+
+PyTorch's own pickler gives an entry to every string, source and call stack, read again or not, and uses none
+twice. Its unpickler takes entries in any order, and writes over those that are there (tried with 2.13). So
+here a value gets an entry only if it is read again, and the lowest that is free by then: mostly below 256,
+which takes two bytes instead of five, and the same few again and again, which helps deflate.
+"""
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts
+from archive.base.columns import firsts, numbered
 from archive.pickles.ops import CODE_OF, SIZE, lookup
 from archive.pickles.write import BYTE
-from archive.verbs.compact.code import GET, GLOBAL, INT, PUT, TEXT, WIDE
-from archive.verbs.compact.memo import with_memo
+from archive.verbs.compact.instructions import GET, GLOBAL, INT, PUT, SHARED_GLOBAL, TEXT, WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
-    from archive.verbs.compact.code import Code
+    from archive.verbs.compact.instructions import Instructions
 
+WRITTEN_AS = np.array([INT, TEXT, GLOBAL], np.uint8)
 START, STOP = bytes([CODE_OF["PROTO"], 2]), bytes([CODE_OF["STOP"]])
 BININT2, LONG1 = CODE_OF["BININT2"], CODE_OF["LONG1"]
-LONG = {PUT: CODE_OF["LONG_BINPUT"], GET: CODE_OF["LONG_BINGET"]}
+LONG_FORMS = {PUT: CODE_OF["LONG_BINPUT"], GET: CODE_OF["LONG_BINGET"]}
 LONG1_BYTES = 8
 """PyTorch reads no other length."""
 TEXT_BYTES = 4
 
 
-def pickled(code: Code, strings: Sequence[bytes]) -> bytes:
+def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
     """The pickle of one value.
 
     Args:
         code: the value's instructions.
         strings: what texts and names stand for; both lines of a name end in a newline.
     """
-    op, arg = with_memo(code)
+    op, arg = _with_memo(code)
     op = _with_widths(op, arg)
     texts, names, longs = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL, LONG1))
     lengths = np.array([len(string) for string in strings], np.int64)
@@ -65,7 +72,7 @@ def _with_widths(op: np.ndarray, arg: Ints) -> np.ndarray:
     is_long = (value < -(1 << 31)) | (value >= 1 << 31)
     is_wide = (op[ints] == WIDE) | (value < 0) | (value >= 1 << 16)
     op[ints] = np.select([is_long, is_wide, value >= BYTE], [LONG1, WIDE, BININT2], INT)
-    for short, long in LONG.items():
+    for short, long in LONG_FORMS.items():
         op[(op == short) & (arg >= BYTE)] = long
     return op
 
@@ -80,3 +87,60 @@ def _write_strings(out: np.ndarray, at: Ints, number: Ints, strings: Sequence[by
     view = out.data
     for start, string in zip(at.tolist(), map(strings.__getitem__, number.tolist()), strict=True):
         view[start : start + len(string)] = string
+
+
+def _with_memo(code: Instructions) -> tuple[np.ndarray, Ints]:
+    """Opcodes and numbers of all instructions, with entries of the memo in place of keys."""
+    op, arg = _written_once(code.op, code.arg)
+    is_read = np.zeros(_keys(op, arg), np.bool_)
+    is_read[arg[op == GET]] = True
+    needed = op != PUT
+    needed[~needed] = is_read[arg[~needed]]
+    op, arg = op[needed], arg[needed]
+    moves = np.flatnonzero((op == PUT) | (op == GET))
+    arg[moves] = _entries(op[moves] == PUT, arg[moves], len(is_read))
+    return op, arg
+
+
+def _keys(op: np.ndarray, arg: Ints) -> int:
+    """The number of keys."""
+    return int(arg[(op == PUT) | (op == GET)].max(initial=-1)) + 1
+
+
+def _written_once(op: np.ndarray, arg: Ints) -> tuple[np.ndarray, Ints]:
+    """Shared integers, texts and names with keys of their own: the first is written, the others are read."""
+    shared = np.flatnonzero(op <= SHARED_GLOBAL)
+    keys = _keys(op, arg)
+    number, first = numbered(op[shared].astype(np.int64), arg[shared])
+    written = shared[first]
+    plain, value = WRITTEN_AS[op[written]], arg[written]
+    op, arg = op.copy(), arg.copy()
+    op[shared], arg[shared] = GET, keys + number
+    op[written], arg[written] = plain, value
+    return np.insert(op, written + 1, PUT), np.insert(arg, written + 1, keys + np.arange(len(written)))
+
+
+def _entries(is_put: np.ndarray, key: Ints, keys: int) -> Ints:
+    """The entry of each memo write and read.
+
+    Args:
+        is_put: whether it is a write; each key is written once, and then read (m).
+        key: the value's key (m).
+        keys: the number of keys.
+    """
+    every = np.arange(len(key))
+    last = np.zeros(keys, np.int64)
+    last[key] = every
+    turns = np.flatnonzero(is_put | (last[key] == every))
+    entry = [0] * keys
+    free: list[int] = []
+    used = 0
+    for begins, one in zip(is_put[turns].tolist(), key[turns].tolist(), strict=True):
+        if not begins:
+            heappush(free, entry[one])
+        elif free:
+            entry[one] = heappop(free)
+        else:
+            entry[one] = used
+            used += 1
+    return np.array(entry, np.int64)[key]

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.debuginfo.model import Generation
-from archive.verbs.compact.code import (
+from archive.verbs.compact.encoding import pickled
+from archive.verbs.compact.instructions import (
     BUILDER,
     CLOSE,
     INT,
     SHARED_TEXT,
     WIDE,
-    Code,
     Composer,
+    Instructions,
     each,
     integer_lists,
     tuple_of,
     tuples,
 )
-from archive.verbs.compact.encoding import pickled
 from archive.verbs.compact.strings import own_strings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
     strings = [*strings, KEYS[generation], BUILDER]
     for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
         value = number[len(table) :] if is_paths else table.value
-        items = Code(table.first, np.full(len(value), op, np.uint8), value)
+        items = Instructions(table.first, np.full(len(value), op, np.uint8), value)
         methods = Composer(len(table))
         methods.add(SHARED_TEXT, number[: len(table)])
         methods.add(SHARED_TEXT, len(strings) - 2)

@@ -19,32 +19,34 @@ from archive.base.columns import numbered
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import MARKER
 from archive.pickles.write import BYTE
-from archive.verbs.compact.code import (
+from archive.verbs.compact.encoding import pickled
+from archive.verbs.compact.instructions import (
     BUILDER,
     CLOSE,
     GET,
     INT,
+    NEVER,
     NONE,
     PUT,
     SHARED_TEXT,
     TEXT,
-    Code,
     Composer,
+    Instructions,
     each,
     integer_lists,
     tuple_of,
 )
-from archive.verbs.compact.encoding import pickled
 from archive.verbs.compact.texts import Pieces, shared_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from archive.base.columns import Ints
-    from archive.verbs.compact.record import Record
+    from archive.verbs.compact.range_record import RangeRecord
 
-OFTEN, NEVER = 6, 1 << 62
-MANY = 100_000
+OFTEN = 6
+"""Uses of a range from which on it counts as used often."""
+MANY_ROWS = 100_000
 """Rows from which on fewer ways are tried."""
 NAMES_SHARED_FROM = 4
 """Uses of a filename from which on memo reads take less, deflated, than the name again."""
@@ -54,7 +56,7 @@ INLINE_AT_MOST = 6
 """Texts this many times as long as a record with a string table are not deflated to less."""
 
 
-def ways(record: Record, layouts: Collection[Layout]) -> Iterator[bytes]:
+def ways(record: RangeRecord, layouts: Collection[Layout]) -> Iterator[bytes]:
     """The record, written in several ways; which one deflates best depends on its contents.
 
     Args:
@@ -76,7 +78,7 @@ def ways(record: Record, layouts: Collection[Layout]) -> Iterator[bytes]:
             yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings)
 
 
-def _with_table(rows: Code, strings: list[bytes]) -> bytes:
+def _with_table(rows: Instructions, strings: list[bytes]) -> bytes:
     """A record with a string table: all strings but the last two, the builder's name and the marker."""
     marker = len(strings) - 1
     table = tuple_of(each(TEXT, np.arange(marker - 1)))
@@ -94,19 +96,19 @@ class _Sharing(NamedTuple):
     shared: np.ndarray
 
 
-def _sharings(record: Record) -> Iterator[_Sharing]:
+def _sharings(record: RangeRecord) -> Iterator[_Sharing]:
     """All ranges used more than once, those used often, none; of very long records only the first."""
     number, first = numbered(record.source, record.start, record.end)
     uses = np.bincount(number)
     last = NEVER
-    for least in (2,) if len(record) > MANY else (2, OFTEN, NEVER):
+    for least in (2,) if len(record) > MANY_ROWS else (2, OFTEN, NEVER):
         shared = uses >= least
         if int(shared.sum()) < last:
             last = int(shared.sum())
             yield _Sharing(number, first, shared)
 
 
-def _rows(record: Record, layout: Layout, sources: Code, sharing: _Sharing) -> Code:
+def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _Sharing) -> Instructions:
     """The rows, each source where it is needed first. Keys are the sources' numbers, then the ranges'."""
     number, first, shared = sharing
     count = len(sources)
@@ -133,7 +135,7 @@ def _rows(record: Record, layout: Layout, sources: Code, sharing: _Sharing) -> C
     return rows.code()
 
 
-def _inline_sources(record: Record) -> tuple[Code, list[bytes]]:
+def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
     """The sources with whole texts, and the strings in them."""
     known: dict[bytes, int] = {}
     text = np.array([known.setdefault(text, len(known)) for text in record.texts.joined()], np.int64)
@@ -149,7 +151,7 @@ def _inline_sources(record: Record) -> tuple[Code, list[bytes]]:
     return sources.code(), [*known, *record.names]
 
 
-def _pieced_sources(record: Record) -> tuple[Code, list[bytes]]:
+def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
     """The sources with texts in pieces, and the string table, the builder's name and the marker.
 
     Keys of lists stand behind those that the rows need.
@@ -166,7 +168,7 @@ def _pieced_sources(record: Record) -> tuple[Code, list[bytes]]:
     begins = numbered(which)[1]
     rest = np.setdiff1d(np.arange(len(which)), begins, assume_unique=True)
     distinct = Pieces(table, texts.first, place[piece]).some(begins)
-    integers = Code(distinct.first, np.full(len(distinct.piece), INT, np.uint8), distinct.piece)
+    integers = Instructions(distinct.first, np.full(len(distinct.piece), INT, np.uint8), distinct.piece)
     keys = len(which) + len(record)
     sources = Composer(len(which))
     sources.insert(integer_lists(integers, len(table)), at=begins)

@@ -17,22 +17,23 @@ import numpy as np
 from archive.base.columns import firsts, numbered
 from archive.debuginfo.model import Generation
 from archive.pickles.write import BYTE
-from archive.verbs.compact.code import (
+from archive.verbs.compact.encoding import pickled
+from archive.verbs.compact.instructions import (
     CLOSE,
     GET,
     INT,
     MARK,
+    NEVER,
     NONE,
     PUT,
     SHARED_INT,
     SHARED_TEXT,
     TUPLE,
     WIDE,
-    Code,
     Composer,
+    Instructions,
     tuple_of,
 )
-from archive.verbs.compact.encoding import pickled
 from archive.verbs.compact.strings import own_strings
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.tables import HandleTable
 
-NEVER = 1 << 62
-MANY = 50_000
+MANY_HANDLES = 50_000
 """Rows from which on only the way is tried that suits large maps."""
 
 
@@ -91,8 +91,8 @@ def ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
     rows = table.handle[order], table.tag[order], op[order], stack[order]
     named = generation is Generation.CALLSTACK_4
     far = int(table.handle.max(initial=0)) >= 1 << 16
-    for wide in (far,) if len(table) > MANY else (False, True)[: 1 + far]:
-        for shared_from in (BYTE,) if len(table) > MANY else (BYTE, NEVER):
+    for wide in (far,) if len(table) > MANY_HANDLES else (False, True)[: 1 + far]:
+        for shared_from in (BYTE,) if len(table) > MANY_HANDLES else (BYTE, NEVER):
             yield pickled(tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from))), strings)
 
 
@@ -150,7 +150,7 @@ def _order(table: HandleTable, op: Ints, stack: Ints, role: Ints) -> Ints:
     return order
 
 
-def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: _Way) -> Code:  # noqa: PLR0917 (columns)
+def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: _Way) -> Instructions:  # noqa: PLR0917 (columns)
     """The rows, in their order."""
     stacked = np.flatnonzero(stack >= 0)
     begins = stacked[numbered(stack[stacked])[1]]
@@ -178,14 +178,14 @@ class _Definitions:
         self.arg: list[int] = []
         self.written: set[int] = set()
 
-    def code(self, stacks: Sequence[int]) -> Code:
+    def code(self, stacks: Sequence[int]) -> Instructions:
         """The call stacks, given by their first frames."""
         sizes = []
         for stack in stacks:
             before = len(self.op)
             self.stack(stack)
             sizes.append(len(self.op) - before)
-        return Code(
+        return Instructions(
             firsts(np.array(sizes, np.int64)), np.array(self.op, np.uint8), np.array(self.arg, np.int64)
         )
 

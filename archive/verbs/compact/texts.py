@@ -21,7 +21,7 @@ from archive.base.columns import firsts, spread
 if TYPE_CHECKING:
     from archive.base.columns import Ints
 
-FRAME = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
+TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
 ALIKE = 8
 """So many lines must differ in their number alone to be cut."""
 
@@ -73,7 +73,7 @@ def _cut(texts: Pieces) -> Pieces:
     """Lines that differ in their number alone, cut around it."""
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
-        if found := FRAME.fullmatch(line):
+        if found := TRACE_LINE.fullmatch(line):
             before, digits, behind = found.groups()
             alike.setdefault((before, behind), []).append((number, digits))
     known: dict[bytes, int] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted, shown
 from archive.formats import method_handles
 from archive.formats.bytecode import BYTECODE
-from archive.formats.record_kinds import VERSION_RECORDS
+from archive.formats.record_kinds import LEGACY_TREE, VERSION_RECORDS
 from archive.formats.releases import LOADED_BYTECODE
 from archive.verbs.loading.facts import Fault, whole
 from archive.verbs.migrate.rescue import may_be_stale, stale_methods
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from archive.verbs.loading.facts import ParsedRecords
 
-LEGACY_TREE = "model.json"
 LOADED_VERSIONS = range(1, 11)
 """The versions of the archive's format that 2.13 reads."""
 INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")

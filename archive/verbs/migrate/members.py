@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.formats import bytecode, callstack_map, method_handles
-from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, kind_of
+from archive.formats.record_kinds import BYTEORDER, MIGRATED, VERSION_RECORDS, kind_of
 from archive.formats.source_ranges import DELEGATED
 from archive.verbs.migrate.aside import is_format
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from archive.container.container import Member, Record
     from archive.formats.releases import Release
 
-BYTEORDER = "byteorder"
 LITTLE = b"little"
 HIDDEN_FROM = 6
 """The archive's version from which on it stands in ``.data/version``."""

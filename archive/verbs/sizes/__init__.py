@@ -30,8 +30,8 @@ There are five views, :class:`View`:
   overhead; a text of a string table is its first user's. Where no filename is recorded (traced models), it is
   the file of the text's first stack frame, or "(none)".
 
-Of a companion file, the kinds are its tables, and the parts their columns; see
-:mod:`archive.verbs.sizes.companion`.
+Of a companion file, the kinds are its tables, and the parts their columns: see
+:func:`archive.verbs.sizes.pieces.companion_pieces`.
 
 Bytes to which a view has no answer are labelled by their kind in brackets: ``[tensor]``.
 """
@@ -47,14 +47,13 @@ from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
 from archive.reader.recognition import opened_zip
-from archive.verbs.sizes.account import Account, Change, Part, Piece, Size, View
-from archive.verbs.sizes.companion import companion_pieces
-from archive.verbs.sizes.pieces import pieces
+from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, View
+from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
 
-__all__ = ["Account", "Change", "Part", "Piece", "Size", "View", "sizes"]
+__all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
 
 
 def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEFAULT_LIMITS) -> Account:

@@ -81,7 +81,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SizeChange:
     """Stored bytes of a label in the old file and in the new one; None where it has no such label."""
 
     old: int | None
@@ -132,7 +132,7 @@ class Account:
         order = sorted(stored, key=lambda label: (-stored[label], label))
         return {label: Size(stored[label], inflated[label]) for label in order}
 
-    def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, Change]:
+    def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, SizeChange]:
         """What changed from another file to this one, by label, largest difference first.
 
         Args:
@@ -144,7 +144,7 @@ class Account:
             ValueError: there is no such view.
         """
         old, new = _stored(base.by(view, depth)), _stored(self.by(view, depth))
-        changes = {label: Change(old.get(label), new.get(label)) for label in {**old, **new}}
+        changes = {label: SizeChange(old.get(label), new.get(label)) for label in {**old, **new}}
         order = sorted(changes, key=lambda label: (-abs(changes[label].difference), label))
         return {label: changes[label] for label in order}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from archive.verbs.sizes.account import Account
 
-WORDS = re.compile(
+BUDGET = re.compile(
     r"""
     (?: (?P<label> .+ ) = )? (?P<growth> \+ )?
     (?P<number> [0-9]{1,15} (?: \. [0-9]{1,9} )? ) \s* (?P<unit> [KMG]i?B | B )?
@@ -35,7 +35,7 @@ UNITS = {
 FILE, DEBUG = "", "debug"
 """Labels of every view: the whole file, and all debug records without their headers."""
 
-ALWAYS = {
+ALWAYS_KNOWN = {
     View.KIND: [*RecordKind, *STRUCTURE],
     View.PART: [*Part, *(f"[{kind}]" for kind in RecordKind)],
 }
@@ -65,7 +65,7 @@ class Budget:
         Raises:
             ValueError: it is none.
         """
-        words = WORDS.fullmatch(text)
+        words = BUDGET.fullmatch(text)
         if not words:
             raise ValueError(
                 f"expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found {shown(text)}"
@@ -84,7 +84,7 @@ def exceeded(
     """
     new = _measures(account, view, depth)
     old = _measures(base, view, depth) if base else {}
-    known = dict.fromkeys([*new, *old, *ALWAYS.get(view, [])])
+    known = dict.fromkeys([*new, *old, *ALWAYS_KNOWN.get(view, [])])
     lines = []
     for budget in budgets:
         if budget.label not in known:

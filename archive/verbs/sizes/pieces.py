@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
+from archive.companion.sections import section_parts
 from archive.container.names import encoded
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code
 from archive.reader.recognition import kind_in, recognise_zip
 from archive.verbs.sizes.account import Part, Piece
-from archive.verbs.sizes.apportioning import apportioned
 from archive.verbs.sizes.contents import Cell, debug_contents
 from archive.verbs.sizes.structure import structure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.base.limits import Limits
     from archive.reader.archive import Archive
+    from archive.reader.companion import Companion
 
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
@@ -30,6 +32,19 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
         kind, labels = kind_in(file, name), _labels(name)
         for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
             yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
+
+
+def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
+    """All bytes of a companion file: the kind is a table, the part a column."""
+    data, directory = companion.data, companion.opened.directory
+    used = 0
+    for number, (start, end) in directory.places.items():
+        parts = section_parts(data, directory, number, limits)
+        shares = apportioned(end - start, [weight for _, weight, _ in parts])
+        for (name, _, inflated), stored in zip(parts, shares, strict=True):
+            yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)
+        used += end - start
+    yield Piece("directory", "directory", None, None, None, len(data) - used, 0)
 
 
 def _labels(name: str | None) -> tuple[str | None, str | None]:
@@ -54,4 +69,20 @@ def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
     for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
         for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
             shares[i] = stored
+    return shares
+
+
+def apportioned(total: int, weights: Sequence[int]) -> list[int]:
+    """Split a number in proportion to weights, by largest remainder; of equal ones the first gets more.
+
+    >>> apportioned(10, [1, 1, 0, 1])
+    [4, 3, 0, 3]
+    """
+    whole = sum(weights)
+    if not whole:
+        return [total, *[0] * len(weights)][: len(weights)]
+    shares = [total * weight // whole for weight in weights]
+    order = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
     return shares

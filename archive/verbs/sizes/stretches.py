@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
 
 TUPLE = CODE_OF["TUPLE"]
-NO_FILE = "(none)"
-FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
+UNNAMED_FILE = "(none)"
+TRACE_FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
 FIRST_PIECES, FIRST_BYTES = 8, 4096
 """Pieces of a text, and bytes of each, that are searched for its first stack frame."""
 
@@ -111,8 +111,8 @@ def _first_frame(sources: SourceTable, source: int) -> str:
     """The file of the first stack frame of a source's text: ``path(line): function``."""
     first, stop = sources.first[source : source + 2].tolist()
     pieces = sources.piece[first : min(stop, first + FIRST_PIECES)].tolist()
-    frame = FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
-    return decoded(frame[1]) if frame else NO_FILE
+    frame = TRACE_FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
+    return decoded(frame[1]) if frame else UNNAMED_FILE
 
 
 def _owners(sources: SourceTable, files: Ints) -> Ints:

@@ -16,7 +16,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED, FileKind, recognise
+from archive.reader.recognition import DAMAGED_KINDS, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
@@ -59,7 +59,7 @@ def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
     """The findings of a file; of one that is no archive, what it is."""
     found = recognise(mapped.data, limits=limits)
     if found.kind is not FileKind.COMPANION and not found.is_archive:
-        return [Diagnostic("error" if found.kind in DAMAGED else "not checked", "", "", str(found))]
+        return [Diagnostic("error" if found.kind in DAMAGED_KINDS else "not checked", "", "", str(found))]
     with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
         return _findings(archive)
 

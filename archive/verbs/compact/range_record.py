@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class RangeRecord:
     """n rows, and their s distinct sources, numbered by first appearance.
 
     Attributes:
@@ -46,7 +46,7 @@ class Record:
         return len(self.offset)
 
 
-def record_of(table: RangeTable, number: int) -> Record:
+def record_of(table: RangeTable, number: int) -> RangeRecord:
     """One record of a table."""
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
@@ -58,7 +58,7 @@ def record_of(table: RangeTable, number: int) -> Record:
     known: dict[tuple[bytes, int, int], int] = {}
     merged = np.array([known.setdefault(one, len(known)) for one in says], np.int64)
     kept = numbered(merged)[1]
-    return Record(
+    return RangeRecord(
         table.offset[part],
         table.start[part],
         table.end[part],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archive.reader.records import Records
 
 
-class ParsedRecords:
+class PickleRecords:
     """The debug tables and the module tree of an archive, parsed from its pickle records.
 
     Args:

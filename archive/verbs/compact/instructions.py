@@ -30,12 +30,14 @@ PUT, GET = CODE_OF["BINPUT"], CODE_OF["BINGET"]
 NONE, MARK, TUPLE, LIST, REDUCE = (CODE_OF[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
 CLOSE = [CODE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
 """What makes a tuple of so many items, without a MARK."""
+NEVER = 1 << 62
+"""A bound that no tag, count or length reaches."""
 BUILDER = "".join(f"{line}\n" for line in INTLIST).encode()
 """The name of what types a list of integers; PyTorch refuses lists without (tried with 2.13)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Code:
+class Instructions:
     """n values: i instructions.
 
     Attributes:
@@ -80,14 +82,14 @@ class Composer:
         self._counts[where] += 1
         self._parts.append((where, 1, op, arg))
 
-    def insert(self, code: Code, *, at: Ints | None = None) -> None:
+    def insert(self, code: Instructions, *, at: Ints | None = None) -> None:
         """The instructions of the values of ``code``, each for one of the values ``at``, by default all."""
         where = slice(None) if at is None else at
         counts = np.diff(code.first)
         self._counts[where] += counts
         self._parts.append((where, counts, code.op, code.arg))
 
-    def code(self) -> Code:
+    def code(self) -> Instructions:
         """The finished values."""
         first = firsts(self._counts)
         op = np.empty(int(first[-1]), np.uint8)
@@ -99,17 +101,17 @@ class Composer:
                 at = spread(at, counts)
             op[at], arg[at] = part_op, part_arg
             cursor[where] += counts
-        return Code(first, op, arg)
+        return Instructions(first, op, arg)
 
 
-def each(op: int, arg: Ints) -> Code:
+def each(op: int, arg: Ints) -> Instructions:
     """Values of one instruction."""
-    return Code(np.arange(len(arg) + 1), np.full(len(arg), op, np.uint8), arg)
+    return Instructions(np.arange(len(arg) + 1), np.full(len(arg), op, np.uint8), arg)
 
 
-def tuple_of(*parts: Code) -> Code:
+def tuple_of(*parts: Instructions) -> Instructions:
     """One value: the tuple of all values of the parts."""
-    items = Code(
+    items = Instructions(
         np.array([0, sum(len(part.op) for part in parts)]),
         np.concatenate([part.op for part in parts]),
         np.concatenate([part.arg for part in parts]),
@@ -117,7 +119,7 @@ def tuple_of(*parts: Code) -> Code:
     return tuples(items, np.array([sum(map(len, parts))]))
 
 
-def tuples(items: Code, counts: Ints) -> Code:
+def tuples(items: Instructions, counts: Ints) -> Instructions:
     """For each value the tuple of so many items, which its instructions make."""
     made = Composer(len(items))
     made.add(MARK, at=np.flatnonzero(counts >= len(CLOSE)))
@@ -126,7 +128,7 @@ def tuples(items: Code, counts: Ints) -> Code:
     return made.code()
 
 
-def integer_lists(items: Code, builder: int) -> Code:
+def integer_lists(items: Instructions, builder: int) -> Instructions:
     """For each value the typed list of the integers that its instructions make.
 
     Args:
