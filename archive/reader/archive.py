@@ -11,35 +11,29 @@ from archive.debuginfo.model import Generation, HandleEntry, LoweredState, Sourc
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.views import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
-from archive.formats.archive_id import archive_id
 from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import find_lowered
-from archive.formats.record_kinds import EMBEDDED, range_records_of
+from archive.formats.record_kinds import range_records_of
+from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
-from archive.reader.recognition import COMPANION, recognise_zip
-from archive.reader.records import Rejoined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from types import TracebackType
-    from typing import Self
 
-    from archive.base.output import Target
     from archive.container.container import Container
     from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
-    from archive.reader.recognition import Recognised
-    from archive.reader.records import ClassNames, DebugTables, ReadableRecord, Records
+    from archive.reader.records import ClassNames, DebugTables
 
 EXAMPLES = 3
 """Records that a message names."""
 
 
-class Archive:
+class Archive(OpenedFile):
     """A PyTorch model archive, a companion, or both read as one. :func:`archive.open` makes it.
 
     Use it in a ``with`` statement, or call :meth:`close`. Every property and method raises
@@ -49,10 +43,6 @@ class Archive:
         container: the zip; None for a companion alone.
         limits: what hostile input may cost.
         companion: what the debug information is read from; None where the zip's own records have it.
-
-    Attributes:
-        companion: as given.
-        limits: as given.
     """
 
     def __init__(
@@ -62,10 +52,7 @@ class Archive:
         *,
         companion: Companion | None = None,
     ) -> None:
-        self.companion = companion
-        self.limits = limits
-        self._container = container
-        self._source = _records(container, companion)
+        super().__init__(container, limits, companion=companion)
         self._pickles = PickleRecords(self._source, limits)
         self._debug: DebugTables = companion or self._pickles
         self._names: ClassNames = companion if companion and container is None else self._pickles
@@ -81,86 +68,6 @@ class Archive:
         if handles is not None:
             parts.append(counted(len(handles), "handle"))
         return f"<{', '.join(parts)}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file; views in use stay valid."""
-        self._source.close()
-
-    # The file
-
-    @property
-    def file(self) -> str:
-        """The file's name, for messages."""
-        return self._source.file
-
-    @property
-    def root(self) -> str:
-        """The folder that all records are in."""
-        return self._source.root
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file, without those of a companion that is a file of its own."""
-        return len(self._source.data)
-
-    @property
-    def has_code(self) -> bool:
-        """Whether it has the model's own records; False for a companion alone."""
-        return self._container is not None
-
-    @property
-    def container(self) -> Container:
-        """The zip.
-
-        Raises:
-            ArchiveError: there is none: this is a companion alone.
-        """
-        if self._container is None:
-            raise COMPANION.refusal(self.file)
-        return self._container
-
-    @property
-    def records(self) -> Mapping[str, ReadableRecord]:
-        """The records by name, without root, in the file's order."""
-        return self._source.records
-
-    @cached_property
-    def recognised(self) -> Recognised:
-        """The kind of archive, in a sentence."""
-        return recognise_zip(self._container, self.limits) if self._container is not None else COMPANION
-
-    @cached_property
-    def archive_id(self) -> bytes:
-        """16 bytes that an archive and its companion have in common."""
-        return self.companion.archive_id if self.companion else archive_id(self.container.records)
-
-    def save(self, path: Target, *, force: bool = False) -> None:
-        """Write the file again; unchanged content gives identical bytes.
-
-        Args:
-            path: the target; written beside it and moved there when complete.
-            force: replace an existing file.
-
-        Raises:
-            ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
-                target exists and ``force`` is not given.
-        """
-        if self.companion and self.has_code and EMBEDDED not in self.container.records:
-            raise ArchiveError(
-                "read together with a companion, which would be missing; write both as one with archive.join",
-                file=self.file,
-            )
-        from archive.base.output import save  # noqa: PLC0415 (only those who write pay for it)
-
-        save(self._source.data, path, force=force)
 
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
@@ -349,12 +256,3 @@ class Archive:
                 limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,
             )
-
-
-def _records(container: Container | None, companion: Companion | None) -> Records:
-    """The records of the one that there is, or of both as one."""
-    if companion is None:
-        if container is None:
-            raise TypeError("an archive needs a container, a companion, or both")
-        return container
-    return companion if container is None else Rejoined(container, companion)
