@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import save
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.recognition import COMPANION, recognise_zip
@@ -126,6 +125,8 @@ class OpenedFile:
                 "read together with a companion, which would be missing; write both as one with archive.join",
                 file=self.file,
             )
+        from archive.base.output import save  # noqa: PLC0415 (only those who write pay for it)
+
         save(self._source.data, path, force=force)
 
 

@@ -168,8 +168,8 @@ def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "INLINE_UP_TO", -1)
         if many:
-            patch.setattr(ranges, "MANY", -1)
-            patch.setattr(stacks, "MANY", -1)
+            patch.setattr(ranges, "MANY_ROWS", -1)
+            patch.setattr(stacks, "MANY_HANDLES", -1)
         with archive.open(made.data) as before:
             written = {name: list(ways) for name, ways in compact._ways(before)}
             others = {name: ways[0] for name, ways in written.items()}  # a map that is to be mended is

@@ -102,7 +102,7 @@ def test_the_same_rows_in_another_layout_and_order_of_records_are_the_same() -> 
 
 
 def test_long_texts_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.verbs.compact.check.CHUNK", 1)
+    monkeypatch.setattr("archive.verbs.compact.check.TEXT_CHUNK", 1)
     after = made([*ROWS[:2], ROWS[2]._replace(text=b"z = y\n")])
     assert (
         difference(made(), after)
