@@ -22,8 +22,8 @@ from archive.companion.lookup import inside
 if TYPE_CHECKING:
     from archive.base.columns import Ints
 
-BLOCK = 1 << 16
-INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
+BLOCK_ROWS = 1 << 16
+BLOCK_INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
 TRANSFORM, ZIGZAG = 32, 16
 """What a transform's number and the zigzag flag add to a directory line's coding, times themselves."""
 
@@ -38,11 +38,11 @@ def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tup
         level: of zstd.
     """
     planes = np.frombuffer(encoded.data, np.uint8).reshape(encoded.width, len(values))
-    starts = range(0, len(values), BLOCK)
-    parts = [planes[:, at : at + BLOCK].tobytes() for at in starts]
+    starts = range(0, len(values), BLOCK_ROWS)
+    parts = [planes[:, at : at + BLOCK_ROWS].tobytes() for at in starts]
     codec = compressed(b"".join(parts), level)[0] if level >= STRONGEST else Codec.ZSTD
     stored = [compressed(part, level, codec)[1] for part in parts]
-    index = np.zeros(len(parts), INDEX)
+    index = np.zeros(len(parts), BLOCK_INDEX)
     index["stored"] = [len(part) for part in stored]
     index["checksum"] = [zlib.crc32(part) for part in stored]
     index["before"] = _before(values, encoded, np.array(starts))
@@ -76,7 +76,7 @@ class BlockColumn:
         self._held: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
         transform, rest = divmod(section.coding, TRANSFORM)
         self._zigzag, self._width = divmod(rest, ZIGZAG)
-        if transform > Transform.PEAK or not 0 < self._width <= INDEX["before"].itemsize:
+        if transform > Transform.PEAK or not 0 < self._width <= BLOCK_INDEX["before"].itemsize:
             raise ArchiveError(expected="a column in blocks", found=f"coding {section.coding}")
         self._transform = Transform(transform)
         if section.inflated != section.rows * self._width:
@@ -87,9 +87,13 @@ class BlockColumn:
 
     @cached_property
     def _index(self) -> np.ndarray:
-        count = -(-self._section.rows // BLOCK)
-        size = count * INDEX.itemsize
-        index = np.frombuffer(self._data[:size], INDEX) if len(self._data) >= size else np.zeros(0, INDEX)
+        count = -(-self._section.rows // BLOCK_ROWS)
+        size = count * BLOCK_INDEX.itemsize
+        index = (
+            np.frombuffer(self._data[:size], BLOCK_INDEX)
+            if len(self._data) >= size
+            else np.zeros(0, BLOCK_INDEX)
+        )
         found = zlib.crc32(self._data[:size])
         if found != self._section.checksum:
             expected = f"checksum {self._section.checksum:#010x}"
@@ -113,13 +117,13 @@ class BlockColumn:
         found = zlib.crc32(stored)
         if found != checksum:
             raise ArchiveError(expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
-        rows = min(BLOCK, self._section.rows - number * BLOCK)
+        rows = min(BLOCK_ROWS, self._section.rows - number * BLOCK_ROWS)
         planes = inflated(self._section.codec, stored, rows * self._width)
         return decoded(Encoded(self._transform, bool(self._zigzag), self._width, before, bytes(planes)), rows)
 
     def at(self, row: int) -> int:
         """The value of a row; its block is checked."""
-        number, place = divmod(inside(row, self._section.rows), BLOCK)
+        number, place = divmod(inside(row, self._section.rows), BLOCK_ROWS)
         if self._held[0] != number:
             self._held = (number, self.block(number))
         return int(self._held[1][place])
@@ -129,9 +133,9 @@ class BlockColumn:
         low, high = 0, len(self._index) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.at(middle * BLOCK) < value else (low, middle - 1)
+            low, high = (middle, high) if self.at(middle * BLOCK_ROWS) < value else (low, middle - 1)
         for number in range(low, min(low + 2, len(self._index))):
-            row = number * BLOCK + int(np.searchsorted(self.block(number), value))
+            row = number * BLOCK_ROWS + int(np.searchsorted(self.block(number), value))
             if row < self._section.rows and self.at(row) == value:
                 return row
         return -1

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.columns import Ints
 
-WORD = 8
 NARROW = 1 << 61
 
 
@@ -99,7 +99,7 @@ def _encoded(transform: Transform, residuals: Ints, start: int) -> Encoded:
     zigzag = bool(residuals.min() < 0)
     coded = (residuals << 1 ^ residuals >> 63 if zigzag else residuals).astype(np.uint64)
     width = max(1, -(-int(coded.max()).bit_length() // 8))
-    planes = coded.astype("<u8").view(np.uint8).reshape(-1, WORD)[:, :width].T
+    planes = coded.astype("<u8").view(np.uint8).reshape(-1, VALUE_BYTES)[:, :width].T
     return Encoded(transform, zigzag, width, start, planes.tobytes())
 
 
@@ -110,13 +110,13 @@ def decoded(encoded: Encoded, count: int) -> Ints:
         ArchiveError: the bytes are not those of so many values.
     """
     transform, zigzag, width, start, data = encoded
-    if not (width <= WORD and len(data) == width * count):
+    if not (width <= VALUE_BYTES and len(data) == width * count):
         raise ArchiveError(expected=f"{count} values of {width} bytes", found=f"{len(data)} bytes")
-    if start.bit_length() >= WORD * 8 and start != -1 << WORD * 8 - 1:
+    if start.bit_length() >= VALUE_BYTES * 8 and start != -1 << VALUE_BYTES * 8 - 1:
         raise ArchiveError(expected="a start of 64 bits", found=hex(start)[:20])
     if transform is Transform.SAME:
         return np.full(count, start, np.int64)
-    words = np.zeros((count, WORD), np.uint8)
+    words = np.zeros((count, VALUE_BYTES), np.uint8)
     words[:, :width] = np.frombuffer(data, np.uint8).reshape(width, count).T
     coded = words.view("<u8").ravel()
     residuals = (coded >> 1 ^ -(coded & 1) if zigzag else coded).astype(np.int64)

@@ -1,7 +1,37 @@
-"""The outermost bytes of a companion: header and directory, declared with construct.
+"""Header and directory of a companion, declared with construct.
+
+The header, 34 bytes:
+
+======  =====  ==========  ===================================================================
+offset  bytes  field       meaning
+======  =====  ==========  ===================================================================
+0       10     magic       ``MAGIC``
+10      2      version     ``VERSION``
+12      1      profile     :class:`CompanionProfile`
+13      1      sections    number of lines in the directory
+14      16     archive_id  id of the archive whose debug information this is
+30      4      checksum    crc32 of the header, with 0 in the place of this field, and of the directory
+======  =====  ==========  ===================================================================
+
+A line of the directory, :class:`Section`, takes 40 bytes in mapped companions. In packed ones all fields but the
+checksum are variable-length integers: seven bits a byte, lowest first, the eighth set in all bytes but the last
+one; ``start``, which may be negative, is zigzag coded before:
+
+======  =====  ==========
+offset  bytes  mapped
+======  =====  ==========
+0       1      number
+1       1      coding
+2       2      codec
+4       8      rows
+12      8      start
+20      8      inflated
+28      8      stored
+36      4      checksum
+======  =====  ==========
 
 Sections follow the directory in its order, each at the next multiple of the profile's alignment, with
-zeros between; the file ends with the last one. So positions need not be written, and cannot overlap.
+zeros between; the file ends with the last one.
 """
 
 from __future__ import annotations
@@ -17,6 +47,7 @@ import construct
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.companion.magic import MAGIC, is_companion
+from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,17 +55,25 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
 
 VERSION = 1
+"""The format's version.
+
+- 1: the first.
+"""
+
 ID_BYTES = 16
 
 
 class CompanionProfile(IntEnum):
-    """What a companion is made for."""
+    """Which of two ways a companion's columns are stored in."""
 
     MAPPED = 1
+    """Arrays that are read where they lie."""
     PACKED = 2
+    """Modelled, encoded and compressed."""
 
 
 ALIGNMENT = {CompanionProfile.MAPPED: 64, CompanionProfile.PACKED: 1}
+"""Bytes that the begin of each section is a multiple of."""
 
 HEADER = construct.Struct(
     "magic" / construct.Bytes(len(MAGIC)),
@@ -44,7 +83,6 @@ HEADER = construct.Struct(
     "archive_id" / construct.Bytes(ID_BYTES),
     "checksum" / construct.Int32ul,
 )
-"""``checksum`` is the crc32 of the header, with 0 in its place, and of the directory."""
 
 PACKED_SECTION = construct.Struct(
     "number" / construct.VarInt,
@@ -69,31 +107,32 @@ MAPPED_SECTION = construct.Struct(
 
 
 def _struct(declared: construct.Struct) -> Struct:
-    """A declaration for the standard library, which reads 50 times faster than construct."""
+    """The same structure for the standard library, which parses it 50 times faster than construct."""
     parts = [getattr(field.subcon, "fmtstr", f"<{field.sizeof()}s")[1:] for field in declared.subcons]
     return Struct("<" + "".join(parts))
 
 
 HEADER_LINE, MAPPED_LINE = _struct(HEADER), _struct(MAPPED_SECTION)
 
-WORD, CHECKSUM = 8, 4
-LONGEST = 80
-"""Bytes that a line of a packed companion's directory has at most, if its numbers are of 64 bits."""
+CHECKSUM_BYTES = 4
+SECTION_LINE_BYTES = 80
+"""Most bytes of a line in a packed companion's directory: seven integers of up to 10 bytes, and a checksum."""
 
 
 class Section(NamedTuple):
     """One line of the directory.
 
     Attributes:
-        number: which section: see :mod:`archive.normalform.columns`.
-        coding: width of an element in bytes; + 16 where signed (mapped) or zigzag coded (packed); + 32 times
-            the transform.
-        codec: what the bytes are compressed with.
-        rows: values.
+        number: of the section: see :mod:`archive.normalform.columns`.
+        coding: bytes of a value (1 to 8); + 16 if values are signed (mapped) or zigzag coded (packed); + 32 times
+            the number of the transform (packed).
+        codec: number of the compression: see :mod:`archive.companion.codecs`.
+        rows: number of values.
         start: the value that the transform starts from.
-        inflated: bytes without compression.
+        inflated: bytes before compression.
         stored: bytes in the file.
-        checksum: crc32 of the bytes in the file; of a column in blocks that of its index, which has theirs.
+        checksum: crc32 of the bytes in the file; of a column in blocks, crc32 of the index of blocks alone, which
+            has the blocks' own checksums.
     """
 
     number: int
@@ -107,10 +146,10 @@ class Section(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """What header and directory say.
+    """Header and directory, parsed.
 
     Attributes:
-        profile: what the file is made for.
+        profile: how columns are stored.
         archive_id: of the archive whose debug information this is.
         sections: by their numbers.
         places: where each one's bytes begin and end, by their numbers.
@@ -128,7 +167,7 @@ def allowed(limits: Limits, size: int) -> int:
 
 
 def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
-    """A whole file."""
+    """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
     line = PACKED_SECTION if profile is CompanionProfile.PACKED else MAPPED_SECTION
     directory = b"".join(line.build(section._asdict()) for section, _ in listed)
@@ -169,10 +208,12 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
         raise ArchiveError(place=f"byte {len(MAGIC) + 2}", expected="a known profile", found=str(kind))
     profile = CompanionProfile(kind)
     lines, end = _lines(data, size, sections, profile)
-    found = zlib.crc32(data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM]) + bytes(CHECKSUM)))
+    found = zlib.crc32(
+        data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES))
+    )
     if found != checksum:
         raise ArchiveError(place="header", expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
-    wanted = sum([line.inflated + WORD * line.rows for line in lines])
+    wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     if wanted > limits.record_bytes:
         raise LimitError("record_bytes", limits.record_bytes, wanted, place="directory")
     budget = limits.companion_from + limits.companion_inflation * len(data)
@@ -182,13 +223,13 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
 
 
 def _lines(data: memoryview, at: int, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:
-    """The lines of the directory, and where it ends."""
+    """The lines of the directory, and the position behind the last one."""
     if profile is CompanionProfile.MAPPED:
         end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")
         return list(starmap(Section, MAPPED_LINE.iter_unpack(data[at:end]))), end
-    source = io.BytesIO(bytes(data[at : at + count * LONGEST]))
+    source = io.BytesIO(bytes(data[at : at + count * SECTION_LINE_BYTES]))
     try:
         parsed = [PACKED_SECTION.parse_stream(source) for _ in range(count)]
     except construct.ConstructError as cause:

@@ -24,7 +24,7 @@ from archive.companion.layout import (
     written,
 )
 from archive.normalform.check import check
-from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
 SIGNED = 16
-WIDEST = 8
 
 
 def build_mapped(contents: Contents) -> bytes:
@@ -133,5 +132,5 @@ def values(data: memoryview, section: Section) -> np.ndarray:
         raise ArchiveError(
             place=f"section {section.number}", expected=f"{section.rows} values", found="others"
         )
-    kind = "i" if section.coding & SIGNED or width == WIDEST else "u"
+    kind = "i" if section.coding & SIGNED or width == VALUE_BYTES else "u"
     return np.frombuffer(data, f"<{kind}{width}")

@@ -1,7 +1,7 @@
 """The packed profile, written: columns modelled, encoded, and compressed as one.
 
 The section SOLID holds everything. Inflated it is: the number of columns (u8); for each a line
-(``COLUMN``); the columns' bytes in the same order; the templates of the strings; the raw records. A
+(``COLUMN_LINE``); the columns' bytes in the same order; the templates of the strings; the raw records. A
 line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
 
 The templates are a section of their own, STRINGS, if they are smaller with the words that all companions
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import construct
 import numpy as np
 
-from archive.companion.blocks import BLOCK, build_blocks
+from archive.companion.blocks import BLOCK_ROWS, build_blocks
 from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
 from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile, Section, written
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
     from archive.normalform.columns import ColumnName, Columns
 
-LONGEST = 24
+COLUMN_LINE_BYTES = 24
 """Bytes of a column's line, if its numbers are of 64 bits."""
 
 MUCH = 1 << 22
@@ -49,7 +49,7 @@ NEVER_ALONE = {"row.range", "string.template"}
 LONG, QUICK = 1 << 12, 6
 """The rows from which on transforms of a column are compared at this level of zstd; else at its strongest."""
 
-COLUMN = construct.Struct(
+COLUMN_LINE = construct.Struct(
     "number" / construct.Int8ul,
     "coding"
     / construct.BitStruct(
@@ -106,7 +106,7 @@ def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnN
     """The columns that get sections of their own: none, unless all together are much to inflate."""
     if sum(len(one.data) for one in encoded.values()) <= MUCH:
         return []
-    long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK and one.width]
+    long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK_ROWS and one.width]
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
@@ -118,7 +118,7 @@ def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
         count = 0 if rows == before else rows + 1
         start = 0 if one.transform is Transform.FLAT else one.start
         line = {"number": BY_NAME[name].number, "coding": coding, "count": count, "start": start}
-        lines.append(COLUMN.build(line))
+        lines.append(COLUMN_LINE.build(line))
         before = rows
     return bytes([len(lines)]) + b"".join(lines) + b"".join(one.data for one in encoded.values())
 

@@ -14,14 +14,14 @@ from archive.base.errors import ArchiveError
 from archive.companion.blocks import BlockColumn
 from archive.companion.codecs import inflated
 from archive.companion.contents import Contents
-from archive.companion.encodings import WORD, Encoded, Transform, decoded
+from archive.companion.encodings import Encoded, Transform, decoded
 from archive.companion.layout import allowed
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
-from archive.companion.packed import COLUMN, LONGEST
+from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES
 from archive.companion.templates import Templates, cut
 from archive.normalform.check import check, refuse_beyond
-from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS
+from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_of
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.companion.lookup import ColumnReader
     from archive.normalform.columns import ColumnName, Columns
 
-TEXT: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
+STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
 """The columns that make up the strings."""
 
 
@@ -121,7 +121,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     @cached_property
     def templates(self) -> Templates:
         """The strings as templates."""
-        which, lengths, numbers = (self[name].all() for name in TEXT)
+        which, lengths, numbers = (self[name].all() for name in STRING_COLUMNS)
         texts = cut(self._texts, lengths)
         if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
             place = "string.template"
@@ -156,9 +156,9 @@ def _lines(
 ) -> tuple[dict[ColumnName, tuple[int, int, Encoded]], int]:
     """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
     count = body[0] if len(body) else 0
-    stream = io.BytesIO(body[1 : 1 + count * LONGEST])
+    stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
     try:
-        parsed = [COLUMN.parse_stream(stream) for _ in range(count)]
+        parsed = [COLUMN_LINE.parse_stream(stream) for _ in range(count)]
     except construct.ConstructError as cause:
         raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
     at = 1 + stream.tell()
@@ -166,11 +166,11 @@ def _lines(
     rows = total = 0
     for line in parsed:
         rows = line.count - 1 if line.count else rows
-        total += rows * WORD
+        total += rows * VALUE_BYTES
         refuse_beyond(budget, total, f"section {SOLID}")
         column, coding = BY_NUMBER.get(line.number), line.coding
         twice = column is not None and (column.name in lines or column.number in directory.sections)
-        if column is None or twice or coding.transform > max(Transform) or coding.width > WORD:
+        if column is None or twice or coding.transform > max(Transform) or coding.width > VALUE_BYTES:
             found = f"number {line.number}, coding {coding.transform}, {coding.width}"
             raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
         if not -(1 << 63) <= line.start < 1 << 63:
@@ -191,7 +191,7 @@ def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Cont
         LimitError: it asks for more than allowed.
     """
     kept = PackedColumns(data, directory, limits)
-    columns: Columns = {name: kept[name].all() for name in kept if name not in TEXT}
+    columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
     strings = kept.strings
     check(columns, len(strings), limits, unread=MODELLED)
     columns = restored(columns, kept.templates, strings.length)

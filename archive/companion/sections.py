@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.companion.layout import Directory
 
-NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}
+SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}
 
 
 def section_parts(
@@ -26,7 +26,9 @@ def section_parts(
     """
     section = directory.sections[number]
     if number != SOLID or directory.profile is CompanionProfile.MAPPED:
-        name = BY_NUMBER[number].name if number in BY_NUMBER else NAMES.get(number, f"section {number}")
+        name = (
+            BY_NUMBER[number].name if number in BY_NUMBER else SECTION_NAMES.get(number, f"section {number}")
+        )
         return [(name, section.stored, section.inflated)]
     parts = PackedColumns(data, directory, limits).parts()
     return [(name, len(zstd(part, STRONGEST)) if part else 0, len(part)) for name, part in parts.items()]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 MANGLED = b"___torch_mangle_"
 AFTER = b"): "
-HOLE, END = b"\1", b"\0"
-LONGEST = 18
+HOLE, SEPARATOR = b"\1", b"\0"
+MOST_DIGITS = 18
 POINTER = 64
 """Bytes that a string takes besides its own."""
-FRAME = re.compile(rb"([^\x01]*)\(\x01\): ")
+FRAME_TEMPLATE = re.compile(rb"([^\x01]*)\(\x01\): ")
 NO_FILE = -2
 
 
@@ -60,7 +60,7 @@ class Templates:
         """Bytes of all strings together, at most."""
         lengths = np.array([len(text) for text in self.texts], np.int64)
         uses = np.bincount(self.which, minlength=len(self.texts))
-        return int((lengths * uses).sum()) + LONGEST * len(self.numbers) + POINTER * len(self.which)
+        return int((lengths * uses).sum()) + MOST_DIGITS * len(self.numbers) + POINTER * len(self.which)
 
     def frames(self) -> tuple[Ints, Ints]:
         """The strings that are frames, ``<file>(<line>): <function>``.
@@ -71,7 +71,7 @@ class Templates:
         number = np.full(len(self.texts), -1, np.int64)
         number[self.which] = np.arange(len(self.which))
         known = {text: int(string) for text, string in zip(self.texts, number, strict=True) if string >= 0}
-        heads = [FRAME.match(text) for text in self.texts]
+        heads = [FRAME_TEMPLATE.match(text) for text in self.texts]
         files = np.array([known.get(head[1], NO_FILE) if head else NO_FILE for head in heads], np.int64)
         framed = np.array([head is not None for head in heads], np.bool_)[self.which]
         line = np.zeros(len(self.which), np.int64)
@@ -118,8 +118,8 @@ class Templates:
 
 def templated(strings: Sequence[bytes]) -> Templates:
     """Templates of some strings, numbered by first use."""
-    blob = END.join(strings)
-    if HOLE in blob or blob.count(END) != max(len(strings) - 1, 0):
+    blob = SEPARATOR.join(strings)
+    if HOLE in blob or blob.count(SEPARATOR) != max(len(strings) - 1, 0):
         texts = {string: number for number, string in enumerate(dict.fromkeys(strings))}
         which = np.array([texts[string] for string in strings], np.int64)
         return Templates(list(texts), which, np.zeros(0, np.int64))
@@ -127,7 +127,7 @@ def templated(strings: Sequence[bytes]) -> Templates:
         return Templates([], np.zeros(0, np.int64), np.zeros(0, np.int64))
     start, stop = _numbers(np.frombuffer(blob, np.uint8))
     texts = {}
-    parts = _without(blob, start, stop).split(END)
+    parts = _without(blob, start, stop).split(SEPARATOR)
     which = np.array([texts.setdefault(text, len(texts)) for text in parts], np.int64)
     ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)) + 1)
     owner = np.searchsorted(ends, start, "right")
@@ -141,7 +141,7 @@ def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
     digit = np.concatenate(([0], (data >= ord("0")) & (data <= ord("9")), [0])).astype(np.int8)
     edges = np.diff(digit)
     start, stop = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    fits = (stop - start <= LONGEST) & ((data[start] != ord("0")) | (stop - start == 1))
+    fits = (stop - start <= MOST_DIGITS) & ((data[start] != ord("0")) | (stop - start == 1))
     start, stop = start[fits], stop[fits]
     bracketed = _stands(data, start - 1, b"(") & _stands(data, stop, AFTER)
     chosen = bracketed | _stands(data, start - len(MANGLED), MANGLED)

@@ -8,7 +8,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
-from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, TOGETHER, WITH
+from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, RECORD_FACT, TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,7 +32,7 @@ def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str
         LimitError: a call stack or text would be longer than allowed.
     """
     _check_tables(columns)
-    sizes = _sizes({name: columns[name] for name in columns if name != ODD or name not in unread})
+    sizes = _sizes({name: columns[name] for name in columns if name != FEWER_ROWS or name not in unread})
     sizes["string"] = strings
     for name in columns.keys() - set(unread):
         _check_values(BY_NAME[name], columns[name], sizes)
@@ -52,7 +52,7 @@ def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str
         raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
 
 
-ODD = "row.column"
+FEWER_ROWS = "row.column"
 """A column that has fewer rows than its table while it is modelled."""
 
 PARTS: dict[ColumnName, ColumnName] = {
@@ -78,9 +78,9 @@ def _check_tables(columns: Columns) -> None:
     there = {name.partition(".")[0] for name in columns}
     needed = there | set(ALWAYS) | {other for table in there for other in TOGETHER.get(table, ())}
     for column in COLUMNS:
-        if column.table in needed and column.table not in TEXTS and not column.optional:
+        if column.table in needed and column.table not in STRING_TABLES and not column.optional:
             _expect(columns, column.name)
-    for table, name in WITH.items():
+    for table, name in RECORD_FACT.items():
         if table in there:
             _expect(columns, name)
     for name in columns:
@@ -88,7 +88,7 @@ def _check_tables(columns: Columns) -> None:
             raise ArchiveError(place=name, expected="1 row", found=str(len(columns[name])))
 
 
-TEXTS = {"string", "template", "number"}
+STRING_TABLES = {"string", "template", "number"}
 """Tables that the strings are made of, which each profile has its own of."""
 
 

@@ -77,13 +77,16 @@ if TYPE_CHECKING:
     Columns: TypeAlias = dict[ColumnName, Ints]
     """Columns by name. Forms may share an array: a column is replaced, its values are never overwritten."""
 
-NONE = -1
+VALUE_BYTES = 8
+"""Bytes of a value: columns are arrays of int64."""
+
+NO_ROW = -1
 """The value of a reference that refers to nothing."""
 
-LAYOUTS = list(Layout)
+RANGE_LAYOUTS = list(Layout)
 """The layouts of source ranges; ``record.layout`` is an index into them."""
 
-GENERATIONS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
+CALLSTACK_LAYOUTS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
 """The layouts of call-stack maps; ``file.callstacks`` is an index into them."""
 
 
@@ -128,58 +131,66 @@ PAGES = 4
 """Section of the pages' checksums, in mapped companions."""
 
 COLUMNS = (
-    Column(8, "string.length", "bytes of a string"),
-    Column(9, "string.template", "what is left of it without its numbers", "template"),
-    Column(10, "template.length", "bytes of a template"),
-    Column(12, "string.end", "where a string ends in the section of strings"),
-    Column(11, "number.value", "a number that fills a hole of a template"),
+    Column(8, "string.length", "bytes of the string"),
+    Column(9, "string.template", "the string's template", "template"),
+    Column(10, "template.length", "bytes of the template"),
+    Column(12, "string.end", "where the string ends in the section of strings"),
+    Column(11, "number.value", "number in a hole of a template"),
     Column(16, "file.top", "class of the top module, as PyTorch prints it", "string"),
-    Column(17, "file.callstacks", "layout of the call-stack map: 3 or 4 elements", high=2, optional=True),
-    Column(18, "file.method_version", "version that method handles state", low=None, optional=True),
-    Column(19, "file.path_version", "version that module paths state", low=None, optional=True),
-    Column(20, "file.digest", "digest of the archive, if a join gives it back", low=None, optional=True),
-    Column(21, "file.qualified_top", "qualified name of that class", "string"),
-    Column(22, "file.ordered", "1 if range.tag is in order", high=2, optional=True),
-    Column(24, "member.kind", "how a join gets a record of the archive", high=32),
-    Column(25, "member.modified", "its time in the zip, as there", high=1 << 32, optional=True),
+    Column(
+        17, "file.callstacks", "0: rows of the call-stack map have 3 elements; 1: 4", high=2, optional=True
+    ),
+    Column(
+        18, "file.method_version", "bytecode version in mobile_debug_handles.pkl", low=None, optional=True
+    ),
+    Column(19, "file.path_version", "bytecode version in mobile_debug.pkl", low=None, optional=True),
+    Column(
+        20, "file.digest", "digest of the archive, if a join gives its bytes again", low=None, optional=True
+    ),
+    Column(21, "file.qualified_top", "qualified name of the top module's class", "string"),
+    Column(22, "file.ordered", "1 if the values of range.tag never fall", high=2, optional=True),
+    Column(24, "member.kind", "where a join takes a record from, and how it was stored", high=32),
+    Column(
+        25, "member.modified", "time and date of the record, as the zip has them", high=1 << 32, optional=True
+    ),
     Column(32, "record.name", "name of a source-range record", "string"),
-    Column(33, "record.layout", "its layout", high=len(Layout)),
-    Column(34, "record.rows", "how many rows are its own"),
-    Column(40, "row.offset", "byte of the generated code, -1 in lowered modules", low=None),
-    Column(41, "row.range", "source of the code from there on", "range"),
-    Column(42, "row.line", "line of that byte, from 0; -1 if unknown", low=NONE),
-    Column(43, "row.column", "byte of that line", low=None),
-    Column(48, "range.source", "source that the range is cut out of", "source"),
-    Column(49, "range.start", "its first byte"),
-    Column(50, "range.end", "the byte behind its last one"),
-    Column(51, "range.tag", "its number in the archive, -1 if it has none", low=None),
-    Column(56, "source.text", "text, -1 if it is empty", "text", low=NONE),
-    Column(57, "source.filename", "file, -1 if none is recorded", "string", low=NONE),
-    Column(58, "source.line", "line of that file that the text starts in", low=None),
-    Column(59, "source.null", '1 for PyTorch\'s null source, "no source"', high=2),
-    Column(64, "text.node", "first line of a text", "node"),
-    Column(65, "node.parent", "the line behind it, -1 at the text's end", "node", low=NONE),
-    Column(66, "node.line", "the line itself, with its line feed", "string"),
-    Column(72, "handle.handle", "debug handle; in order", low=None),
+    Column(33, "record.layout", "layout of the record's rows", high=len(Layout)),
+    Column(34, "record.rows", "how many rows the record has"),
+    Column(40, "row.offset", "byte of the generated code; -1 in lowered modules", low=None),
+    Column(41, "row.range", "source of the code from that byte on", "range"),
+    Column(42, "row.line", "line of that byte, from 0; -1 where there is no code", low=NO_ROW),
+    Column(43, "row.column", "bytes before it in that line", low=None),
+    Column(48, "range.source", "source that the range is part of", "source"),
+    Column(49, "range.start", "first byte of the range in the source's text"),
+    Column(50, "range.end", "byte behind the last one"),
+    Column(51, "range.tag", "number of the range in the archive; -1 without tags", low=None),
+    Column(56, "source.text", "text; -1 if it is empty", "text", low=NO_ROW),
+    Column(57, "source.filename", "file of the text; -1 if none is recorded", "string", low=NO_ROW),
+    Column(58, "source.line", "line of the file that the text begins in", low=None),
+    Column(59, "source.null", "1 for PyTorch's null source, which stands for no source", high=2),
+    Column(64, "text.node", "first line of the text", "node"),
+    Column(65, "node.parent", "line that follows this one; -1 at the text's end", "node", low=NO_ROW),
+    Column(66, "node.line", "the line, with its line feed", "string"),
+    Column(72, "handle.handle", "debug handle; rows are in the order of handles", low=None),
     Column(73, "handle.tag", "tag of the operation's range", low=None),
-    Column(74, "handle.op", "operator's name, -1 if none is recorded", "string", low=NONE),
-    Column(75, "handle.stack", "outermost call that leads there, -1 without any", "frame", low=NONE),
-    Column(76, "handle.place", "for the record's n-th row: its row here", "handle"),
-    Column(80, "frame.next", "the call inside of a call, -1 in the innermost", "frame", low=NONE),
-    Column(81, "frame.module", "module whose method is called, -1 for functions", "module", low=NONE),
-    Column(82, "frame.tag", "tag of the call's range, in the caller", low=None),
-    Column(83, "frame.function", "function's name, -1 if none is recorded", "string", low=NONE),
-    Column(84, "module.type", "qualified name of a module's class", "string"),
+    Column(74, "handle.op", "name of the operator; -1 if none is recorded", "string", low=NO_ROW),
+    Column(75, "handle.stack", "outermost call; -1 for an operation of the top method", "frame", low=NO_ROW),
+    Column(76, "handle.place", "handle in the n-th row of the call-stack map", "handle"),
+    Column(80, "frame.next", "call inside of this one; -1 in the innermost", "frame", low=NO_ROW),
+    Column(81, "frame.module", "module whose method is called; -1 for a function", "module", low=NO_ROW),
+    Column(82, "frame.tag", "tag of the call's range in the caller; -1 if unknown", low=None),
+    Column(83, "frame.function", "name of what is called; -1 if none is recorded", "string", low=NO_ROW),
+    Column(84, "module.type", "qualified name of the module's class", "string"),
     Column(85, "module.instance", "attribute that holds the module", "string"),
-    Column(86, "module.known", "1 if the archive has that class", high=2, optional=True),
-    Column(88, "method.name", "qualified name of a method with handles", "string"),
-    Column(89, "method.instructions", "how many instructions are its own"),
-    Column(90, "instruction.handle", "debug handle of an instruction", low=None),
-    Column(96, "pathed.name", "qualified name of a method with module paths", "string"),
-    Column(97, "pathed.steps", "how many paths are its own"),
-    Column(98, "step.path", "module path of an operator", "string"),
+    Column(86, "module.known", "1 if the module tree has that class", high=2, optional=True),
+    Column(88, "method.name", "qualified name of a method in mobile_debug_handles.pkl", "string"),
+    Column(89, "method.instructions", "how many instructions the method has"),
+    Column(90, "instruction.handle", "debug handle of the instruction", low=None),
+    Column(96, "pathed.name", "qualified name of a method in mobile_debug.pkl", "string"),
+    Column(97, "pathed.steps", "how many operators the method has"),
+    Column(98, "step.path", "module path of the operator", "string"),
     Column(104, "raw.name", "name of a raw record", "string"),
-    Column(105, "raw.length", "its bytes"),
+    Column(105, "raw.length", "bytes of the raw record"),
 )
 BY_NUMBER = {column.number: column for column in COLUMNS}
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
@@ -188,7 +199,7 @@ ALWAYS = ("file", "record", "row", "range", "source", "text", "node")
 """Tables that every companion has, if only without rows."""
 TOGETHER = {"handle": ("frame", "module"), "method": ("instruction",), "pathed": ("step",)}
 """Tables that a table needs beside it."""
-WITH: dict[str, ColumnName] = {
+RECORD_FACT: dict[str, ColumnName] = {
     "handle": "file.callstacks",
     "method": "file.method_version",
     "pathed": "file.path_version",
@@ -200,4 +211,4 @@ def column_lines() -> Iterator[str]:
     """The columns as a list: number, name, meaning, and the table whose rows the values are."""
     for column in COLUMNS:
         refers = f" → {column.refers}" if column.refers else ""
-        yield f"{column.number:>3} {column.name:<19} {column.meaning}{refers}"
+        yield f"{column.number:>3} {column.name:<20}{column.meaning}{refers}"

@@ -14,7 +14,7 @@ import numpy as np
 from archive.base.columns import firsts, numbered
 from archive.debuginfo.tables import HandleTable, MethodTable
 from archive.formats import callstack_map
-from archive.normalform.columns import GENERATIONS
+from archive.normalform.columns import CALLSTACK_LAYOUTS
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -50,7 +50,7 @@ def pack_handles(table: HandleTable, pool: Pool) -> Columns:
         "frame.function": pool.add(table.strings, table.function[frames]),
         "module.type": pool.add(table.strings, table.module_type[modules]),
         "module.instance": pool.add(table.strings, table.module_instance[modules]),
-        "file.callstacks": np.array([GENERATIONS.index(callstack_map.generation(table))]),
+        "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(callstack_map.generation(table))]),
     }
 
 

@@ -22,7 +22,7 @@ from archive.container.names import decoded, encoded
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.normalform.check import refuse_beyond
-from archive.normalform.columns import LAYOUTS
+from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import Pool
 from archive.normalform.texts import added_up, harvested, planted
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
-
-WORD = 8
 
 
 def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
@@ -58,7 +56,7 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     texts[there] = number
     return {
         "record.name": pool.numbers(map(encoded, table.names)),
-        "record.layout": np.array([LAYOUTS.index(layout) for layout in table.layouts], np.int64),
+        "record.layout": np.array([RANGE_LAYOUTS.index(layout) for layout in table.layouts], np.int64),
         "record.rows": per_row,
         "row.offset": table.offset,
         "row.range": span,
@@ -110,7 +108,7 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
         LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
     """
     names = tuple(decoded(bytes(strings.data(name))) for name in columns["record.name"].tolist())
-    layouts = tuple(LAYOUTS[layout] for layout in columns["record.layout"].tolist())
+    layouts = tuple(RANGE_LAYOUTS[layout] for layout in columns["record.layout"].tolist())
     span = columns["row.range"]
     first = firsts(columns["record.rows"])
     record = np.repeat(np.arange(len(names)), columns["record.rows"])
@@ -146,7 +144,7 @@ def _check_lengths(columns: Columns, strings: StringTable, node: Ints, layout: I
     """Refuse texts that share so much that they would be beyond all measure one by one."""
     parent = columns["node.parent"]
     lines = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
-    refuse_beyond(budget, WORD * int(lines.sum()), "source.text")
-    joined = layout != LAYOUTS.index(Layout.STRING_TABLE)
+    refuse_beyond(budget, VALUE_BYTES * int(lines.sum()), "source.text")
+    joined = layout != RANGE_LAYOUTS.index(Layout.STRING_TABLE)
     size = np.append(added_up(parent, strings.length[columns["node.line"]]), 0)[node]
     refuse_beyond(budget, int(size[joined].sum()), "source.text")

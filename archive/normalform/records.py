@@ -11,7 +11,7 @@ from archive.container.names import decoded
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.source_ranges import build_source_ranges
-from archive.normalform.columns import GENERATIONS
+from archive.normalform.columns import CALLSTACK_LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ class DebugRecords(Mapping[str, bytes]):
         return build_source_ranges(self._form.range_table, number)
 
     def _callstacks(self, table: HandleTable) -> bytes:
-        generation = GENERATIONS[int(self._form.columns["file.callstacks"][0])]
+        generation = CALLSTACK_LAYOUTS[int(self._form.columns["file.callstacks"][0])]
         return callstack_map.build_callstack_map(table, generation)
 
 

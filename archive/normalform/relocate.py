@@ -17,7 +17,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.debuginfo.model import Generation, Layout
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.columns import GENERATIONS, LAYOUTS
+from archive.normalform.columns import CALLSTACK_LAYOUTS, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ OF_HANDLES: tuple[ColumnName, ...] = (
 )
 NO_HANDLES: Columns = {
     **{name: np.zeros(0, np.int64) for name in OF_HANDLES},
-    "file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)]),
+    "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(Generation.CALLSTACK_4)]),
 }
 
 
@@ -78,7 +78,7 @@ class Attachment:
         if delegated not in self._columns["record.name"]:
             new: dict[ColumnName, int] = {
                 "record.name": delegated,
-                "record.layout": LAYOUTS.index(Layout.EMPTY),
+                "record.layout": RANGE_LAYOUTS.index(Layout.EMPTY),
                 "record.rows": 0,
             }
             self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
@@ -224,12 +224,12 @@ class Attachment:
             columns["record.rows"] = columns["record.rows"].copy()
             columns["record.rows"][record] += len(added)
             columns["record.layout"] = columns["record.layout"].copy()
-            columns["record.layout"][record] = LAYOUTS.index(self._layout())
+            columns["record.layout"][record] = RANGE_LAYOUTS.index(self._layout())
         return columns
 
     def _layout(self) -> Layout:
         """That of the archive's records with rows: PyTorch writes an empty one as if it had none."""
-        pieced = LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
+        pieced = RANGE_LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
         return Layout.STRING_TABLE if pieced else Layout.INLINE
 
     def _left_alone(self, columns: Columns) -> Ints:

@@ -43,8 +43,8 @@ def small_blocks(rows: int = 4) -> Iterator[None]:
     """Let every column of more than a few rows be in blocks, as those of huge archives are."""
     with (
         mock.patch.object(packed, "MUCH", 0),
-        mock.patch.object(packed, "BLOCK", rows),
-        mock.patch.object(blocks, "BLOCK", rows),
+        mock.patch.object(packed, "BLOCK_ROWS", rows),
+        mock.patch.object(blocks, "BLOCK_ROWS", rows),
     ):
         yield
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archive.companion.encodings import Transform
-from archive.companion.packed import COLUMN
+from archive.companion.packed import COLUMN_LINE
 from archive.normalform.columns import BY_NAME
 
 
@@ -12,7 +12,7 @@ def line(
 ) -> bytes:
     """The head of one column."""
     coding = {"transform": transform, "zigzag": False, "width": width}
-    made: bytes = COLUMN.build(
+    made: bytes = COLUMN_LINE.build(
         {"number": BY_NAME[name].number, "coding": coding, "count": rows + 1, "start": start}
     )
     return made

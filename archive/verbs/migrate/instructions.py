@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.debuginfo.model import Generation
-from archive.normalform.columns import GENERATIONS, NONE
+from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -63,12 +63,12 @@ def to_four_elements(form: FormBuilder, code: KnownCode | None) -> None:
 
 def to_three_elements(form: FormBuilder) -> None:
     """Take the names of operators and functions out of a call-stack map of four elements."""
-    _set_names(form, Generation.CALLSTACK_3, np.full(len(form.columns["handle.handle"]), NONE), NONE)
+    _set_names(form, Generation.CALLSTACK_3, np.full(len(form.columns["handle.handle"]), NO_ROW), NO_ROW)
 
 
 def _set_names(form: FormBuilder, generation: Generation, ops: Ints, function: int) -> None:
     form.columns |= {
-        "file.callstacks": np.array([GENERATIONS.index(generation)]),
+        "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(generation)]),
         "handle.op": ops,
         "frame.function": np.full(len(form.columns["frame.function"]), function),
     }

@@ -22,8 +22,8 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.container.names import encoded
-from archive.debuginfo.model import Generation
-from archive.normalform.columns import GENERATIONS, NONE
+from archive.debuginfo.model import NO_TAG, Generation
+from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
 from archive.verbs.migrate.instructions import UNKNOWN_FUNCTION, instruction_operators
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Paths:
     def of(self, handle: int) -> bytes:
         """The path of a handle's call stack; of an unknown handle, that of the top module."""
         if handle not in self._known:
-            self._known[handle] = self._path(self._stack.get(handle, NONE))
+            self._known[handle] = self._path(self._stack.get(handle, NO_ROW))
         return self._known[handle]
 
     def _path(self, frame: int) -> bytes:
@@ -151,7 +151,7 @@ def to_handles(form: FormBuilder, code: KnownCode, null_tag: int) -> None:
         "method.name": names,
         "method.instructions": np.array(counts, np.int64),
         "instruction.handle": np.array(handles, np.int64),
-        "file.callstacks": np.array([GENERATIONS.index(Generation.CALLSTACK_4)]),
+        "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(Generation.CALLSTACK_4)]),
         "file.method_version": np.array([code.version]),
     }
 
@@ -170,14 +170,14 @@ class _Stacks:
             self._qualified.setdefault(name.rpartition(b".")[2], []).append(name)
 
     def of(self, path: int) -> int:
-        """The first frame of a path, NONE where it names the top module alone."""
+        """The first frame of a path, NO_ROW where it names the top module alone."""
         if path not in self._first:
             calls = self._calls(self._strings[path])
             begin = len(self._frames)
             for number, (module, function) in enumerate(calls, 1):
-                following = begin + number if number < len(calls) else NONE
+                following = begin + number if number < len(calls) else NO_ROW
                 self._frames.append((following, module, self._pool.number(function)))
-            self._first[path] = begin if calls else NONE
+            self._first[path] = begin if calls else NO_ROW
         return self._first[path]
 
     def _calls(self, path: bytes) -> list[tuple[int, bytes]]:
@@ -205,7 +205,7 @@ class _Stacks:
         return {
             "frame.next": frames[:, 0].copy(),
             "frame.module": frames[:, 1].copy(),
-            "frame.tag": np.full(len(frames), NONE),
+            "frame.tag": np.full(len(frames), NO_TAG),
             "frame.function": frames[:, 2].copy(),
             "module.type": modules[:, 0].copy(),
             "module.instance": modules[:, 1].copy(),

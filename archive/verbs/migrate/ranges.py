@@ -21,7 +21,7 @@ from archive.base.columns import firsts, numbered
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG, Layout
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.columns import LAYOUTS
+from archive.normalform.columns import RANGE_LAYOUTS
 
 if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
@@ -35,7 +35,7 @@ HIGHEST = 1 << 62
 def relaid(columns: Columns, layout: Layout) -> Columns:
     """All records of source ranges in one layout."""
     rows = columns["record.rows"]
-    empty = LAYOUTS.index(layout if layout is Layout.STRING_TABLE else Layout.EMPTY)
+    empty = RANGE_LAYOUTS.index(layout if layout is Layout.STRING_TABLE else Layout.EMPTY)
     filename, null = columns["source.filename"], columns["source.null"] > 0
     if layout is Layout.STRING_TABLE:
         filename = np.where(filename < 0, 0, filename)
@@ -44,7 +44,7 @@ def relaid(columns: Columns, layout: Layout) -> Columns:
     tag = columns["range.tag"]
     if layout is Layout.PAIR:
         tag = np.full(len(tag), NO_TAG)
-    elif (columns["record.layout"] == LAYOUTS.index(Layout.PAIR)).any():
+    elif (columns["record.layout"] == RANGE_LAYOUTS.index(Layout.PAIR)).any():
         untagged = tag == NO_TAG
         highest = int(tag.max(initial=NO_TAG))
         if highest > HIGHEST:
@@ -54,7 +54,7 @@ def relaid(columns: Columns, layout: Layout) -> Columns:
         tag = tag.copy()
         tag[used[untagged[used]]] = highest + 1 + np.arange(int(untagged[used].sum()))
     return columns | {
-        "record.layout": np.where(rows == 0, empty, LAYOUTS.index(layout)),
+        "record.layout": np.where(rows == 0, empty, RANGE_LAYOUTS.index(layout)),
         "source.filename": filename,
         "range.tag": tag,
     }
@@ -96,7 +96,7 @@ def add_delegated(form: FormBuilder) -> None:
         return
     form.columns = columns | {
         "record.name": np.append(columns["record.name"], name),
-        "record.layout": np.append(columns["record.layout"], LAYOUTS.index(Layout.EMPTY)),
+        "record.layout": np.append(columns["record.layout"], RANGE_LAYOUTS.index(Layout.EMPTY)),
         "record.rows": np.append(columns["record.rows"], 0),
     }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from archive.debuginfo.model import Generation, Layout
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.columns import GENERATIONS
+from archive.normalform.columns import CALLSTACK_LAYOUTS
 from archive.verbs.migrate import ranges
 from archive.verbs.migrate.instructions import UNKNOWN_FUNCTION, to_four_elements, to_three_elements
 from archive.verbs.migrate.paths import to_handles, to_paths
@@ -117,7 +117,7 @@ def _change_elements(
     Operators that were not ``recorded`` in the map are still told by the bytecode, and so are no loss.
     """
     rows = len(form.columns["handle.handle"])
-    three = GENERATIONS[int(form.columns["file.callstacks"][0])] is Generation.CALLSTACK_3
+    three = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])] is Generation.CALLSTACK_3
     if three and release.callstacks is Generation.CALLSTACK_4:
         plan.rescues.append(PlanStep("call-stack map completed, 3 to 4 elements, rows", rows))
         to_four_elements(form, code)
