@@ -11,7 +11,8 @@ file states no positions: they follow from the sizes, so that sections neither o
 
 **The tables.** Each fact is a row of a table, and a table is its columns: a source range that hundreds of
 records repeat is one row of ``range``. Rows are numbered by first use, so that references are small. For each
-column the list has number, name, the meaning of a value, and behind ``→`` the table whose rows the values are:
+column the list has number, name, the meaning of a value, and behind ``→`` the table whose rows the values
+are:
 
     >>> from archive.normalform.columns import column_lines
     >>> for line in column_lines():

@@ -13,9 +13,9 @@ offset  bytes  field       meaning
 30      4      checksum    crc32 of the header, with 0 in the place of this field, and of the directory
 ======  =====  ==========  ===================================================================
 
-A line of the directory, :class:`Section`, takes 40 bytes in mapped companions. In packed ones all fields but the
-checksum are variable-length integers: seven bits a byte, lowest first, the eighth set in all bytes but the last
-one; ``start``, which may be negative, is zigzag coded before:
+A line of the directory, :class:`Section`, takes 40 bytes in mapped companions. In packed ones all fields but
+the checksum are variable-length integers: seven bits a byte, lowest first, the eighth set in all bytes but
+the last one; ``start``, which may be negative, is zigzag coded before:
 
 ======  =====  ==========
 offset  bytes  mapped
@@ -116,7 +116,7 @@ HEADER_LINE, MAPPED_LINE = _struct(HEADER), _struct(MAPPED_SECTION)
 
 CHECKSUM_BYTES = 4
 SECTION_LINE_BYTES = 80
-"""Most bytes of a line in a packed companion's directory: seven integers of up to 10 bytes, and a checksum."""
+"""Most bytes of a line in a packed directory: seven integers of up to 10 bytes, and a checksum."""
 
 
 class Section(NamedTuple):
@@ -124,15 +124,15 @@ class Section(NamedTuple):
 
     Attributes:
         number: of the section: see :mod:`archive.normalform.columns`.
-        coding: bytes of a value (1 to 8); + 16 if values are signed (mapped) or zigzag coded (packed); + 32 times
-            the number of the transform (packed).
+        coding: bytes of a value (1 to 8); + 16 if values are signed (mapped) or zigzag coded (packed); + 32
+            times the number of the transform (packed).
         codec: number of the compression: see :mod:`archive.companion.codecs`.
         rows: number of values.
         start: the value that the transform starts from.
         inflated: bytes before compression.
         stored: bytes in the file.
-        checksum: crc32 of the bytes in the file; of a column in blocks, crc32 of the index of blocks alone, which
-            has the blocks' own checksums.
+        checksum: crc32 of the bytes in the file; of a column in blocks, crc32 of the index of blocks alone,
+            which has the blocks' own checksums.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""What is declared of companions: the sizes of structures, the columns, and the specification's list of them."""
+"""Declarations of companions: the sizes of structures, the columns, and the list of them in the specification."""
 
 from __future__ import annotations
 
