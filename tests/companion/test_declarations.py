@@ -1,4 +1,4 @@
-"""Declarations of companions: the sizes of structures, the columns, and the list of them in the specification."""
+"""Declarations of companions: sizes of structures, columns, and their list in the specification."""
 
 from __future__ import annotations
 
