@@ -72,7 +72,7 @@ FURTHER = {
     ),
     "report": ("tests/cli/test_cli.py", "tests/cli/test_sizes.py", "tests/cli/test_migrate.py"),
 }
-"""Tests of other rooms that are run where a room's own pass: lower rooms are tested by what is made of them."""
+"""Tests of other rooms, run where a room's own pass: a lower room is tested by what is made of it."""
 EQUIVALENT: dict[tuple[str, str], str] = {}
 """Faults that change nothing that could be observed, as ``(file, fault)``, with the reason."""
 
