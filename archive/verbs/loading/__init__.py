@@ -1,18 +1,18 @@
-"""What PyTorch 2.13 checks of records when it loads an archive: one list, with its own messages.
+"""The checks that PyTorch 2.13 makes when it loads an archive, in its order and with its own messages.
 
-``CHECKS`` is read by :mod:`archive.verbs.verify`, and before any command says that PyTorch loads what it
-wrote. Each was tried with PyTorch 2.13, and ``fixtures/releases/oracle-2.13.0.json`` says of each archive
-what PyTorch made of it. Two kinds:
+:mod:`archive.verbs.verify` reports the ``CHECKS`` that fail, and each command makes them before it says that
+PyTorch loads a file it wrote. Each check was tried with PyTorch 2.13;
+``fixtures/releases/oracle-2.13.0.json`` has its answer for each archive. A check finds one of two things:
 
-- *contradictions* between records, which every release refuses that reads these records;
-- what *another release* wrote, and 2.13 does not read: nothing is wrong with such an archive, and a migration
-  mends what can be mended.
+- a *contradiction* between records: every release that reads these records refuses the archive;
+- a format of *another release* that 2.13 does not read: the archive itself is right, and a migration mends
+  what can be mended.
 
-A torch.package is loaded by another importer, of which nothing is listed.
+Not listed:
 
-Beyond the list: PyTorch compiles the generated code, of which only characters are checked here, and makes
-objects of the module tree, which takes its operators, its custom classes, and the backends that modules were
-lowered to.
+- a torch.package, which another importer loads;
+- the compilation of generated code, of which only the characters are checked here;
+- the making of objects, which needs the model's operators, custom classes and backends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TAG_MESSAGE = "Source range tag must exist in deserialized source range map."
 
 
 class Loader(StrEnum):
-    """What loads an archive."""
+    """A part of PyTorch that loads archives."""
 
     TORCHSCRIPT = "PyTorch 2.13's torch.jit.load"
     LITE = "PyTorch 2.13's lite interpreter"
@@ -55,11 +55,11 @@ class Check:
     """One thing that PyTorch checks.
 
     Attributes:
-        loader: what checks it.
-        message: what it says then, in its own words; values in it left out.
-        find: where an archive fails it.
-        of_release: whether archives fail it that another release wrote, and that are well in themselves.
-        mended: whether a migration to the latest release mends it, in an archive that fails it.
+        loader: the part of PyTorch that checks it.
+        message: PyTorch's message, without the values in it.
+        find: finds the places where an archive fails the check.
+        of_release: whether archives fail it because another release wrote them.
+        mended: whether a migration to the latest release mends an archive that fails it.
     """
 
     loader: Loader
@@ -69,20 +69,20 @@ class Check:
     mended: Callable[[ParsedRecords], bool] = lambda _: False
 
     def told(self, facts: ParsedRecords) -> str:
-        """What PyTorch makes of an archive that fails the check, and the way out where there is one."""
+        """PyTorch's refusal of an archive that fails the check, and the way out where there is one."""
         way_out = "; `debug-archive migrate --to latest` mends it" if self.mended(facts) else ""
         return f'{self.loader} refuses it: "{self.message}"{way_out}'
 
 
 class Refusal(NamedTuple):
-    """A check that an archive fails, and where first.
+    """A check that an archive fails, and the first place where it does.
 
     Attributes:
         check: the check.
-        told: what PyTorch makes of it, and the way out.
+        told: PyTorch's refusal, and the way out where there is one.
         record: the record; "" for the archive as a whole.
-        place: where in it.
-        problem: what is wrong there.
+        place: the place in the record.
+        problem: the problem at this place.
     """
 
     check: Check
@@ -97,7 +97,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
 
     Args:
         archive: the archive.
-        like: another one with the same bytecode, which then is not read twice.
+        like: another archive with the same bytecode, whose parsed bytecode is used.
 
     Raises:
         ArchiveError: a record is broken.
@@ -139,7 +139,7 @@ def loaded_like(after: Archive, before: Archive) -> list[Refusal]:
 
 
 def _about(check: Check) -> str:
-    """What a check is about: tags of rows and of calls are one thing, wrong alike where there are none."""
+    """The subject of a check: tags of rows and of calls are one, for without tags both fail."""
     return TAG_MESSAGE if check.message.startswith(TAG_MESSAGE) else check.message
 
 
@@ -201,4 +201,4 @@ CHECKS = (
     ),
     Check(Loader.LITE, "Debug handles should be unique.", handles.unique),
 )
-"""In the order in which PyTorch comes upon them."""
+"""All checks, in the order in which PyTorch makes them."""

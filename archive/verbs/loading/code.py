@@ -1,8 +1,8 @@
-"""Checks of generated code: what PyTorch's lexer refuses, though PyTorch writes it.
+"""Checks of generated code that PyTorch writes, and that its own lexer refuses.
 
-PyTorch prints names of the model that are not ASCII as they are, or as strings with broken escapes, in
-``getattr(self, "…")``. ``torch.jit.load`` takes neither. The lite interpreter reads no code, so of its
-archives nothing is said.
+PyTorch writes a name that is not ASCII unchanged, or as a string with broken escapes in
+``getattr(self, "…")``. ``torch.jit.load`` reads neither: see ``lexer.h`` and ``parse_string_literal.h`` in
+``torch/csrc/jit/frontend/``. The lite interpreter reads no code, so its archives are not checked.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LEXED = re.compile(
     re.DOTALL,
 )
 ESCAPE = re.compile(rb"\\(?:(?P<known>[\\'\"\nabfnvtxuU]|[0-3][0-7]{2})|.)", re.DOTALL)
-"""Any escape; of ``x``, ``u`` and ``U`` PyTorch says something else."""
+"""Any escape. ``x``, ``u`` and ``U`` count as known: PyTorch refuses them with another message."""
 
 
 def names(facts: ParsedRecords) -> Iterator[Fault]:
-    """Names are ASCII."""
+    """Names outside of ASCII."""
     for record, code in _codes(facts):
         if not code.isascii():
             found = [one.start() for one in LEXED.finditer(code) if one["other"]]
@@ -46,7 +46,7 @@ def names(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def escapes(facts: ParsedRecords) -> Iterator[Fault]:
-    """Numbers after a backslash are three octal digits, up to 377."""
+    """Escapes that are neither known letters nor three octal digits up to 377."""
     for record, code in _codes(facts):
         if b"\\" in code:
             strings = (one for one in LEXED.finditer(code) if one["string"])
@@ -65,6 +65,7 @@ def escapes(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def _codes(facts: ParsedRecords) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of code records; none in an archive for the lite interpreter."""
     if BYTECODE not in facts.archive.records:
         for name in filter(is_code, facts.readable):
             yield name, bytes(facts.archive.records[name].view())

@@ -1,4 +1,4 @@
-"""What the checks look at, and what they find."""
+"""The input of the checks, parsed records, and their output, faults."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class ParsedRecords(NamedTuple):
-    """What the checks look at; None where there is none, or none that can be read.
+    """The records that checks look at, parsed; None for one that is missing or cannot be read.
 
     Attributes:
         archive: the archive.
-        readable: the records that can be read.
-        tags: those of all source ranges, sorted.
+        readable: the names of the records that can be read.
+        tags: the tags of all source ranges, sorted (n).
         handles: the call-stack map.
         methods: the handles of the methods' instructions.
         bytecode: the methods of the lite interpreter.
@@ -34,13 +34,13 @@ class ParsedRecords(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What a check finds in one record.
+    """The places in one record that fail a check.
 
     Attributes:
-        record: where; "" for the archive as a whole.
-        what: what is wrong, in the plural; "" for something about the record as a whole.
-        found: numbers of what is wrong.
-        describe: place and problem of one of them.
+        record: the record; "" for the archive as a whole.
+        what: the name of the fault, in the plural; "" for a fault of the record as a whole.
+        found: the numbers of what is wrong, as ``describe`` takes them (n).
+        describe: number → place and problem.
     """
 
     record: str
@@ -50,5 +50,5 @@ class Fault(NamedTuple):
 
 
 def whole(record: str, problem: str) -> Fault:
-    """Something about a whole record."""
+    """A fault of a record as a whole."""
     return Fault(record, "", [0], lambda _: ("", problem))

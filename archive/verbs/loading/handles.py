@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def elements(facts: ParsedRecords) -> Iterator[Fault]:
-    """As many elements a row as PyTorch 1.10 and later write."""
+    """Rows of three elements; PyTorch 1.10 and later write four."""
     if facts.handles is not None and callstack_map.generation(facts.handles) is Generation.CALLSTACK_3:
         yield whole(CALLSTACK_MAP, "rows of three elements, as PyTorch 1.9 wrote them")
 
 
 def row_tags(facts: ParsedRecords) -> Iterator[Fault]:
-    """The tag of each row is that of a source range."""
+    """Rows whose tag is no source range's."""
     if facts.handles is None or facts.tags is None:
         return
     tag = facts.handles.tag
@@ -44,7 +44,7 @@ def row_tags(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def call_tags(facts: ParsedRecords) -> Iterator[Fault]:
-    """So is each tag inside of call stacks, but for -1."""
+    """Frames of call stacks whose tag is no source range's; -1 is allowed."""
     if facts.handles is None or facts.tags is None or not len(facts.tags):
         return
     tag, frames = facts.handles.call_tag, _FramePlaces(facts.handles)
@@ -60,12 +60,12 @@ def call_tags(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def can_be_mended(facts: ParsedRecords) -> bool:
-    """Whether tags of no source range can be replaced."""
+    """Whether a migration can replace the tags of no source range."""
     return mended(facts.handles, facts.archive.range_table)[1] > 0
 
 
 def unique(facts: ParsedRecords) -> Iterator[Fault]:
-    """Each handle has one row."""
+    """Rows with a handle that an earlier row has."""
     if facts.handles is None:
         return
     handle = facts.handles.handle
@@ -80,18 +80,18 @@ def unique(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 class _FramePlaces:
-    """Where frames stand; one that several stacks share, in one of them."""
+    """The place of each frame; of a frame that several stacks share, the place in one of them."""
 
     def __init__(self, table: HandleTable) -> None:
         self.row = np.full(len(table.next), -1, np.int64)
         rows = np.flatnonzero(table.stack >= 0)[::-1]
-        self.row[table.stack[rows]] = rows  # of equal ones the last assignment, the first row, stays
+        self.row[table.stack[rows]] = rows  # rows descend, so the first row of a shared stack wins
         self.outer = np.full(len(table.next), -1, np.int64)
         frames = np.flatnonzero(table.next >= 0)
         self.outer[table.next[frames]] = frames
 
     def place(self, frame: int) -> str:
-        """The row, and how many calls lie outside of the frame."""
+        """The row, and the number of frames outside of this one."""
         depth = 0
         while self.row[frame] < 0 and self.outer[frame] >= 0:
             frame, depth = int(self.outer[frame]), depth + 1

@@ -1,4 +1,4 @@
-"""Checks of records as such, and of methods: that what is recorded of them agrees with the bytecode."""
+"""Checks of records as such, and of the methods' records against the bytecode."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from archive.verbs.loading.facts import ParsedRecords
 
 LOADED_VERSIONS = range(1, 11)
-"""The versions of the archive's format that 2.13 reads."""
+"""The versions of the archive's format that PyTorch 2.13 reads."""
 INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 
 
 def version(facts: ParsedRecords) -> Iterator[Fault]:
-    """The version is the first number in the first of its records."""
+    """A version that PyTorch 2.13 does not read: the first number in the first version record."""
     name = next((name for name in VERSION_RECORDS if name in facts.readable), None)
     number = None if name is None else INTEGER.match(bytes(facts.archive.records[name].view()[:64]))
     if name is not None and number is not None and int(number[1]) not in LOADED_VERSIONS:
@@ -33,13 +33,13 @@ def version(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def legacy(facts: ParsedRecords) -> Iterator[Fault]:
-    """The module tree as it was before ``data.pkl``."""
+    """A module tree as PyTorch wrote it before ``data.pkl``."""
     if LEGACY_TREE in facts.archive.records:
         yield whole(LEGACY_TREE, "the module tree as PyTorch 1.0 to 1.2 wrote it")
 
 
 def missing(name: str) -> Callable[[ParsedRecords], Iterator[Fault]]:
-    """A record that has to be there."""
+    """Make the check for a required record."""
 
     def find(facts: ParsedRecords) -> Iterator[Fault]:
         if name not in facts.archive.records and LEGACY_TREE not in facts.archive.records:
@@ -49,21 +49,21 @@ def missing(name: str) -> Callable[[ParsedRecords], Iterator[Fault]]:
 
 
 def stale(facts: ParsedRecords) -> Iterator[Fault]:
-    """Methods of lowered code that call what backends no longer have."""
+    """Lowered modules' code that calls a method which backends no longer have."""
     for name in filter(may_be_stale, facts.readable):
         if stale_methods(bytes(facts.archive.records[name].view())):
             yield whole(name, "a lowered module with the method __preprocess of PyTorch 1.6 to 1.8")
 
 
 def bytecode_version(facts: ParsedRecords) -> Iterator[Fault]:
-    """The version of the lite interpreter's code."""
+    """A version of the bytecode that the lite interpreter does not read."""
     if facts.bytecode is not None and facts.bytecode.version not in LOADED_BYTECODE:
         known = f"{LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}"
         yield whole(BYTECODE, f"expected a version from {known}, found {facts.bytecode.version}")
 
 
 def method_count(facts: ParsedRecords) -> Iterator[Fault]:
-    """As many methods with handles as in the bytecode."""
+    """Another number of methods with handles than in the bytecode."""
     if facts.methods is None or facts.bytecode is None:
         return
     expected, found = list(facts.bytecode.instructions), list(facts.methods.names)
@@ -76,7 +76,7 @@ def method_count(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def method_names(facts: ParsedRecords) -> Iterator[Fault]:
-    """The methods with handles are those of the bytecode, in its order."""
+    """Methods with handles that have other names than the bytecode's, in its order."""
     if facts.methods is None or facts.bytecode is None:
         return
     expected, found = list(facts.bytecode.instructions), list(facts.methods.names)
@@ -94,7 +94,7 @@ def method_names(facts: ParsedRecords) -> Iterator[Fault]:
 
 
 def instructions(facts: ParsedRecords) -> Iterator[Fault]:
-    """As many handles as instructions."""
+    """Methods with another number of handles than instructions."""
     if facts.methods is None or facts.bytecode is None:
         return
     table, expected = facts.methods, facts.bytecode.instructions

@@ -28,26 +28,33 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.logs.tracebacks import LoggedFrame
 
-# With braces in PyTorch 1.11 and later; 1.10 had none around a single handle, 1.9 no "(s)".
+# PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
 HANDLES_NOT_FOUND = re.compile(
     rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
     rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
 )
 MAX_NOTES = 100
-MAX_NOTE = 500  # characters
-MAX_LINES_BEFORE = 5  # lines between a message and the handles
-MAX_MESSAGE_SHOWN = 100  # characters of a message
-MAX_READINGS_LISTED = 3  # readings
-MAX_DIGITS = 20  # of a debug handle
+MAX_NOTE = 500
+"""Characters of a note."""
+MAX_LINES_BEFORE = 5
+"""Lines above the handles in which the error message is looked for."""
+MAX_MESSAGE_SHOWN = 100
+"""Characters of a message in a note."""
+MAX_READINGS_LISTED = 3
+MAX_DIGITS = 20
+"""Digits of a debug handle, which has 64 bits."""
 
 
 def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
-    """A log with its failures explained, in pieces.
+    """Explain the failures in a log.
 
     Args:
         log: the log, in lines or any other pieces.
         archive: the model that failed.
-        style: whose words the lite interpreter's failures are explained in.
+        style: the release whose wording explains the lite interpreter's failures.
+
+    Yields:
+        The log with its failures explained, in pieces.
 
     Raises:
         ArchiveError: a record that is needed is broken.
@@ -60,11 +67,11 @@ class Explainer:
 
     Args:
         archive: the model that failed.
-        style: whose words the lite interpreter's failures are explained in.
+        style: the release whose wording explains the lite interpreter's failures.
 
     Attributes:
-        explained: failures explained.
-        unknown: failures that the archive cannot explain.
+        explained: the number of failures that were explained.
+        unknown: the number of failures that the archive cannot explain.
     """
 
     def __init__(self, archive: Archive, *, style: Style = Style.CURRENT) -> None:
@@ -81,7 +88,7 @@ class Explainer:
 
     @property
     def notes(self) -> list[str]:
-        """What could not be explained, or not without doubt: each once, with the first line it is about."""
+        """Failures not explained, or not for certain: each note once, with the number of its first line."""
         notes = [
             f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
             for note, (line, count) in self._notes.items()
@@ -90,14 +97,14 @@ class Explainer:
 
     @property
     def caveat(self) -> str:
-        """What was assumed of the failures that are explained by their handles; "" where there are none."""
+        """The assumption behind failures explained by their handles; "" if there are none."""
         if not self._by_handles:
             return ""
         count = "1 failure is" if self._by_handles == 1 else f"{self._by_handles} failures are"
         return f"nothing in the log names the model: {count} explained because nothing contradicts it"
 
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
-        """As :func:`explain`.
+        """Explain the failures in a log, as :func:`explain` does.
 
         Raises:
             ArchiveError: a record that is needed is broken.
@@ -114,11 +121,13 @@ class Explainer:
             before.append(line)
 
     def _code_of(self, file: bytes) -> CodeRecord:
+        """The code record of a file name; cached, for a traceback names the same records again and again."""
         if self.archive.companion and self._unchecked:
             return CompanionCode(self.archive.companion, file)
         return CodeRecord(self.archive, file)
 
     def _note(self, line: int, note: str) -> None:
+        """Count a note; of more than 100 different ones only the number is kept."""
         note = note[:MAX_NOTE]
         first, count = self._notes.get(note, (line, 0))
         if count or len(self._notes) < MAX_NOTES:
@@ -127,6 +136,13 @@ class Explainer:
             self._more += 1
 
     def _lite(self, line: bytes, before: deque[bytes], number: int) -> bytes:
+        """Explain a line of the lite interpreter.
+
+        Args:
+            line: the line.
+            before: the lines above it, which hold the error message.
+            number: the line's number.
+        """
         found = HANDLES_NOT_FOUND.match(line)
         if not found:
             return line
@@ -138,12 +154,13 @@ class Explainer:
             return line
         self.explained += 1
         self._by_handles += 1
+        # What stands before the text is a logger's prefix only if the line above has it, too.
         prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
         text = bytes(self.archive.symbolicate(handles, self.style)).replace(b"\n", ending(line) + prefix)
         return line[: found.start("text")] + text + line[found.end("text") :]
 
     def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
-        """The handles in a line; none where they are not the archive's."""
+        """The handles in a line; none where they are not the archive's, or where several readings remain."""
         shown = f"handles {{{digits:.40}}}"
         found = self._splits.fitting(digits) if joined else list(self._alone(digits))
         readings = [handles for handles in found if not self._is_contradicted(handles, message)]
@@ -159,7 +176,7 @@ class Explainer:
         return readings[0]
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
-        """Whether the operator that failed cannot have printed the message. What a backend executes may."""
+        """Whether the innermost operator cannot have printed the message; a backend's always may."""
         handle = handles[0]
         if not message or not self._splits.is_instruction(handle):
             return False
@@ -167,12 +184,17 @@ class Explainer:
         return self._splits.runs_nothing(handle) or cannot_print(operator, message)
 
     def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
-        """The one handle of a line that has no braces; a backend's own may stand there without its caller."""
+        """The handle of a line without braces.
+
+        Nothing else is asked of it: releases that print no braces print a backend's handle without its
+        caller's.
+        """
         is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_DIGITS])) == digits
         if is_number and int(digits) in self.archive.handles:
             yield (int(digits),)
 
     def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
+        """The reason that handles are not explained."""
         if contradicted:
             handle = contradicted[0][0]
             if self._splits.runs_nothing(handle):
@@ -185,6 +207,7 @@ class Explainer:
         return "not in this archive" if self.archive.handles else why_no_handles(self.archive)
 
     def _traceback(self, lines: Lines, heading: bytes) -> Iterator[bytes]:
+        """Explain a traceback of TorchScript; unchanged where the archive cannot."""
         number = lines.number
         traceback = Traceback(lines, heading, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
@@ -204,7 +227,7 @@ class Explainer:
         return traceback.explained()
 
     def _why_not(self, traceback: Traceback, frames: list[LoggedFrame]) -> tuple[int, str] | None:
-        """Line, counted from the heading, and reason that a traceback cannot be explained."""
+        """Why a traceback is not explained, and the line, counted from the heading; None if it is."""
         if traceback.is_too_long:
             return 0, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
         foreign = next((frame for frame in frames if frame.is_foreign), None)
@@ -216,14 +239,14 @@ class Explainer:
 
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:
-    """The first of some readings, and how many more there are."""
+    """The first readings as text, and the number of further ones."""
     listed = "; ".join(", ".join(map(str, reading)) for reading in readings[:MAX_READINGS_LISTED])
     more = len(readings) - MAX_READINGS_LISTED
     return listed + (f"; {more} more" if more > 0 else "")
 
 
 def _message(before: deque[bytes], prefix: bytes) -> str:
-    """The message above the handles, without the logger's prefix; "" where the table lacks it."""
+    """The message above the handles without the logger's prefix; "" if ``families.txt`` lacks it."""
     for line in reversed(before):
         text = line[len(prefix) :] if has_shape(line, prefix) else line
         if text.strip():

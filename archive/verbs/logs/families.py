@@ -1,8 +1,9 @@
-"""Which operators print which error messages: what shows that a failure is not that of a given operator.
+"""Which operators print which error messages: evidence that a failure is not a given operator's.
 
-``families.txt`` was measured with PyTorch 2.13, see ``tools/measure_messages.py``. An operator that was not
-measured may print anything; so may custom operators, ``prim::`` ones, which raise the exceptions of a
-model's own code, and those that a backend executes.
+Messages with the same wording form a row of ``families.txt``, with the operators that print it. The table was
+measured with PyTorch 2.13 by ``tools/measure_messages.py``, which calls operators wrongly in many ways. An
+operator that was not measured may print anything. So may custom operators, ``prim::`` ones, which raise the
+exceptions of a model's own code, and operators that a backend executes.
 """
 
 from __future__ import annotations
@@ -18,24 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 FAMILIES_FILE = "families.txt"
-HEADING_LINES = 2  # lines of the table
+HEADING_LINES = 2
+"""Lines of the file above the table."""
 INTERPRETER_OPERATORS = {
     *("prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::Constant", "prim::Drop"),
     *("prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Return"),
 }
-"""What the interpreter does itself, without calling an operator: it prints none of their messages."""
+"""Done by the interpreter itself, without an operator's call: they print none of the table's messages."""
 
-MAX_MESSAGE = 2_000  # characters of a message that are looked at
+MAX_MESSAGE = 2_000
+"""Characters of a message; longer ones are not looked up."""
 MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  ")
+"""Ends of a logger's prefix, or of an exception's name, behind which a message may start."""
 MAX_STARTS = 32
 
 
 class Families(NamedTuple):
-    """The table.
+    """The table of ``families.txt``.
 
     Attributes:
-        measured: names of the operators that were measured.
-        printed_by: for each wording those of them that print it.
+        measured: the operators that were measured, without namespace and overload.
+        printed_by: wording → the measured operators that print it.
     """
 
     measured: frozenset[str]
@@ -44,7 +48,11 @@ class Families(NamedTuple):
 
 @cache
 def families() -> Families:
-    """The table, read when first asked for."""
+    """The table, read once.
+
+    A line with a tab before it names operators, and the lines below it are the wordings that they print. The
+    first such line names all operators that were measured.
+    """
     text = files("archive.verbs.logs").joinpath(FAMILIES_FILE).read_text("utf-8")
     lines = text.splitlines()[HEADING_LINES:]
     measured = family = frozenset(lines[0].split())
@@ -58,7 +66,7 @@ def families() -> Families:
 
 
 def parts(message: str) -> Iterator[str]:
-    """A message, and what may be one in it: behind a logger's prefix, or the name of an exception."""
+    """A line's text, and its ends that may be messages: behind a logger's prefix or an exception's name."""
     yield message
     for count, start in enumerate(MESSAGE_STARTS.finditer(message)):
         if count == MAX_STARTS:
@@ -67,18 +75,18 @@ def parts(message: str) -> Iterator[str]:
 
 
 def known_message(line: str) -> str:
-    """The message at the end of a line, where one is in the table; else ""."""
+    """The message at the end of a line whose wording is in the table; "" if none is."""
     if len(line) > MAX_MESSAGE:
         return ""
     return next((part.strip() for part in parts(line) if wording(part) in families().printed_by), "")
 
 
 def cannot_print(operator: str, message: str) -> bool:
-    """Whether a message is one of other operators only, as measured.
+    """Whether only other operators print a message, as far as measured.
 
     Args:
-        operator: ``aten::linear``.
-        message: as :func:`known_message` gives it.
+        operator: the operator's name, with or without overload: ``aten::add.Tensor``.
+        message: as :func:`known_message` returns it.
     """
     table = families()
     if operator in INTERPRETER_OPERATORS:

@@ -1,22 +1,26 @@
-"""Which handles stand in ``debug_handles:{24188}``, where PyTorch joins them without a separator.
+"""Splits the digits of ``debug_handles:{24188}``: PyTorch prints handles without a separator.
 
-The handles of one failure, innermost first, are
+A *reading* splits the digits into handles. ``24188`` may be the handle 24188, or 24 inside of 188, or 241
+inside of 88. The handles of one failure, innermost first, are
 
-- operations of delegated modules, if any: in the call-stack map, but in no method's instructions;
-- then one instruction of each method that was running. The innermost one failed or, behind delegated
-  operations, called the backend's ``execute``. Each other one called, through an interface, a method of the
-  name that its predecessor is in.
+- the operations of delegated modules, if any: they are in the call-stack map, but in no method's
+  instructions;
+- then one instruction of each method that was running. The innermost instruction failed or, behind delegated
+  operations, called the backend's ``execute``. Each further instruction called a method through an
+  interface, and that method has the name of the one before it::
 
-Each handle is in the call-stack map and stands there once, no two instructions are of the same method, and
-decimal numbers have no leading zeros. Where several readings are left, likelier is
+      24188  =  24                 188
+                in m.inner         in top.forward: INTERFACE_CALL "inner"
 
-1. one that ends in a method of the top module;
-2. one whose delegated operations fit: all are named in the blob of the lowered module called here, if that
-   is readable, and none is in another that is no call.
+Each handle is in the call-stack map and stands in a reading once, no two instructions are of the same method,
+and decimal numbers have no leading zeros. Where several readings are left, a reading is likelier
 
-Every rule is needed by failures of real models, and where the rules told one reading from all others, it was
-always the true one: see ``tests/support/ambiguous_models.py``. Where they do not tell readings apart, none is
-the answer.
+1. if it ends in a method of the top module;
+2. if its delegated operations fit: the blob of the lowered module that is called here names them all, as far
+   as it can be read, and each operation around another one is a call.
+
+Failures of real models need every rule. Where the rules preferred a single reading, it was the true one each
+time: see ``tests/support/ambiguous_models.py``. Where several readings are equally likely, none is taken.
 """
 
 from __future__ import annotations
@@ -33,23 +37,27 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import HandleEntry
     from archive.reader.archive import Archive
 
-MAX_HANDLES = 16  # modules inside one another, each called through an interface or a backend
-MAX_READINGS = 1_000  # those with fewest handles
-RUNNING_OPCODES = {"OP", "OPN", "CALL", "INTERFACE_CALL", "RAISE_EXCEPTION"}
+MAX_HANDLES = 16
+"""Handles of one failure: modules inside one another, each called through an interface or a backend."""
+MAX_READINGS = 1_000
+"""Readings that are looked at, those with the fewest handles first."""
 INTERFACE_CALL = "INTERFACE_CALL"
+RUNNING_OPCODES = {"OP", "OPN", "CALL", INTERFACE_CALL, "RAISE_EXCEPTION"}
+"""Instructions of the lite interpreter that call an operator or a method, or raise."""
 EXECUTE_METHOD = "execute"
+"""The method of a backend that runs a lowered module."""
 
 
 def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
-    """The handles that PyTorch printed one behind the other.
+    """Split the handles that PyTorch printed one behind the other.
 
     Args:
-        archive: what failed.
-        digits: what stands between the braces.
+        archive: the model that failed.
+        digits: the text between the braces.
 
     Returns:
-        Every reading that fits the archive, the likeliest first, as ``Archive.symbolicate`` takes them:
-        inner handles first. At most 1,000 readings, of no more than 16 handles each.
+        Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes it,
+        inner handles first. At most 1,000 readings are looked at, of no more than 16 handles each.
 
     Raises:
         ArchiveError: a record that is needed is broken.
@@ -58,44 +66,45 @@ def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
 
 
 class LiteInstruction(NamedTuple):
-    """Opcode, and the name of the method that it calls through an interface, or nothing."""
+    """An instruction: its opcode, and the name of the method that it calls through an interface, or ""."""
 
     opcode: str
     calls: str
 
 
 class ReadingState(NamedTuple):
-    """How far a reading has come.
+    """The state of a reading after some handles.
 
     Attributes:
-        at: digits read.
-        callee: name of the method that the next instruction has to call.
-        inside: whether an instruction was read.
+        at: the number of digits read.
+        callee: the name of the method that the next instruction must call.
+        in_methods: whether an instruction of a method was read; behind one there is no delegated operation.
     """
 
     at: int
     callee: str
-    inside: bool
+    in_methods: bool
 
 
 class HandleSplits:
-    """Splits the digits of an archive's handles; see the module."""
+    """Splits the joined handles of an archive, by the rules of this module."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
 
     @cached_property
     def _methods(self) -> Mapping[int, str]:
-        """The method of each instruction's handle."""
+        """Handle → the method whose instruction has it."""
         return {handle: name for name, handles in self._archive.methods.items() for handle in handles}
 
     @cached_property
-    def _digits(self) -> int:
+    def _most_digits(self) -> int:
+        """The digits of the archive's longest handle."""
         return max((len(str(handle)) for handle in self._archive.handles), default=0)
 
     @cached_property
     def _instructions(self) -> Mapping[int, LiteInstruction]:
-        """The instruction of each handle; none where the bytecode does not tell."""
+        """Handle → its instruction; empty where the bytecode does not tell."""
         value = self._archive.value(BYTECODE) if BYTECODE in self._archive.records else ()
         methods = self._archive.methods
         return {
@@ -106,79 +115,92 @@ class HandleSplits:
 
     @cached_property
     def _blobs(self) -> Mapping[str, frozenset[int]]:
-        """The handles in the blobs of the lowered modules, by class."""
+        """Class of a lowered module → the handles in the blobs of its instances."""
         blobs: dict[str, frozenset[int]] = {}
         for state in self._archive.lowered.values():
             blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
         return blobs
 
     def is_instruction(self, handle: int) -> bool:
-        """Whether a handle is known to be of a method's instruction."""
+        """Whether a handle is known to be an instruction's."""
         return handle in self._methods
 
     def runs_nothing(self, handle: int) -> bool:
-        """Whether a handle is known to be of an instruction that calls neither operator nor method."""
+        """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
         instruction = self._instructions.get(handle)
         return instruction is not None and instruction.opcode not in RUNNING_OPCODES
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Those of some readings that no rule puts behind another."""
+        """The readings that rank first; several if the rules do not tell them apart."""
         ranks = {reading: self._rank(reading) for reading in readings}
         best = min(ranks.values(), default=None)
         return [reading for reading, rank in ranks.items() if rank == best]
 
     def fitting(self, digits: str) -> list[tuple[int, ...]]:
-        """As :func:`resolve_handles`."""
+        """Every reading that fits the archive, as :func:`resolve_handles` returns them."""
         if not (digits.isascii() and digits.isdecimal()):
             return []
         found = list(filter(self._is_stack, islice(self._readings(digits), MAX_READINGS)))
         return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
 
     def _readings(self, digits: str) -> Iterator[tuple[int, ...]]:
-        """All readings, those with few handles first; no way is followed that leads nowhere."""
+        """All readings, those with few handles first.
+
+        Readings of n handles form a tree that grows with every digit, and most of its branches end before the
+        last digit. ``leads_on`` asks whether a branch ends well before it is followed, and its answers are
+        cached: there are few states, though many readings.
+        """
 
         @cache
-        def leads_on(place: ReadingState, left: int) -> bool:
-            if place.at == len(digits):
-                return place.inside and not left
-            return left > 0 and any(leads_on(step, left - 1) for _, step in self._steps(digits, place))
+        def leads_on(state: ReadingState, left: int) -> bool:
+            if state.at == len(digits):
+                return state.in_methods and not left
+            return left > 0 and any(leads_on(step, left - 1) for _, step in self._steps(digits, state))
 
-        def readings(place: ReadingState, left: int) -> Iterator[tuple[int, ...]]:
-            if place.at == len(digits):
+        def readings(state: ReadingState, left: int) -> Iterator[tuple[int, ...]]:
+            if state.at == len(digits):
                 yield ()
                 return
-            for handle, step in self._steps(digits, place):
+            for handle, step in self._steps(digits, state):
                 if leads_on(step, left - 1):
                     yield from ((handle, *rest) for rest in readings(step, left - 1))
 
-        start = ReadingState(0, "", inside=False)
+        start = ReadingState(0, "", in_methods=False)
         for count in range(1, MAX_HANDLES + 1):
             if leads_on(start, count):
                 yield from readings(start, count)
 
-    def _steps(self, digits: str, place: ReadingState) -> Iterator[tuple[int, ReadingState]]:
-        """The handles that may come next, and the places behind them."""
-        longest = 1 if digits[place.at] == "0" else self._digits
-        for end in range(place.at + 1, min(place.at + longest, len(digits)) + 1):
-            handle = int(digits[place.at : end])
+    def _steps(self, digits: str, state: ReadingState) -> Iterator[tuple[int, ReadingState]]:
+        """The handles that may come next, each with the state behind it."""
+        longest = 1 if digits[state.at] == "0" else self._most_digits
+        for end in range(state.at + 1, min(state.at + longest, len(digits)) + 1):
+            handle = int(digits[state.at : end])
             entry = self._archive.handles.get(handle)
             if entry is None:
                 continue
             if handle not in self._methods and self._methods:
-                if not place.inside:
-                    yield handle, ReadingState(end, EXECUTE_METHOD, inside=False)
-            elif not place.at or (_may_call(entry) and self._calls(handle, place.callee)):
-                yield handle, ReadingState(end, self._methods.get(handle, "").rpartition(".")[2], inside=True)
+                # No instruction's handle: a delegated operation, if no method's instruction came before.
+                if not state.in_methods:
+                    yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
+            # The innermost handle may be any instruction's; a further one must call what is inside of it.
+            elif not state.at or (_may_call(entry) and self._calls(handle, state.callee)):
+                yield (
+                    handle,
+                    ReadingState(end, self._methods.get(handle, "").rpartition(".")[2], in_methods=True),
+                )
 
     def _calls(self, handle: int, callee: str) -> bool:
+        """Whether a handle's instruction may call a method of this name through an interface."""
         instruction = self._instructions.get(handle)
         return instruction is None or instruction == (INTERFACE_CALL, callee)
 
     def _is_stack(self, handles: tuple[int, ...]) -> bool:
+        """Whether no handle stands twice, and no method has two instructions: it runs one at a time."""
         methods = [self._methods.get(handle, handle) for handle in handles]
         return len(set(methods)) == len(methods)
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
+        """How a reading ranks by the module's two rules; the likeliest is the smallest."""
         outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._archive.qualified_top
         return outside, not self._fits(handles)
 
@@ -187,6 +209,7 @@ class HandleSplits:
         delegated = [handle for handle in handles if handle not in self._methods]
         if not delegated or not self._methods:
             return True
+        # Inlined calls may lie between the method and the backend: the innermost module is the lowered one.
         caller = handles[len(delegated)]
         modules = [call.module for call in self._archive.handles[caller].stack if call.module]
         owner = str(modules[-1].type_name) if modules else self._methods[caller].rpartition(".")[0]
@@ -197,11 +220,15 @@ class HandleSplits:
 
 
 def _may_call(entry: HandleEntry) -> bool:
+    """Whether a row of the call-stack map may be a call's: it names no operator, or a call."""
     return entry.op is None or str(entry.op).startswith("prim::Call")
 
 
 def _bytecode(value: object) -> Iterator[tuple[str, Iterator[LiteInstruction]]]:
-    """Each method's instructions, in the value of ``bytecode.pkl``; none where it has another form."""
+    """Each method's name and instructions, out of the value of ``bytecode.pkl``; none in any other form.
+
+    The value is a tuple of a version and methods; a method is a name and a table of named parts.
+    """
     for method in _items(value):
         name, table = (*_items(method), None, None)[:2]
         parts = {str(pair[0]): _items(pair[-1]) for pair in map(_items, _items(table)) if pair}

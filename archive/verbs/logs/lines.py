@@ -1,4 +1,4 @@
-"""The lines of a log, with one line of foresight, and what stands around them: logger's prefix, line end."""
+"""The lines of a log, read with one line of lookahead; their line ends and the logger's prefix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MAX_LINE = 1 << 20  # bytes; of a longer line there is no need to know more
+MAX_LINE = 1 << 20
+"""Bytes; a longer line is cut in pieces, so that any input needs little memory."""
 DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
@@ -18,7 +19,7 @@ class Lines:
         log: the log, in lines or any other pieces.
 
     Attributes:
-        number: of the line taken last, from 1.
+        number: the number of the line taken last, from 1.
     """
 
     def __init__(self, log: Iterable[bytes]) -> None:
@@ -27,13 +28,13 @@ class Lines:
         self._next: bytes | None = None
 
     def peek(self) -> bytes | None:
-        """The next line with its end, which stays there; None behind the last one."""
+        """The next line with its line end, without taking it; None behind the last one."""
         if self._next is None:
             self._next = next(self._lines, None)
         return self._next
 
     def take(self) -> bytes | None:
-        """The next line with its end; None behind the last one."""
+        """Take the next line, with its line end; None behind the last one."""
         line = self.peek()
         self._next = None
         self.number += 1
@@ -56,16 +57,16 @@ def _split(log: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def has_shape(line: bytes, prefix: bytes) -> bool:
-    """Whether a line begins with a prefix, other digits aside; blanks at its end may be missing."""
+    """Whether a line begins with a prefix. Digits may differ, and blanks at the prefix's end be missing."""
     head = line[: len(prefix)].rstrip(b"\r\n").ljust(len(prefix))
     return head.translate(DIGITS_TO_ZERO) == prefix.translate(DIGITS_TO_ZERO)
 
 
 def ending(line: bytes) -> bytes:
-    """The kind of end that a line has."""
+    """The line end that is used in a line's log."""
     return b"\r\n" if line.endswith(b"\r\n") else b"\n"
 
 
 def without_end(line: bytes) -> bytes:
-    """A line without its end."""
+    """A line without its line end."""
     return line.removesuffix(b"\n").removesuffix(b"\r")

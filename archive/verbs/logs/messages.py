@@ -1,9 +1,10 @@
-"""The wording of an error message: what stays the same when numbers, shapes and types are others."""
+"""The wording of an error message: its text without the numbers, shapes, types and devices in it."""
 
 from __future__ import annotations
 
 import re
 
+# No digits of names (``conv2d``); of ``4x5`` and ``2D`` the numbers.
 NUMERAL = re.compile(
     r"(?<![\w.])-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)(?=\W|x\d|D\b|$)|(?<=\dx)\d+",
 )
@@ -21,6 +22,6 @@ DEVICE_NAME = re.compile(r"\b(?:cpu|cuda|meta|vulkan|mps|xpu)(?::\d+)?\b")
 
 
 def wording(message: str) -> str:
-    """A message with ``#`` for numbers and lists of them, ``<T>`` for types, ``<D>`` for devices."""
+    """A message with ``#`` for numbers and lists of them, ``<T>`` for types and ``<D>`` for devices."""
     text = DEVICE_NAME.sub("<D>", SCALAR_TYPE.sub("<T>", COMPLEX_TYPE.sub("<T>", message)))
     return BRACKETED.sub("#", NUMERALS.sub("#", NUMERAL.sub("#", text))).strip()

@@ -1,13 +1,14 @@
-"""A traceback over serialized code, and the one over the original code that PyTorch prints behind it.
+"""A traceback over serialized code → the same, and the traceback over the original code behind it.
 
-Of each frame, line and marking give a byte position in the code record, and the record's source ranges the
-original range. The log has to show the very lines of this archive's record: else the frame is another
-model's. Then, as in PyTorch's ``format_stack_trace``:
+A frame's line and marking give a byte position in the code record, and the record's source ranges map the
+position to the original range. The log must show the very lines of this archive's record; otherwise the frame
+is another model's. The second traceback follows PyTorch's ``format_stack_trace``
+(``torch/csrc/jit/frontend/source_range.cpp``):
 
-- the function's name is that of the serialized frame;
+- a function has the name of the serialized frame;
 - a null range prints nothing;
 - a frame without any range is repeated;
-- without a single range there is no second traceback.
+- if no frame has a range, there is no second traceback.
 
 PyTorch 1.4 and older print other tracebacks, which are not read here.
 """
@@ -39,24 +40,25 @@ RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
 ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
 CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
-"""Where an archive's code is, and a package's."""
+"""The folders of code records, in an archive and in a torch.package."""
 
-MAX_LINES = 10_000  # of one traceback
+MAX_LINES = 10_000
+"""Lines of one traceback."""
 MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrame:
-    """A frame of a traceback.
+    """A frame of a traceback in a log.
 
     Attributes:
-        first: its first line, counted from the heading.
+        first: the frame's first line, counted from the heading.
         stop: the line behind its last one.
-        file: as printed.
-        function: as printed; empty where none is.
-        original: the range its code comes from; None where none is recorded.
-        problem: why there is none.
-        is_foreign: the archive's code is another.
+        file: the file's name as printed.
+        function: the function's name as printed; empty where none is.
+        original: the range that the code comes from; None where none is recorded.
+        problem: why there is no range.
+        is_foreign: whether the archive's code differs from the frame's.
     """
 
     first: int
@@ -69,12 +71,12 @@ class LoggedFrame:
 
     @property
     def is_serialized(self) -> bool:
-        """Whether the frame is of an archive's code."""
+        """Whether the frame's file is a code record's."""
         return self.file.startswith(CODE_FOLDERS)
 
 
 class CodeRecord:
-    """The code record that a frame names: no lines where the archive has no such record."""
+    """The code record that a frame names; without lines where the archive has no such record."""
 
     def __init__(self, archive: Archive, file: bytes) -> None:
         self.archive = archive
@@ -85,23 +87,23 @@ class CodeRecord:
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
 
     def shows(self, shown: list[bytes], number: int) -> bool:
-        """Whether these are the lines up to a line, counted from 1."""
+        """Whether the record has these lines up to a line, counted from 1."""
         return 0 < len(shown) <= number and self.lines[number - len(shown) : number] == shown
 
     def marks(self, number: int, marking: bytes) -> bool:
-        """Whether a marking is below a line, counted from 1: its first byte below one that isn't blank."""
+        """Whether a marking fits below a line, counted from 1: it starts below a byte that isn't blank."""
         line = self.lines[number - 1]
         return marking.rindex(b"~") < len(line) and bool(line[marking.index(b"~") :][:1].strip())
 
     def original(self, line: int, column: int) -> SourceRange | None:
-        """The original range of a position; column in bytes from 0."""
+        """The original range of a position; the line counted from 1, the column in bytes from 0."""
         if self.name + SUFFIX not in self.archive.records:
             return None
         return self.archive.locate(self.name, self.starts[line - 1] + column)
 
 
 class CompanionCode(CodeRecord):
-    """The code record that a frame names, of which a companion knows the places of ranges alone."""
+    """A code record that is only known by its ranges' places: a companion does not hold the code."""
 
     def __init__(self, companion: Companion, file: bytes) -> None:
         self.companion = companion
@@ -109,30 +111,30 @@ class CompanionCode(CodeRecord):
         self.lines = []
 
     def shows(self, shown: list[bytes], number: int) -> bool:
-        """Nothing to compare with: whether there is such a record."""
+        """Whether there is such a record; its lines are not known."""
         return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
 
     def marks(self, number: int, marking: bytes) -> bool:  # noqa: ARG002 (as in CodeRecord)
-        """Nothing to compare with."""
+        """True: the line is not known."""
         return True
 
     def original(self, line: int, column: int) -> SourceRange | None:
-        """The original range of a position; column in bytes from 0."""
+        """The original range of a position; the line counted from 1, the column in bytes from 0."""
         return self.companion.locate_line(self.name, line, column)
 
 
 class Traceback:
-    """A traceback, read from its heading on.
+    """A traceback in a log, read from its heading on.
 
     Args:
-        lines: the log, behind the heading.
-        heading: that line.
-        code: the record of a name in the traceback.
+        lines: the log behind the heading.
+        heading: the heading's line.
+        code: file name in the traceback → code record.
 
     Attributes:
-        raw: the lines, as they are in the log.
+        raw: the lines that were taken from the log.
         frames: the frames; raw lines behind the last one are no part of the traceback.
-        is_too_long: reading was given up.
+        is_too_long: whether reading was given up.
     """
 
     def __init__(self, lines: Lines, heading: bytes, code: Callable[[bytes], CodeRecord]) -> None:
@@ -147,13 +149,14 @@ class Traceback:
         self.frames = list(iter(self._frame, None))
 
     def _peek(self) -> bytes | None:
-        """The next line without prefix and end; None where the traceback cannot go on."""
+        """The next line without prefix and line end; None where the traceback ends for certain."""
         line = self._lines.peek()
         if line is None or self.is_too_long or not has_shape(line, self._prefix):
             return None
         return self._text(line)
 
     def _take(self) -> None:
+        """Take a line, and give up reading if there are too many."""
         line = self._lines.take() or b""
         self._size += len(line)
         self.raw.append(line)
@@ -163,7 +166,18 @@ class Traceback:
         return without_end(line)[len(self._prefix) :]
 
     def _frame(self) -> LoggedFrame | None:
-        """The next frame; None where none follows."""
+        """Take the next frame; None where none follows.
+
+        A frame is a heading, lines of code, and a marking below the last of them::
+
+              File "code/__torch__/net.py", line 8, in forward
+                x: Tensor) -> Tensor:
+                weight = self.weight
+                return torch.matmul(x, weight)
+                       ~~~~~~~~~~~~ <--- HERE
+
+        The heading names the marked line, so the lines shown end there. More lines may follow.
+        """
         first, header = len(self.raw), FRAME_HEADER.fullmatch(self._peek() or b"")
         if not header:
             return None
@@ -178,6 +192,7 @@ class Traceback:
             return None
         code, number = self._code(header["file"]), int(header["line"])
         fits = code.shows(shown, number) and code.marks(number, line)
+        # With the record at hand, the lines that follow must be the record's.
         self._take_rest(code.lines[number : number + MAX_LINES] if fits and code.lines else None)
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
@@ -185,10 +200,17 @@ class Traceback:
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
     def _take_rest(self, follows: list[bytes] | None) -> None:
-        """Take markings, and the lines between and behind them: the record's, or what looks like code."""
+        """Take the rest of a frame: further markings, and the lines between and behind them.
+
+        Args:
+            follows: the record's lines behind the marked one. If they are not known, lines are taken that
+                look like code.
+        """
         here, behind = False, 0
         expected = None if follows is None else iter(follows)
-        limit = CONTEXT - (expected is None)  # the last of them only behind a range that ends a line
+        # PyTorch prints the last of these lines only behind a range that ends a line. Where lines cannot be
+        # compared, it may be the log's next one, and stays.
+        limit = CONTEXT - (expected is None)
         while behind < limit and (line := self._peek()) is not None:
             marking = None if here else RANGE_MARKING.fullmatch(line)
             if marking:
@@ -200,11 +222,12 @@ class Traceback:
             self._take()
 
     def explained(self) -> Iterator[bytes]:
-        """The lines, with the traceback of the original code behind that of the serialized code."""
+        """The traceback's lines, with the traceback of the original code behind the last frame."""
         stop = self.frames[-1].stop
         yield self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
         yield from self.raw[1:stop]
         last, end = self.raw[stop - 1], ending(self.raw[0])
+        # A log may end within the traceback's last line; line ends then stand before the new lines.
         before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
         before += last[: len(self._prefix)]
         rest = ORIGINAL_HEADING
@@ -216,12 +239,14 @@ class Traceback:
         yield from self.raw[stop:]
 
     def _original(self, frame: LoggedFrame) -> bytes:
+        """A frame's text in the second traceback: its original source, or else its own lines."""
         if frame.original is not None:
             return excerpt(frame.original, frame.function)
         return b"".join(self._text(line) + b"\n" for line in self.raw[frame.first : frame.stop])
 
 
 def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:
+    """The reason that a frame has no original range."""
     if fits:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:

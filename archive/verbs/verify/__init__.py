@@ -1,8 +1,8 @@
-"""Every inconsistency of an archive, with its place: in its records, and between them.
+"""An archive → every inconsistency in its records and between them, as diagnostics with their places.
 
-All records are read, each on its own, so that a broken one does not hide what is wrong elsewhere. Rows are
-checked as columns. The rules stand in ``records``, ``ranges``, ``tags``, ``handles``, ``methods`` and
-``loads``; what PyTorch 1.0 to 2.13 wrote keeps them.
+Each record is read on its own, so that a broken one does not hide what is wrong elsewhere. Rows are checked
+as columns. The docstrings of ``records``, ``ranges``, ``tags``, ``handles``, ``methods`` and ``loads`` list
+the rules, which archives of PyTorch 1.0 to 2.13 keep.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ __all__ = ["Diagnostic", "verify"]
 
 
 def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Diagnostic]:
-    """All problems of an archive, in the order of its records; none if it is as it should be.
+    """Check an archive: its records, and that they agree with each other.
 
     Args:
         source: an open archive, which stays open, or what :func:`archive.open` takes.
         limits: what hostile input may cost; an open archive has its own.
 
     Returns:
-        The findings. A file that is broken gives a single one, the reader's error; one that is no archive is
-        ``not checked``, which says what it is. Of one kind in one record at most 100 are listed, and the
-        others counted.
+        The diagnostics in the order of the records; none if all is well. A broken file gives a single one,
+        the reader's error. A file that is no archive gives a single one of severity ``not checked``, which
+        says what the file is. At most 100 of one kind are listed for one record, and the others counted.
 
     Raises:
         OSError: the source cannot be read.
     """
     if isinstance(source, Archive):
-        return _findings(source)
+        return _diagnostics(source)
     try:
         with closing(Mapped(source)) as mapped:
             return _named(mapped, limits)
@@ -56,20 +56,21 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 
 
 def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
-    """The findings of a file; of one that is no archive, what it is."""
+    """The diagnostics of a file; for a file that is no archive, its kind."""
     found = recognise(mapped.data, limits=limits)
     if found.kind is not FileKind.COMPANION and not found.is_archive:
         return [Diagnostic("error" if found.kind in DAMAGED_KINDS else "not checked", "", "", str(found))]
     with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
-        return _findings(archive)
+        return _diagnostics(archive)
 
 
-def _findings(archive: Archive) -> list[Diagnostic]:
+def _diagnostics(archive: Archive) -> list[Diagnostic]:
+    """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
     if archive.companion is None:
         return _checked(archive, restored=False)
     if archive.has_code:
         return _checked(archive.reread(), restored=True)
-    return _companion_findings(archive.companion)
+    return _companion_diagnostics(archive.companion)
 
 
 def _checked(archive: Archive, *, restored: bool) -> list[Diagnostic]:
@@ -83,8 +84,8 @@ def _checked(archive: Archive, *, restored: bool) -> list[Diagnostic]:
     return report.ordered(archive.records)
 
 
-def _companion_findings(companion: Companion) -> list[Diagnostic]:
-    """Check that a companion alone can be read, all of it, and gives its records."""
+def _companion_diagnostics(companion: Companion) -> list[Diagnostic]:
+    """Check that all of a companion can be read, and that its debug records can be made."""
     report = Diagnostics()
     for name in report.attempt("", lambda: list(companion.contents.records)) or ():
         report.attempt(name, partial(companion.contents.records.__getitem__, name))

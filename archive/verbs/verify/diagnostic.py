@@ -1,4 +1,4 @@
-"""What verification has to say: findings, and the report that gathers them."""
+"""Diagnostics, as compilers have them: severity, place, message; and the collection of an archive's."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from archive.base.errors import ArchiveError, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
+    from archive.base.columns import Ints
 
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
     Describe = Callable[[int], tuple[str, str]]
 
 Severity = Literal["error", "warning", "note", "not checked"]
 ResultT = TypeVar("ResultT")
 MAX_LISTED = 100
-"""Diagnostics of one kind in one record that are listed; the others are counted."""
+"""The number of diagnostics of one kind in one record that are listed; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,13 @@ class Diagnostic:
     """One thing that is wrong, or worth knowing.
 
     Attributes:
-        severity: ``error``: PyTorch or this library cannot read it, or it leads to wrong source or none;
-            ``warning``: it can be read, but something is lost or contradicts itself; ``note``: as it may be,
-            but not as PyTorch writes an archive with all of its debug information; ``not checked``: it is no
-            archive, and nothing is said of whether it is well.
-        record: the record, without root; "" when it is about the archive as a whole.
-        place: where in the record: a row and field, or a byte; "" when it is about the whole record.
-        message: what is wrong.
+        severity: ``error``: PyTorch or this library cannot read something, or it leads to wrong source or
+            none; ``warning``: all can be read, but something is lost or contradicts itself; ``note``:
+            allowed, but not as PyTorch writes an archive with all of its debug info; ``not checked``: the
+            file is no archive.
+        record: the record's name without root; "" for the archive as a whole.
+        place: a row and field, or a byte of the record; "" for the whole record.
+        message: the problem, in one sentence.
     """
 
     severity: Severity
@@ -46,13 +45,13 @@ class Diagnostic:
 
 
 class _Notes(NamedTuple):
-    """Notes of one kind: the first one, and how many there are in each record."""
+    """Notes of one kind: the first one, and the number in each record."""
 
     first: Diagnostic
     counts: dict[str, int]
 
     def as_one(self, what: str) -> Diagnostic:
-        """The first one, which tells of the others."""
+        """The first note, with the number of all of them in its message."""
         count, records = sum(self.counts.values()), len(self.counts)
         if count == 1:
             return self.first
@@ -61,7 +60,7 @@ class _Notes(NamedTuple):
 
 
 class Diagnostics:
-    """The findings so far."""
+    """The diagnostics of an archive, as checks add them."""
 
     __slots__ = ("_notes", "findings")
 
@@ -70,7 +69,7 @@ class Diagnostics:
         self._notes: dict[str, _Notes] = {}
 
     def add(self, severity: Severity, record: str, place: str, message: str) -> None:
-        """Note one finding."""
+        """Add one diagnostic."""
         self.findings.append(Diagnostic(severity, record, place, message))
 
     def add_each(
@@ -81,14 +80,16 @@ class Diagnostics:
         found: Ints | list[int],
         describe: Describe,
     ) -> None:
-        """Add findings of one kind in one record: the first of them one by one, or all notes as a single one.
+        """Add diagnostics of one kind in one record.
+
+        The first 100 are added one by one. Notes of one kind become a single one over all records.
 
         Args:
-            severity: of each. Notes of a kind become one, over all records.
-            record: where they are.
-            what: what they are, in the plural.
-            found: their numbers.
-            describe: place and message of one of them.
+            severity: the severity of each.
+            record: the record's name.
+            what: the name of the kind, in the plural.
+            found: the numbers of what is wrong (n), as ``describe`` takes them.
+            describe: number → place and message.
         """
         if severity == "note" and len(found):
             first = self._notes.get(what) or _Notes(Diagnostic("note", record, *describe(int(found[0]))), {})
@@ -101,10 +102,10 @@ class Diagnostics:
             self.add(severity, record, "", f"… and {len(found) - MAX_LISTED:,} more of the {what}")
 
     def attempt(self, record: str, read: Callable[[], ResultT]) -> ResultT | None:
-        """What ``read`` returns; None, and a finding, where it fails.
+        """Call ``read`` and return its result; None, with a diagnostic added, where it fails.
 
-        A failure that is no ``ArchiveError`` is a fault of this library that a broken file brings to light.
-        It must not hide what else is wrong.
+        An exception that is no ``ArchiveError`` is a fault of this library that a broken file brings to
+        light. It must not hide what else is wrong with the file.
         """
         try:
             return read()
@@ -115,18 +116,18 @@ class Diagnostics:
         return None
 
     def ordered(self, records: Iterable[str]) -> list[Diagnostic]:
-        """The findings by record, in the archive's order; first those about the archive as a whole."""
+        """The diagnostics in the order of the records; first those about the archive as a whole."""
         order = {name: number for number, name in enumerate(records)}
         notes = [notes.as_one(what) for what, notes in self._notes.items()]
         return sorted([*self.findings, *notes], key=lambda finding: order.get(finding.record, -1))
 
 
 def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
-    """An error as a finding.
+    """An error as a diagnostic.
 
     Args:
-        error: what was raised.
-        record: the record that was being read, if the error does not name one.
+        error: the error.
+        record: the record that was being read; used if the error does not name one.
     """
     what = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
     return Diagnostic("error", record or error.record or "", error.place or "", what)

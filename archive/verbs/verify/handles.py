@@ -1,8 +1,9 @@
-"""The call-stack debug map: what debug handles stand for.
+"""Rules for the call-stack debug map, which maps debug handles to tags, operators and call stacks.
 
-- It can be read, and has the bytes that PyTorch would write for its rows. Texts are UTF-8.
-- Handles and tags are as PyTorch demands when it loads them: see ``loads``.
-- Operators have names. A map of PyTorch 1.9.0, converted to four elements, has none at all: that is one note.
+- The map can be read, and has the bytes that PyTorch would write for its rows. Texts are UTF-8.
+- Operators have names. A map of PyTorch 1.9.0 that was converted to four elements has none at all: one note.
+
+``loads`` checks that handles are unique and tags exist, as PyTorch does when it loads the map.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.debuginfo.tables import HandleTable
     from archive.reader.archive import Archive
-    from archive.verbs.verify.diagnostic import Diagnostics, Ints
+    from archive.verbs.verify.diagnostic import Diagnostics
 
 
 def check_handles(
     archive: Archive, readable: set[str], tags: Ints | None, report: Diagnostics
 ) -> Ints | None:
-    """Check the map.
+    """Check the call-stack debug map.
 
     Args:
         archive: the archive.
         readable: the records that can be read.
-        tags: those of all source ranges, sorted; None where they are not all known.
-        report: where findings go.
+        tags: the tags of all source ranges, sorted (n); None where a record of them cannot be read.
+        report: takes the diagnostics.
 
     Returns:
-        The handles that the map knows, sorted; None where there is no map, or none that can be read.
+        The map's handles, sorted (n); None where there is no map, or it cannot be read.
     """
     table = report.attempt(CALLSTACK_MAP, lambda: archive.handle_table) if CALLSTACK_MAP in readable else None
     if table is None:

@@ -1,7 +1,7 @@
-"""Whether PyTorch loads it: what :mod:`archive.verbs.loading` lists, each with PyTorch's own message.
+"""Whether PyTorch loads the archive: the checks of :mod:`archive.verbs.loading`, with PyTorch's own messages.
 
-What contradicts itself is an error. What another release wrote, and today's does not read, is well in itself,
-and noted.
+A contradiction is an error. A format of another release, which is right in itself but not read by PyTorch
+2.13, is a note.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from archive.verbs.loading import CHECKS, ParsedRecords
 from archive.verbs.verify.diagnostic import Diagnostics
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.reader.archive import Archive
     from archive.verbs.loading import Check
     from archive.verbs.loading.facts import Fault
-    from archive.verbs.verify.diagnostic import Ints, Severity
+    from archive.verbs.verify.diagnostic import Severity
 
 
 def check_loads(
     archive: Archive, readable: set[str], tags: Ints | None, report: Diagnostics, *, restored: bool
 ) -> None:
-    """Check what PyTorch checks, as far as records can be read; of a torch.package nothing is listed.
+    """Check what PyTorch checks, as far as records can be read; a torch.package is not checked.
 
     Args:
         archive: the archive.
         readable: the records that can be read.
-        tags: those of all source ranges, sorted; None where they are not all known.
-        report: where findings go.
-        restored: whether it is what ``restore`` or ``join`` would make of a file.
+        tags: the tags of all source ranges, sorted (n); None where a record of them cannot be read.
+        report: takes the diagnostics.
+        restored: whether the archive is the one that ``restore`` or ``join`` would make of a file.
     """
     if archive.recognised.kind is FileKind.PACKAGE:
         return
-    told = Diagnostics()  # what cannot be read has been told of
+    told = Diagnostics()  # dropped: other checks report records that cannot be read
     handles = (
         told.attempt("", lambda: archive.handle_table) if callstack_map.CALLSTACK_MAP in readable else None
     )
@@ -55,7 +56,7 @@ def _faults(check: Check, facts: ParsedRecords) -> list[Fault]:
 
 
 def _add(fault: Fault, told: str, report: Diagnostics, *, of_release: bool) -> None:
-    """One finding for each place, and one with what PyTorch says; or both in one, about a whole record."""
+    """Add a diagnostic a place and one with PyTorch's message; or a single one about a whole record."""
     severity: Severity = "note" if of_release else "error"
     if fault.what:
         report.add_each(severity, fault.record, fault.what, fault.found, fault.describe)

@@ -1,11 +1,11 @@
-"""Who uses debug handles: the methods' instructions, and the modules that were lowered to a backend.
+"""Rules for the users of debug handles: methods' instructions, and modules lowered to a backend.
 
 - ``mobile_debug_handles.pkl`` and ``mobile_debug.pkl`` can be read, and have the bytes that PyTorch would
   write for their rows. Texts are UTF-8. The methods are those of ``bytecode.pkl``, in the same order.
-- There are at most as many module paths as instructions: only operators have one. That there are as many
-  handles PyTorch demands when it loads them: see ``loads``.
-- Each handle, and each in the blob of a lowered module, stands in the call-stack debug map. An archive whose
-  map was taken out keeps its handles: that is one note.
+- A method has at most as many module paths as instructions: only operators have one. ``loads`` checks that
+  it has as many handles as instructions, as PyTorch does when it loads the record.
+- The call-stack debug map has each of these handles, and each handle in the blob of a lowered module. An
+  archive whose map was taken out keeps its handles: one note.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.debuginfo.tables import MethodTable
     from archive.formats.bytecode import Bytecode
     from archive.reader.archive import Archive
-    from archive.verbs.verify.diagnostic import Diagnostics, Ints
+    from archive.verbs.verify.diagnostic import Diagnostics
 
 
 def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
-    """Check what is recorded of the methods' instructions.
+    """Check the records of the methods' instructions.
 
     Args:
         archive: the archive.
         readable: the records that can be read.
-        handles: those that the call-stack debug map knows, sorted; None where they are not known.
-        report: where findings go.
+        handles: the handles of the call-stack debug map, sorted (n); None where they are not known.
+        report: takes the diagnostics.
     """
     bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
     if method_handles.METHOD_HANDLES in readable:
@@ -61,7 +62,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
 
 
 def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
-    """Look up the handles that backends keep; the arguments are those of ``check_methods``."""
+    """Check the handles in the blobs of lowered modules; the arguments are those of ``check_methods``."""
     if handles is None or DATA not in readable:
         return
     for path, state in (report.attempt(DATA, lambda: archive.lowered) or {}).items():

@@ -1,11 +1,11 @@
-"""The source ranges of each record.
+"""Rules for source ranges.
 
-- Every record of them can be read, and has the bytes that PyTorch would write for its rows; but for those of
-  PyTorch 1.2, which had another pickler. Texts are UTF-8.
-- Offsets increase strictly and lie inside of the code record. In ``delegated_backends.debug_pkl`` all are -1.
-- ``0 <= start <= end <=`` bytes of the text. Where it knows no place, PyTorch writes 0 to 1 of an empty
+- Each of their records can be read, and has the bytes that PyTorch would write for its rows; except for
+  records of PyTorch 1.2, which had another pickler. Texts are UTF-8.
+- Offsets increase strictly and lie inside the code record. In ``delegated_backends.debug_pkl`` all are -1.
+- ``0 <= start <= end <=`` bytes of the text. Where PyTorch knows no place, it writes 0 to 1 of an empty
   source; in inline rows, as ``shrink`` may write them, that is the null source.
-- Sources have a text; those of traced models may be without.
+- Sources have a text; sources of traced models may have none.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from archive.verbs.verify.texts import check_texts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.base.columns import Ints
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
-    from archive.verbs.verify.diagnostic import Ints
 
 UNKNOWN_SIZE = 1 << 62
+"""The size of a code record that cannot be read: no offset is too large."""
 
 
 def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
-    """The source ranges of some records alone.
+    """Parse the source ranges of some records.
 
     Raises:
         ArchiveError: one of them cannot be read.
@@ -47,8 +48,13 @@ def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
 def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> Ints | None:
     """Check the source ranges.
 
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+
     Returns:
-        The tags that call stacks can lead to, sorted; None where a record of them cannot be read.
+        The tags that call stacks may lead to, sorted (n); None where a record of ranges cannot be read.
     """
     names = [name for name in archive.range_records if name in readable]
     table, read = _read(archive, names, report) if names else (None, [])
@@ -68,7 +74,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> I
 
 
 def _read(archive: Archive, names: list[str], report: Diagnostics) -> tuple[RangeTable | None, list[str]]:
-    """The ranges of all records that can be read, as one table; and those records, in their order."""
+    """The ranges of all records that can be read, as one table, and the names of these records."""
     if len(names) == len(archive.range_records):
         table = Diagnostics().attempt("", lambda: archive.range_table)
         if table is not None:

@@ -1,13 +1,13 @@
-"""The records as such: what they inflate to, which must be there, which of the pickles can be read.
+"""Rules for records as such: sizes and checksums, required records, readable pickles.
 
 - Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
   be told not to compute it.
-- ``.data/version`` or ``version`` is there and holds a number.
-- ``.data/serialization_id``, where there is one, is that of the records by the rules of some platform.
-- ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read. For debug records see the
-  other modules.
-- Each code record has its debug record, and the other way round. PyTorch 1.0 and 1.1 wrote none, and an
-  archive whose debug information was taken out has none: that is one note.
+- ``.data/version`` or ``version`` exists and holds a number.
+- ``.data/serialization_id``, if it exists, is the id that some platform's rules give the records.
+- ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read; the other modules check debug
+  records.
+- Each code record has its record of source ranges, and each of these its code record. PyTorch 1.0 and 1.1
+  wrote none, and an archive whose debug info was taken out has none: one note.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.verbs.verify.diagnostic import Diagnostics
 
 VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
-READ_ELSEWHERE = {
+PARSED_ELSEWHERE = {
     callstack_map.CALLSTACK_MAP,
     method_handles.METHOD_HANDLES,
     method_handles.MODULE_PATHS,
@@ -44,21 +44,29 @@ READ_ELSEWHERE = {
 
 
 def check_records(archive: Archive, report: Diagnostics) -> set[str]:
-    """Check records as such; returns the names of those that can be read, as far as was tried."""
+    """Check records as such.
+
+    Args:
+        archive: the archive.
+        report: takes the diagnostics.
+
+    Returns:
+        The names of the records that can be read. Pickles of debug info are only inflated here, not parsed.
+    """
     records = archive.records
     readable = {name for name in records if report.attempt(name, records[name].view) is not None}
     _check_crcs(archive, readable, report)
     _check_version(archive, readable, report)
     _check_id(archive, readable, report)
     _check_pairs(archive, report)
-    pickles = {name for name in readable if "/" not in name and name.endswith(".pkl")} - READ_ELSEWHERE
+    pickles = {name for name in readable if "/" not in name and name.endswith(".pkl")} - PARSED_ELSEWHERE
     return readable - {
         name for name in pickles if not report.attempt(name, partial(_is_value, archive, name))
     }
 
 
 def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Diagnostics) -> None:
-    """Note where a record differs from what PyTorch would have written."""
+    """Note the first byte in which a record differs from what PyTorch would have written."""
     written = report.attempt(name, build)
     if written is None:
         return
@@ -75,6 +83,11 @@ def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report:
 
 
 def _is_value(archive: Archive, name: str) -> bool:
+    """Read a pickle.
+
+    Raises:
+        ArchiveError: it cannot be read.
+    """
     _ = archive.data if name == DATA else archive.value(name)
     return True
 
@@ -109,7 +122,9 @@ def _check_id(archive: Archive, readable: set[str], report: Diagnostics) -> None
 
 def _check_pairs(archive: Archive, report: Diagnostics) -> None:
     package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
-    code = [name for name in archive.records if is_code(name) and name.startswith(PACKAGE_CODE) >= package]
+    code = [
+        name for name in archive.records if is_code(name) and (name.startswith(PACKAGE_CODE) or not package)
+    ]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
     if len(code) > 1 and not mapped:
         report.add("note", "", "", f"no source ranges for any of {len(code):,} code records")

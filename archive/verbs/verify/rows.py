@@ -1,4 +1,4 @@
-"""The rows of source ranges, for columnwise checks: which rows are wrong, by record and place."""
+"""Checks of source ranges column by column: a truth value a row → diagnostics by record and row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class RangeRows:
-    """The rows of a table.
+    """The rows of all source ranges.
 
     Attributes:
-        table: the table (n rows).
-        report: where findings go.
-        record: the number of each row's record (n).
+        table: the ranges (n rows).
+        report: takes the diagnostics.
+        record: row → number of its record (n).
     """
 
     __slots__ = ("record", "report", "table")
@@ -30,11 +30,11 @@ class RangeRows:
         self.record = np.repeat(np.arange(len(table.names)), np.diff(table.first))
 
     def of_records(self, values: Sequence[int] | Sequence[bool]) -> np.ndarray:
-        """What is known of each record, for each of its rows."""
+        """A value a record → the same a row (n)."""
         return np.asarray(values)[self.record]
 
     def place(self, row: int) -> str:
-        """A row by its number in its record."""
+        """A row's place: its number in its record."""
         return f"row {row - int(self.table.first[self.record[row]])}"
 
     def add(
@@ -43,11 +43,11 @@ class RangeRows:
         """Report the rows for which ``wrong`` is true.
 
         Args:
-            severity: of each.
+            severity: the severity of each.
             wrong: one truth value a row (n).
-            what: what they are, in the plural.
+            what: the name of the kind, in the plural.
             field: the field that is wrong.
-            describe: what is wrong with one of them.
+            describe: row → message.
         """
         found = np.flatnonzero(wrong)
         cuts = np.flatnonzero(np.diff(self.record[found])) + 1

@@ -1,10 +1,10 @@
-"""The tags of source ranges, in layouts that have them.
+"""Rules for the tags of source ranges, in layouts that have tags.
 
-- Each row has one.
-- Equal tags stand for equal ranges, over all records; sources count by what they say.
-- Within a record a stretch of one source has one tag. PyTorch numbers ranges by their source *object*, so
-  sources that are merely equal, in a record or in several, give several tags. Where equal sources have been
-  made one, as ``shrink`` does, a range has several tags; each still leads to it, so that is only noted.
+- Each row has a tag.
+- Equal tags stand for equal ranges, over all records. Sources are equal if their contents are.
+- Within a record, a range has one tag. PyTorch numbers ranges by their source *object*, so sources that are
+  merely equal, in one record or in several, give several tags. Where equal sources have been merged, as
+  ``shrink`` does, a range has several tags. Each still leads to the range, so this is only noted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from archive.debuginfo.model import Layout
 from archive.verbs.verify.texts import Contents
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.limits import Limits
-    from archive.verbs.verify.diagnostic import Ints
     from archive.verbs.verify.rows import RangeRows
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
@@ -37,7 +37,7 @@ def check_tags(rows: RangeRows, limits: Limits) -> None:
 
 
 def _check_ranges_of_tags(rows: RangeRows, considered: Ints, limits: Limits) -> None:
-    """Compare each row with the first row of its tag: they are about the same range."""
+    """Check that each row has the same range as the first row with its tag."""
     table = rows.table
     head = np.arange(len(table))
     head[considered] = _heads(considered, table.tag[considered])
@@ -58,7 +58,7 @@ def _check_ranges_of_tags(rows: RangeRows, considered: Ints, limits: Limits) -> 
 
 
 def _check_tags_of_ranges(rows: RangeRows, considered: Ints) -> None:
-    """Compare each row with the first row of the same stretch of the same source: they have the same tag."""
+    """Check that each row has the same tag as the first row with its range, in the same source object."""
     table = rows.table
     tag = table.tag
     head = np.arange(len(table))
@@ -73,7 +73,10 @@ def _check_tags_of_ranges(rows: RangeRows, considered: Ints) -> None:
 
 
 def _heads(rows: Ints, *keys: Ints) -> Ints:
-    """For each row the first one with equal keys."""
+    """Row → the first row with equal keys (n).
+
+    Rows are sorted by their keys, which keeps equal ones in order; each then takes the begin of its run.
+    """
     order = np.lexsort(keys[::-1])
     new = np.ones(len(rows), np.bool_)
     new[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)

@@ -1,4 +1,4 @@
-"""The texts of debug records: whether they are UTF-8, and whether two sources are the same by content."""
+"""Texts of debug records: checks that they are UTF-8, and compares sources by content."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from archive.base.columns import Ints
     from archive.base.limits import Limits
     from archive.base.strings import StringTable
     from archive.debuginfo.tables import SourceTable
-    from archive.verbs.verify.diagnostic import Diagnostics, Ints
+    from archive.verbs.verify.diagnostic import Diagnostics
 
 CHUNK_BYTES = 1 << 24
+"""Bytes looked at together; bounds the memory for large buffers."""
 
 
 def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostics) -> None:
-    """Warn about every text that is not UTF-8; PyTorch takes any bytes.
+    """Warn about texts that are not UTF-8; PyTorch reads any bytes.
 
     Args:
-        strings: texts, in the order in which they stand in their buffers.
-        records: the record that each buffer holds.
-        report: where findings go.
+        strings: the texts, in the order in which they stand in their buffers.
+        records: the name of the record that each buffer holds.
+        report: takes the diagnostics.
     """
     bounds = np.searchsorted(strings.buffer, np.arange(len(strings.buffers) + 1))
     for number, (record, buffer) in enumerate(zip(records, strings.buffers, strict=True)):
@@ -44,7 +46,7 @@ def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostic
 
 
 def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
-    """Which of a buffer's strings have bytes from 0x80 on."""
+    """The numbers of a buffer's strings that have bytes from 0x80 on, sorted."""
     data = np.frombuffer(buffer, np.uint8)
     found = [np.zeros(0, np.int64)]
     for low in range(0, len(data) if len(start) else 0, CHUNK_BYTES):
@@ -56,9 +58,13 @@ def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
 
 
 class Contents:
-    """The sources of a table, compared by content; ``skipped`` counts those beyond ``compared_bytes``.
+    """Compares the sources of a table by content, each of which is digested once.
 
-    No filename is the same as an empty one: PyTorch reads either as empty, and string tables know only that.
+    A source without filename equals one with an empty filename: PyTorch reads either as empty, and string
+    tables have only the empty one.
+
+    Attributes:
+        skipped: the number of sources that were not compared, because of the limit ``compared_bytes``.
     """
 
     __slots__ = ("_digests", "_left", "_sources", "skipped")
@@ -70,7 +76,7 @@ class Contents:
         self._digests: dict[int, bytes | None] = {}
 
     def equal(self, first: Ints, second: Ints) -> np.ndarray:
-        """Whether sources are the same, pair by pair; those that are not compared count as the same."""
+        """Whether sources are equal, pair by pair (n); pairs that are not compared count as equal."""
         line, lengths = self._sources.line, self._sources.lengths
         same: np.ndarray = (line[first] == line[second]) & (lengths[first] == lengths[second])
         doubtful = np.flatnonzero(same & (first != second))
@@ -90,6 +96,7 @@ class Contents:
         return self._digests[index]
 
     def _computed(self, index: int) -> bytes | None:
+        """The digest of a source's filename and text; None beyond the limit."""
         sources, strings = self._sources, self._sources.strings
         filename = int(sources.filename[index])
         name = b"" if filename < 0 else strings.data(filename)
