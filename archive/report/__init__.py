@@ -1,1 +1,5 @@
-"""Facts to text and JSON. Computes nothing, prints nothing."""
+"""Facts → text for a terminal, and JSON. Computes nothing and prints nothing.
+
+``as_json`` serves all facts; the text of each kind of facts has a module of its own. ``fitted_table`` is the
+table that they share.
+"""

@@ -1,4 +1,4 @@
-"""Facts as JSON."""
+"""Facts → JSON; and names with foreign bytes → text that can be printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def as_json(value: object) -> str:
-    """Facts (dataclasses, mappings, sequences) as indented JSON; texts that are not UTF-8 escaped."""
+    """Facts (dataclasses, mappings, sequences) as indented JSON; bytes that are not UTF-8 are escaped."""
     import json  # noqa: PLC0415 (texts do without)
 
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
@@ -36,7 +36,7 @@ def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a t
 
 
 def escaped(text: str) -> str:
-    """A name with bytes that are no UTF-8 (kept as surrogates) escaped, and so any other surrogate."""
+    """Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing."""
     try:
         data = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
 
 
 def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
-    """A symbolication for :func:`as_json`."""
+    """A symbolication as :func:`as_json` takes it."""
     return {
         "handles": symbolication.handles,
         "found": not symbolication.missing,

@@ -1,4 +1,4 @@
-"""Facts as text for a terminal."""
+"""An inspection → text for a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def inspection_text(facts: Inspection) -> Group:
-    """An inspection: a line about the archive, its records, and its handles."""
+    """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
     what = facts.companion or f"{facts.what}, version {_line(facts.version) or 'not given'}"
@@ -58,7 +58,7 @@ def inspection_text(facts: Inspection) -> Group:
 
 
 def _identity(facts: Inspection) -> list[str]:
-    """What an archive's companion knows it by, and by whose rules it was written."""
+    """The archive id, which companions name; and the platforms whose rules give the serialization id."""
     lines = [f"archive id {facts.archive_id or 'not known: a record cannot be read'}"]
     if facts.platforms is not None:
         libraries = {platform.name: platform.library for platform in PLATFORMS}
@@ -68,7 +68,7 @@ def _identity(facts: Inspection) -> list[str]:
 
 
 def _effects(effects: Mapping[str, int]) -> str:
-    """How many effects each of some methods has."""
+    """The number of effects a method; of many methods, those of the first."""
     words = [f"{method} {count:,}" for method, count in effects.items()]
     rest = len(words) - SHOWN_RUNS
     return ", ".join(words[:SHOWN_RUNS]) + (f" [{rest} more methods]" if rest > 0 else "")
@@ -79,7 +79,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
-    """Where an archive comes from, and what speaks against it."""
+    """The releases that may have written the archive, and the signs against them."""
     signs, against = len(origin.evidence), len(origin.against)
     said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
     if migrated:
@@ -88,7 +88,7 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """A foreign text on one line, without anything that would move a terminal's cursor."""
+    """A foreign text on one line, without control characters that would move a terminal's cursor."""
     return one_line(escaped(text))
 
 

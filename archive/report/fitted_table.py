@@ -1,7 +1,7 @@
-"""Tables that keep their numbers at any width.
+"""Tables that fit any width and keep their numbers.
 
-Where a terminal is too narrow, names lose their middle (``code/…/models/resnet.py``), texts are wrapped, and
-numbers stay as they are. Where even that does not fit, each row becomes a name with its cells below it.
+On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), texts are wrapped, and numbers
+stay whole. Where that does not suffice, each row becomes a name with its other cells below it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     Holds = Literal["name", "number", "text"]
 
 GAP = 3
-"""Between columns."""
+"""Cells of a terminal between columns, as rich draws them."""
 SHORTEST_NAME = 14
 SHORTEST_TEXT = 10
 NAME_WEIGHT, TEXT_WEIGHT = 2, 3
-"""The column with the largest product of weight and width gives way: texts before names."""
+"""The column with the largest product of weight and width is narrowed: texts before names."""
 ELLIPSIS = "…"
+TOTAL = "total"
+"""The name in a table's last row, where that sums up the others."""
 
 
 @dataclass
@@ -37,8 +39,8 @@ class FittedTable:
     """A table whose columns hold names, numbers or texts; a renderable of rich.
 
     Attributes:
-        columns: what each is called, and what it holds; the first one holds names.
-        rows: their cells, plain or styled.
+        columns: heading and content of each column; the first one holds names.
+        rows: cells, plain or styled, and a style for each row.
     """
 
     columns: Sequence[tuple[str, Holds]]
@@ -46,15 +48,15 @@ class FittedTable:
 
     @classmethod
     def of(cls, names: str, *numbers: str) -> FittedTable:
-        """An empty one, of names and numbers."""
+        """An empty table: a column of names, the others of numbers."""
         return cls([(names, "name"), *((heading, "number") for heading in numbers)])
 
     def add(self, *cells: str | Text, style: str = "") -> None:
-        """A row; its cells are one line each, without anything that would move a terminal's cursor."""
+        """Add a row; each cell is one line, without characters that would move a terminal's cursor."""
         self.rows.append((cells, style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """A table that fits, or its rows one below the other."""
+        """Render as a table if it fits; otherwise the rows one below the other."""
         widths = self._widths(options.max_width)
         if widths is None:
             yield from self._stacked()
@@ -62,7 +64,12 @@ class FittedTable:
             yield self._table(widths)
 
     def _widths(self, most: int) -> list[int] | None:
-        """Of each column; None if they do not fit."""
+        """The width of each column; None if the table does not fit.
+
+        Each column starts as wide as its widest cell. Then the widest one, by weight, is narrowed by one
+        until all fit; so wide columns share what is missing, and narrow ones stay whole. A column that is
+        as narrow as it may be counts as 0.
+        """
         columns = [self._cells(at) for at in range(len(self.columns))]
         widths = [max(map(cell_len, cells)) for cells in columns]
         least = [
@@ -82,9 +89,11 @@ class FittedTable:
         return widths
 
     def _cells(self, at: int) -> list[str]:
+        """A column's heading and cells."""
         return [self.columns[at][0], *(str(cells[at]) for cells, _ in self.rows)]
 
     def _least(self, at: int, cells: Sequence[str]) -> int:
+        """The narrowest width of a column: numbers stay whole, texts are wrapped between words."""
         heading, holds = self.columns[at]
         if holds == "name":
             return max(SHORTEST_NAME, cell_len(heading))
@@ -103,7 +112,7 @@ class FittedTable:
         return table
 
     def _stacked(self) -> Iterator[Text | Padding]:
-        """Each row as its name, and below it its other cells with their headings."""
+        """Each row as its name, with its other cells and their headings below it."""
         headings = [heading for heading, _ in self.columns[1:]]
         for cells, style in self.rows:
             yield Text(str(cells[0]), style=style, overflow="fold")
@@ -114,10 +123,10 @@ class FittedTable:
 
 
 def shortened(names: Sequence[str], width: int) -> list[str]:
-    """Names in so many columns of a terminal, each another.
+    """Names shortened to a width in cells of a terminal, and still told apart.
 
-    Those that look the same without the folders in their middle are cut anywhere; those that look the same
-    even so stay whole, to be wrapped.
+    Names that would look the same without the folders in their middle are cut anywhere instead; names that
+    would look the same even so stay whole, and are wrapped.
     """
     short = [in_the_middle(name, width) for name in names]
     for way in (_cut, _whole):
@@ -127,7 +136,9 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
 
 
 def in_the_middle(name: str, width: int) -> str:
-    """A name without its middle: whole folders as far as possible, of the last part the end.
+    """A name without its middle.
+
+    Whole folders are left out as far as possible; of a single long part, the middle.
 
     >>> in_the_middle("code/__torch__/torchvision/models/resnet.py", 30)
     'code/…/models/resnet.py'
@@ -141,6 +152,7 @@ def in_the_middle(name: str, width: int) -> str:
     back = [parts.pop()]
     if cell_len(f"{ELLIPSIS}/{back[0]}") > width:
         return _cut(name, width)
+    # Folders are added to front and back in turn, as long as the name fits.
     for into_front in (True, False) * len(parts):
         part = parts[len(front)] if into_front else parts[-len(back)]
         tried = [*front, part, ELLIPSIS, *back] if into_front else [*front, ELLIPSIS, part, *back]
@@ -154,7 +166,7 @@ def in_the_middle(name: str, width: int) -> str:
 
 
 def _cut(name: str, width: int) -> str:
-    """A name's beginning and end."""
+    """The beginning and the end of a name."""
     if cell_len(name) <= width:
         return name
     head = (width - 1) // 2

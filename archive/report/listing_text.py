@@ -1,4 +1,4 @@
-"""A zip that is no archive, as text for a terminal."""
+"""The listing of a zip that is no archive → text for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def listing_text(facts: Listing) -> Group:
-    """What it is, its tensors, and its files."""
+    """A listing as text: the zip's kind, its tensors, and its files."""
     head = [
         f"{_line(facts.file)}: {facts.size:,} bytes, {_line(facts.what)}",
         _line(facts.advice),

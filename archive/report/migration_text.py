@@ -1,4 +1,4 @@
-"""What a migration does, as text for a terminal and as facts for JSON."""
+"""A migration, planned or done → text for a terminal, and facts for JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def plan_text(facts: Migration, file: str) -> Group:
-    """What would be done."""
+    """A planned migration of a single file."""
     lines = [_head(facts, file), *_against(facts), *_steps(facts)]
     if facts.plan.losses:
         lines += ["", "pass --lossy to go on without what is lost"]
@@ -30,7 +30,7 @@ def plan_text(facts: Migration, file: str) -> Group:
 
 
 def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
-    """What was done."""
+    """A migration of a single file that was done."""
     lines = [_head(facts, file.name), *_against(facts), *_steps(facts), ""]
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
     lines += facts.refused
@@ -41,22 +41,22 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
 
 
 def plan_line(facts: Migration, file: str) -> str:
-    """What would be done, in one line."""
+    """A planned migration in one line."""
     return _printable(f"{file}: {facts.origin} -> {facts.plan.target}: {_summary(facts.plan)}")
 
 
 def migration_line(facts: Migration, file: Sized, out: Sized) -> str:
-    """What was done, in one line."""
+    """A migration that was done, in one line."""
     return f"{plan_line(facts, file.name)}; {file.size:,} -> {out.size:,} bytes"
 
 
 def migration_facts(facts: Migration) -> dict[str, Any]:
-    """What is done, or would be, without the bytes of the result."""
+    """A migration, planned or done, for JSON: without the bytes of the result."""
     return {name: value for name, value in asdict(facts).items() if name != "data"}
 
 
 def _group(lines: Iterable[str]) -> Group:
-    """Lines, with the names in them escaped where they would move a terminal's cursor."""
+    """Lines for rich, without control characters that would move a terminal's cursor."""
     return Group(*(Text(_printable(line)) for line in lines))
 
 
@@ -85,7 +85,7 @@ def _steps(facts: Migration) -> Iterator[str]:
 
 
 def _nothing(facts: Migration) -> str:
-    """Why nothing is rewritten."""
+    """The reason that nothing is rewritten."""
     if not facts.plan.target.is_original:
         return "nothing to rewrite: it is as that release may have written it"
     if facts.restored:

@@ -1,4 +1,4 @@
-"""What became of files, as text for a terminal: a summary of a single one, a line for each of several."""
+"""The outcome of a command that makes files → text: a summary of a single one, or a line a file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from rich.text import Text
 
 from archive.base.errors import one_line
 from archive.report.as_json import escaped
-from archive.report.fitted_table import FittedTable
+from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
     from archive.verbs.convert import Conversion
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
 
-TOTAL = "total"
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
 
@@ -32,7 +31,7 @@ class Sized(NamedTuple):
 
 
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
-    """What a split made."""
+    """The summary of a split."""
     left = "model and debug handles" if facts.kept else "model"
     names = "" if facts.refused else ": failures on a device still name their handles"
     return Group(
@@ -45,7 +44,7 @@ def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group
 
 
 def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = None) -> Group:
-    """What a join or a restoration made."""
+    """The summary of a join, or of a restoration, which has no companion."""
     halves = [(file, "model with embedded debug info" if companion is None else "model")]
     halves += [] if companion is None else [(companion, "debug info")]
     return Group(
@@ -59,7 +58,7 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
 
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
-    """What shrinking made of each kind of record."""
+    """The summary of a shrink: the bytes a kind of record, and who can read what is left."""
     table = FittedTable.of("kind", "before", "after", "%")
     kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
     for kind, (before, after) in kinds:
@@ -69,30 +68,38 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
 
 
 def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
-    """What a conversion made."""
+    """The summary of a conversion."""
     return Group(_files(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
 
 
 def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
-    """A file that was made smaller."""
+    """A file that was split, shrunk or converted, in one line."""
     rest = "".join(f", {one.size:,} in the companion" for one in companion)
     return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}"
 
 
 def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
-    """A file that was put together again."""
+    """A file that was joined or restored, in one line."""
     return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME_FILE if facts.exact else SAME_RECORDS}"
 
 
 def total_line(files: int, failed: int, before: int = 0, after: int = 0, *companions: int) -> str:
-    """How it went with several files: how many there were, and the bytes of those that went well."""
+    """The last line about several files.
+
+    Args:
+        files: how many there are.
+        failed: how many of them failed.
+        before: bytes of the others' inputs.
+        after: bytes of their outputs.
+        companions: bytes of their companions, if there are any.
+    """
     went = f"{f'{files - failed:,} of ' if failed else ''}{files:,} file{'s' * (files != 1)}"
     rest = "".join(f", {size:,} in companions" for size in companions)
     return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
 
 
 def _readable(facts: Shrinkage) -> list[str]:
-    """Who can read what is left, and whether there is a way back."""
+    """The lines about who can read what is left, and about the way back."""
     if facts.is_package:
         return _compared(facts)
     lines = [*facts.refused]
@@ -114,7 +121,7 @@ def _readable(facts: Shrinkage) -> list[str]:
 
 
 def _compared(facts: Shrinkage) -> list[str]:
-    """What is known of a torch.package that was shrunk."""
+    """The lines about a torch.package that was shrunk, which is compared but not loaded."""
     same = "compared with the original: its model and files are the same to the byte"
     unchecked = "whether torch.package loads it was not checked"
     if facts.level == "compact":
@@ -131,7 +138,7 @@ def _back(facts: Shrinkage) -> str:
 
 
 def _files(whole: int, *rows: tuple[Sized, str]) -> FittedTable:
-    """Files, their sizes, also as parts of the archive with its debug info, and what they hold."""
+    """A table of files: their bytes, their share of the archive with debug info, and their contents."""
     table = FittedTable([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
     for file, holds in rows:
         table.add(str(file), f"{file.size:,}", _share(file.size, whole), holds)

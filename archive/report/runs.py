@@ -1,4 +1,4 @@
-"""Numbers in few words."""
+"""Sorted numbers → runs of neighbours, in few words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SHOWN_RUNS = 8
+"""Runs that are listed; the others are counted."""
 
 
 def runs(numbers: Sequence[int]) -> str:
-    """Numbers in order, neighbours as runs: ``0-4, 7``."""
+    """Numbers in order, neighbours as runs.
+
+    >>> runs([7, 0, 1, 2, 3, 4])
+    '0-4, 7'
+    """
     ordered = sorted(set(numbers))
     found: list[list[int]] = []
     for number in ordered:

@@ -1,29 +1,28 @@
-"""Sizes as text for a terminal: a table, largest first, the total last."""
+"""Sizes → a table for a terminal, largest first, the total last."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
-from archive.report.fitted_table import FittedTable
+from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.verbs.sizes import Account, Size, SizeChange, View
 
-V = TypeVar("V")
-TOTAL = "total"
+SizeT = TypeVar("SizeT")
 
 
 def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> FittedTable:
-    """Stored bytes, their share of the file, and inflated bytes, by label.
+    """Stored bytes, their share of the file, and inflated bytes, a label.
 
     Args:
-        account: of the file.
-        sizes: what it says by some view.
+        account: the account of the file.
+        sizes: the account's sizes by some view.
         view: that view.
-        rows: how many labels are shown, the others together; 0 for all.
+        rows: the number of labels shown; the others are one row. 0 shows all.
     """
     table = FittedTable.of(view.value, "stored", "%", "inflated")
     shown, others = _parted(sizes, rows)
@@ -40,14 +39,14 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
 def difference_text(
     account: Account, base: Account, changes: Mapping[str, SizeChange], view: View, rows: int
 ) -> FittedTable:
-    """Stored bytes of the old and the new file, and their difference, by label.
+    """Stored bytes of the old and the new file, and their difference, a label.
 
     Args:
-        account: of the new file.
-        base: of the old one.
-        changes: what changed, by some view.
+        account: the account of the new file.
+        base: the account of the old file.
+        changes: the changes between them by some view.
         view: that view.
-        rows: how many labels are shown, the others together; 0 for all.
+        rows: the number of labels shown; the others are one row. 0 shows all.
     """
     table = FittedTable.of(view.value, "old", "new", "difference", "%")
     shown, others = _parted(changes, rows)
@@ -71,8 +70,8 @@ def _growth(old: int | None, new: int | None) -> str:
     return f"{(new - old) / old:+.1%}" if old and new != old else ""
 
 
-def _parted(labels: Mapping[str, V], rows: int) -> tuple[dict[str, V], dict[str, V]]:
-    """The labels that are shown and the others: never a single one, which would take as much space."""
+def _parted(labels: Mapping[str, SizeT], rows: int) -> tuple[dict[str, SizeT], dict[str, SizeT]]:
+    """The labels that are shown, and the others. A single other one is shown: it takes no more space."""
     items = list(labels.items())
     if rows == 0 or len(items) <= rows + 1:
         return dict(items), {}
