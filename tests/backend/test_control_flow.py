@@ -22,8 +22,9 @@ from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.emitting import Emitted, emitted
 from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
 from archive.backend.lower.literals import constant
-from tests.support import control_flow
-from tests.support.control_flow import Calls, Changing, Copying, Doubled, Failing, Shadowing, Waiting
+from tests.support import control_flow, value_functions
+from tests.support.control_flow import Calls
+from tests.support.control_flow_modules import Changing, Copying, Doubled, Failing, Shadowing, Waiting
 from tests.support.made_models import saved
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
+
+FUNCTIONS = control_flow.FUNCTIONS | value_functions.FUNCTIONS
 LINE = re.compile(r'File "<string>", line (\d+)')
 
 
@@ -61,10 +64,10 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-@pytest.mark.parametrize("name", control_flow.FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_lowered_gives_what_eager_gives(name: str) -> None:
     """But where TorchScript's texts are bytes, and its numbers integers or not in other places."""
-    eager = Calls(control_flow.FUNCTIONS[name])
+    eager = Calls(FUNCTIONS[name])
     model = torch.jit.script(eager)
     lowered = lower(model)
     for way in (lowered, saved(lowered), lite(lowered)):
@@ -75,10 +78,10 @@ def test_what_is_lowered_gives_what_eager_gives(name: str) -> None:
             assert name in ("numbers", "texts") or same(eager(x.clone(), number), got)
 
 
-@pytest.mark.parametrize("name", control_flow.FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_statement_is_the_operation_that_it_stands_for(name: str) -> None:
     """PyTorch chooses overloads by types: it must choose for each statement the one that the model has."""
-    written = statements(torch.jit.script(Calls(control_flow.FUNCTIONS[name])))
+    written = statements(torch.jit.script(Calls(FUNCTIONS[name])))
     module = torch._C.ScriptModule("Written", torch._C.CompilationUnit(), True)  # noqa: FBT003
     source = "def forward(self, x: Tensor, n: int):\n" + "".join(f"    {line}\n" for line in written.lines)
     module._define(
@@ -137,7 +140,7 @@ def test_what_fails_in_a_loop_fails_at_the_model_s_line(number: int, line: str, 
         module(torch.ones(2, 3), number)
     *_, marked, _ = str(caught.value).rpartition(" <--- HERE")[0].splitlines()
     assert line in marked
-    assert 'control_flow.py", line ' in str(caught.value)
+    assert 'control_flow_modules.py", line ' in str(caught.value)
     assert "torch.ops" not in str(caught.value)
 
 
@@ -152,7 +155,7 @@ def test_everything_that_cannot_be_written_is_told_in_loops_and_branches_too() -
     said = str(caught.value)
     assert said.count("The node of prim::fork is not supported in this compiler. Source code: ") == 2
     assert said.count("The node of prim::isinstance is not supported") == 1
-    assert said.count("control_flow.py") == said.count("is not supported in this compiler")
+    assert said.count("control_flow_modules.py") == said.count("is not supported in this compiler")
 
 
 def test_changes_of_a_list_that_the_module_keeps_are_refused() -> None:
