@@ -1,4 +1,4 @@
-"""Side effects as text for a terminal: a Python function a method, beside it the model's own lines."""
+"""Side effects as text for a terminal: one Python function a method, with the model's own lines beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from archive.base.errors import one_line
+from archive.base.errors import counted, one_line
 from archive.report.as_json import escaped
 
 if TYPE_CHECKING:
@@ -14,21 +14,18 @@ if TYPE_CHECKING:
 
     from archive.verbs.inspect_effects import EffectFacts, EffectsInspection, GuardFacts, MethodFacts
 
-WIDEST = 60
-"""Columns of a statement up to which the model's lines stand in one column."""
+LONGEST_ALIGNED = 60
+"""Characters of the longest statement that moves the column of the model's lines to the right."""
 
 
 def effects_text(facts: EffectsInspection) -> Text:
-    """What an archive says of side effects."""
+    """The side effects of an archive's methods, their guards, and the state at capture."""
     return Text("\n".join(_lines(facts)))
 
 
 def _lines(facts: EffectsInspection) -> Iterator[str]:
-    methods, places = len(facts.methods), len(facts.state)
-    yield (
-        f"{one_line(escaped(facts.file))}: effects of {methods:,} method{'s' * (methods != 1)}, "
-        f"{places:,} place{'s' * (places != 1)} of state"
-    )
+    methods, places = counted(len(facts.methods), "method"), counted(len(facts.state), "place")
+    yield f"{one_line(escaped(facts.file))}: effects of {methods}, {places} of state"
     for method in facts.methods:
         if method.guards:
             yield ""
@@ -52,14 +49,14 @@ def _program(method: MethodFacts) -> Iterator[str]:
 
 
 def _noted(noted: list[tuple[str, str]]) -> Iterator[str]:
-    """Lines with notes beside them, in one column."""
-    width = max((len(text) for text, note in noted if note and len(text) <= WIDEST), default=0)
+    """Lines with their notes as comments, aligned in one column."""
+    width = max((len(text) for text, note in noted if note and len(text) <= LONGEST_ALIGNED), default=0)
     for text, note in noted:
         yield f"{text:{width}}  # {note}" if note else text
 
 
 def _note(effect: EffectFacts | GuardFacts) -> str:
-    """Where an effect or a guard comes from."""
+    """The model's line of an effect or a guard, or its debug handle if the line is unknown."""
     if effect.where:
         return one_line(escaped(f"{effect.where}: {effect.line}"))
     return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

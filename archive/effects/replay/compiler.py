@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.looking import GUARD_HELPERS, holds
-from archive.effects.replay.expressions import Expressions, Names, cloned_if_changed
+from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.steps import STEP_NAMES, STEPS, UndoEntry, undo_until
 from archive.formats.effects.model import (
     At,
@@ -40,7 +40,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
-from archive.formats.effects.source_text import EMPTY_CONTAINERS, is_name
+from archive.formats.effects.source_text import EMPTY_LITERALS, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ class Compiler:
             "failed": failed,
             "undone": self._undone,
         }
-        self._names = Names(STEP_NAMES | GUARD_HELPERS | functions, self._defaults())
+        self._names = FunctionNames(STEP_NAMES | GUARD_HELPERS | functions, self._defaults())
 
     def _defaults(self) -> dict[str, Any]:
         return {
@@ -154,7 +154,7 @@ class Compiler:
         assert isinstance(effect.source, Temporary)  # noqa: S101 (checked)
         assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
         name = str(effect.key.value)
-        made = EMPTY_CONTAINERS.get(name) or f"object.__new__({self._names.constant(self._code[name])})"
+        made = EMPTY_LITERALS.get(name) or f"object.__new__({self._names.constant(self._code[name])})"
         return f"t{effect.source.number} = {made}"
 
     def _step_lines(self, body: Expressions, number: int, effect: Effect) -> list[str]:
@@ -173,7 +173,7 @@ class Compiler:
         return [*body.take_late(), *backup, change]
 
     def _parts(self, body: Expressions, number: int, effect: Effect) -> dict[str, str]:
-        """Names of target, key and value, read and computed; see :class:`Step` for the keys."""
+        """FunctionNames of target, key and value, read and computed; see :class:`EffectStep` for the keys."""
         parts = {"target": self._target(body, effect), "key": "", "value": "", "name": "", "code": ""}
         if effect.key is not None:
             parts["key"] = body.value(effect.key)

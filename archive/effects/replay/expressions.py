@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Literal, Source, Value
 
 
-class Names:
+class FunctionNames:
     """Global names of the compiled functions, and the numbers of sources.
 
     Args:
@@ -69,7 +69,7 @@ class Expressions:
         names: of the functions compiled together.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: FunctionNames) -> None:
         self._names = names
         self._lines: list[str] = []
         self._late: list[str] = []

@@ -31,7 +31,7 @@ from archive.effects.replay.errors import GuardError, ReplayError, StateError
 from archive.formats.effects.model import Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.rules import MOST_SHOWN, check_method
-from archive.formats.effects.source_text import EMPTY_CONTAINERS, effect_text, guard_text, source_text
+from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -205,7 +205,7 @@ def _named_code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
     for number, effect in enumerate(effects.effects):
         if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
             name = str(effect.key.value)
-            if effect.op is Op.REGISTER_HOOK or name not in EMPTY_CONTAINERS:
+            if effect.op is Op.REGISTER_HOOK or name not in EMPTY_LITERALS:
                 yield number, name
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Step(NamedTuple):
+class EffectStep(NamedTuple):
     """One op, as text and as function.
 
     The texts may name ``{target}``, ``{key}`` and ``{value}`` of the effect, ``{name}`` of a global name,
@@ -39,45 +39,45 @@ class Step(NamedTuple):
 
 _LENGTH = "len({target}) if type({target}) is list else backup_all({target})"
 STEPS = {
-    Op.SET_ATTRIBUTE: Step(
+    Op.SET_ATTRIBUTE: EffectStep(
         "{target}.__dict__.get({key}, UNSET) "
         "if type({target}) in {plain} or is_plain({target}, {key}, {plain}) "
         "else backup_attribute({target}, {key}, {value})",
         "setattr({target}, {key}, {value})",
         backups.restore_attribute,
     ),
-    Op.DELETE_ATTRIBUTE: Step("backup_all({target})", "delattr({target}, {key})"),
-    Op.SET_ITEM: Step(
+    Op.DELETE_ATTRIBUTE: EffectStep("backup_all({target})", "delattr({target}, {key})"),
+    Op.SET_ITEM: EffectStep(
         "{target}.get({key}, UNSET) if type({target}) is dict else backup_item({target}, {key})",
         "{target}[{key}] = {value}",
         lambda target, key, before, _: backups.restore_item(target, key, before),
     ),
-    Op.DELETE_ITEM: Step("backup_removal({target}, {key})", "del {target}[{key}]"),
-    Op.APPEND: Step(
+    Op.DELETE_ITEM: EffectStep("backup_removal({target}, {key})", "del {target}[{key}]"),
+    Op.APPEND: EffectStep(
         _LENGTH,
         "{target}.append({value})",
         lambda target, _, before, __: backups.restore_length(target, before),
     ),
-    Op.EXTEND: Step(
+    Op.EXTEND: EffectStep(
         _LENGTH,
         "{target}.extend({value})",
         lambda target, _, before, __: backups.restore_length(target, before),
     ),
-    Op.INSERT: Step("backup_insertion({target}, {key})", "{target}.insert({key}, {value})"),
-    Op.POP: Step("backup_removal({target}{comma}{key})", "{target}.pop({key})"),
-    Op.CLEAR: Step("backup_all({target})", "{target}.clear()"),
-    Op.SET_GLOBAL: Step(
+    Op.INSERT: EffectStep("backup_insertion({target}, {key})", "{target}.insert({key}, {value})"),
+    Op.POP: EffectStep("backup_removal({target}{comma}{key})", "{target}.pop({key})"),
+    Op.CLEAR: EffectStep("backup_all({target})", "{target}.clear()"),
+    Op.SET_GLOBAL: EffectStep(
         "{target}.get({name}, UNSET)",
         "{target}[{name}] = {value}",
         lambda target, name, before, _: backups.restore_entry(target, name, before),
     ),
-    Op.SET_CELL: Step("backup_cell({target})", "{target}.cell_contents = {value}"),
-    Op.COPY: Step("backup_tensor({target})", "{target}.copy_({value})"),
-    Op.SAVE_FOR_BACKWARD: Step("backup_saved({target})", "{target}.save_for_backward(*{value})"),
-    Op.REGISTER_HOOK: Step(
+    Op.SET_CELL: EffectStep("backup_cell({target})", "{target}.cell_contents = {value}"),
+    Op.COPY: EffectStep("backup_tensor({target})", "{target}.copy_({value})"),
+    Op.SAVE_FOR_BACKWARD: EffectStep("backup_saved({target})", "{target}.save_for_backward(*{value})"),
+    Op.REGISTER_HOOK: EffectStep(
         "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({code})"
     ),
-    Op.REMOVE_HOOK: Step("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
+    Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
 

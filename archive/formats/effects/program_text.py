@@ -1,10 +1,16 @@
-"""The effects of a method as a Python function that does the same.
+"""A method's effects as the source of a Python function that makes the same changes.
 
-The function takes the method's arguments and ``out``, what the graph gave, and returns what the method
-returns. All values are those from before the first change: what is read behind a change of the same
-name, or of any item where an item is read, is given a name first (``old0``). Caution costs a line there,
-no more. What temporaries hold wasn't there before: that is read where it stands. Names are given so that
-none hides another.
+The function takes the method's arguments and ``out``, the outputs of the graph, and returns the method's
+result. All values are those from before the first change. So a source that an earlier change may have touched
+(an attribute of the same name, any item) is read first, into ``old0``; to be cautious costs only a line.
+Sources below temporaries did not exist before, and are read where they stand. No name hides another::
+
+    # graph(x, self.count) -> 2 values
+    def forward(self, x, out):
+        old0 = self.count
+        self.count = out[1]
+        self.history.append(old0)
+        return out[0]
 """
 
 from __future__ import annotations
@@ -32,10 +38,10 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Effect, MethodEffects, Source, Value
 
-OWN = ("object", "getattr", "setattr", "delattr", "float")
-"""What the program calls; no argument may be called so."""
-INNER = {"__dict__", "_parameters", "_buffers", "_modules"}
-"""Attributes that hold other attributes as items."""
+CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float")
+"""Builtins that a program calls; nothing else in it may have their names."""
+NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
+"""Dicts whose items are attributes of the object that has them."""
 ITEM_OPS = {
     Op.SET_ITEM,
     Op.DELETE_ITEM,
@@ -49,7 +55,7 @@ ITEM_OPS = {
 
 @dataclass(frozen=True, slots=True)
 class ProgramLine:
-    """A line of a program; ``effect``: the number of the effect that it does, None where it does none."""
+    """A line of a program, and the number of the effect that it makes; None if it makes none."""
 
     text: str
     effect: int | None = None
@@ -57,14 +63,15 @@ class ProgramLine:
 
 @dataclass(frozen=True, slots=True)
 class MethodProgram:
-    """A method's effects as Python.
+    """A method's effects as a Python function.
+
+    The function finds Python modules by their own names in its globals, and if it needs them the dicts
+    ``modules`` (by name), ``named`` (classes and functions by ``module:qualname``) and ``hooks`` (by number).
 
     Attributes:
-        name: of the function; what it defines.
-        lines: of its source.
-        cells: by name the variables of other functions that it takes for globals. Besides it takes modules by
-            their names, and where they are needed the dicts ``modules`` (by name), ``named`` (classes and
-            functions by ``module:qualname``) and ``hooks`` (by number).
+        name: name of the function.
+        lines: lines of its source.
+        cells: closure cells of the model's functions, by the names of the globals in their place.
     """
 
     name: str
@@ -76,25 +83,25 @@ class MethodProgram:
 
 
 def method_source(effects: MethodEffects) -> str:
-    """A method's effects as the source of a Python function."""
+    """The source of a method's program."""
     return str(method_program(effects))
 
 
 def method_program(effects: MethodEffects) -> MethodProgram:
-    """A method's effects as a Python function."""
-    return _Writing(effects).program()
+    """A method's effects as a Python function, line by line."""
+    return _ProgramWriter(effects).program()
 
 
 def graph_text(effects: MethodEffects) -> str:
-    """What the graph takes and gives: ``graph(x, self.count) -> 3 values``."""
+    """Inputs and outputs of a method's graph: ``graph(x, self.count) -> 3 values``."""
     count = output_count(effects)
     inputs = ", ".join(map(source_text, effects.inputs))
     return f"graph({inputs}) -> {count} value{'' if count == 1 else 's'}"
 
 
 @dataclass(slots=True)
-class Changes:
-    """What has been changed so far, so that it is known what may not be read any more."""
+class ChangesSoFar:
+    """Names and kinds of places that the effects so far have changed."""
 
     attributes: set[str] = field(default_factory=set)
     globals: set[str] = field(default_factory=set)
@@ -104,7 +111,7 @@ class Changes:
     anything: bool = False
 
     def add(self, effect: Effect) -> None:
-        """An effect that has been done."""
+        """Add an effect."""
         if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE):
             if isinstance(effect.key, Constant):
                 self.attributes.add(str(effect.key.value))
@@ -116,11 +123,11 @@ class Changes:
             self.tensors = True
         elif effect.op in ITEM_OPS:
             self.items = True
-            if isinstance(effect.source, Attribute) and effect.source.name in INNER:
+            if isinstance(effect.source, Attribute) and effect.source.name in NAMESPACES:
                 self.anything = True
 
     def touch(self, source: Source) -> bool:
-        """Whether something else may live at a source now; what temporaries hold is meant as it is now."""
+        """Whether a source may have another value now; below temporaries that is the right one."""
         if isinstance(root_of(source), Temporary):
             return False
         while True:
@@ -139,15 +146,15 @@ class Changes:
                     return source in self.cells
 
 
-class Names:
-    """Python names for what has none, or one that another has already."""
+class UniqueNames:
+    """Python names, each given once."""
 
     def __init__(self) -> None:
-        self.taken = set(OWN)
+        self.taken = set(CALLED_BUILTINS)
         self._given: dict[object, str] = {}
 
     def give(self, what: object, wanted: str) -> str:
-        """The name of something, as wanted or with a number behind."""
+        """The name of a fact: the wanted one, with a number behind if it is taken."""
         if what not in self._given:
             stem = wanted if is_name(wanted) else "name"
             name, number = stem, 1
@@ -159,7 +166,7 @@ class Names:
         return self._given[what]
 
     def series(self, wanted: str) -> str:
-        """A beginning that no name has, for names with numbers behind."""
+        """A stem that no name starts with, for names with numbers behind."""
         if wanted not in self._given:
             stem = wanted
             while any(name.startswith(stem) for name in self.taken):
@@ -168,63 +175,74 @@ class Names:
         return self._given[wanted]
 
 
-class _Writing:
-    """A program in the making."""
+class _ProgramWriter:
+    """Writes the program of one method."""
 
     def __init__(self, effects: MethodEffects) -> None:
         self.effects = effects
         self.numbering = Numbering()
-        self.names = Names()
+        self.names = UniqueNames()
         self.cells: dict[str, ClosureCell] = {}
-        self.known: dict[tuple[int, bool], str] = {}  # by source, and whether it is a copy
+        self.known: dict[tuple[int, bool], str] = {}  # by number of the source, and whether it is cloned
         self.reads: list[str] = []
-        sources = list(_roots(effects))
-        self.locals = list(dict.fromkeys(["self", *(one.name for one in sources if isinstance(one, Local))]))
+        roots = list(_roots(effects))
+        self.locals = list(dict.fromkeys(["self", *(one.name for one in roots if isinstance(one, Local))]))
+        self.modules = {text.partition(".")[0] for text in _modules(effects) if is_dotted(text)}
+        self._give_names([one for one in roots if isinstance(one, ClosureCell)])
+
+    def _give_names(self, cells: list[ClosureCell]) -> None:
+        """Names of arguments first, as they are wanted most, then cells, modules and the program's own."""
         for name in self.locals:
             self.names.give(Local(name), name)
-        for one in sources:
-            if isinstance(one, ClosureCell):
-                self.cells[self.names.give(one, one.name)] = one
-        self.roots = {text.partition(".")[0] for text in _modules(effects) if is_dotted(text)}
-        self.roots -= self.names.taken
-        self.names.taken |= self.roots
+        for cell in cells:
+            self.cells[self.names.give(cell, cell.name)] = cell
+        self.modules -= self.names.taken
+        self.names.taken |= self.modules
         for own in ("out", "modules", "named", "hooks"):
             self.names.give(own, own)
         for stem in ("tmp", "old"):
             self.names.series(stem)
 
     def program(self) -> MethodProgram:
-        effects = self.effects.effects
-        news = [(number, effect) for number, effect in enumerate(effects) if effect.op is Op.NEW]
-        done = [(number, effect) for number, effect in enumerate(effects) if effect.op is not Op.NEW]
-        lines = [
-            ProgramLine(f"    {Printer(free=self.free).effect(effect)}", number) for number, effect in news
-        ]
-        changes = Changes()
-        later = []
-        for number, effect in done:
-            later.append(ProgramLine(f"    {self.statement(effect, changes)}", number))
-            changes.add(effect)
-        result = f"    return {self.printer(changes, self.effects.result).value(self.effects.result)}"
+        """The program; reads that statements need are found while these are written."""
+        made, changes = [], []
+        so_far = ChangesSoFar()
+        for number, effect in enumerate(self.effects.effects):
+            if effect.op is Op.NEW:
+                made.append(ProgramLine(f"    {Printer(free=self.free).effect(effect)}", number))
+            else:
+                changes.append(ProgramLine(f"    {self.statement(effect, so_far)}", number))
+                so_far.add(effect)
+        result = f"    return {self.printer(so_far, self.effects.result).value(self.effects.result)}"
         reads = [ProgramLine(f"    {read}") for read in self.reads]
+        name, head = self._head()
+        return MethodProgram(name, (*head, *made, *reads, *changes, ProgramLine(result)), self.cells)
+
+    def _head(self) -> tuple[str, list[ProgramLine]]:
+        """Name of the function, and its first lines."""
         method = self.effects.method
         name = self.names.give(None, method if is_name(method) else "method")
         parameters = ", ".join([self.free(Local(one)) for one in self.locals] + [self.free("out")])
-        head = [ProgramLine(f"# {graph_text(self.effects)}"), ProgramLine(f"def {name}({parameters}):")]
-        head += [
-            ProgramLine(f"    global {cell}  # of {whose.function!r}") for cell, whose in self.cells.items()
-        ]
-        return MethodProgram(name, (*head, *lines, *reads, *later, ProgramLine(result)), self.cells)
+        globals_ = [f"    global {cell}  # of {whose.function!r}" for cell, whose in self.cells.items()]
+        lines = [f"# {graph_text(self.effects)}", f"def {name}({parameters}):", *globals_]
+        return name, [ProgramLine(line) for line in lines]
 
-    def statement(self, effect: Effect, changes: Changes) -> str:
+    def statement(self, effect: Effect, changes: ChangesSoFar) -> str:
         values = [value for value in (effect.key, effect.value) if value is not None]
         copied = effect.op is Op.COPY and changes.tensors
         return self.printer(changes, *values, target=effect, copied=copied).effect(effect)
 
     def printer(
-        self, changes: Changes, *values: Value, target: Effect | None = None, copied: bool = False
+        self, changes: ChangesSoFar, *values: Value, target: Effect | None = None, copied: bool = False
     ) -> Printer:
-        """A printer that prints what must not be read any more by the names it was given before."""
+        """A printer for one statement, which names the values read before the first change.
+
+        Args:
+            changes: the changes so far.
+            values: the statement's values; those changed so far are read first from now on.
+            target: the effect that the statement makes; None for the result.
+            copied: whether the values are tensors to copy from, cloned in case a copy has changed them.
+        """
         for value in values:
             for source in reads(value):
                 if changes.touch(source) or (copied and not isinstance(root_of(source), Temporary)):
@@ -244,7 +262,7 @@ class _Writing:
         return Printer(named, self.free)
 
     def keep(self, source: Source, *, copied: bool) -> None:
-        """Read a source before the first change."""
+        """Read a source before the first change, and clone it if it is copied."""
         key = self.numbering.source(source), copied
         if key not in self.known:
             name = f"{self.names.series('old')}{len(self.known)}"
@@ -259,16 +277,16 @@ class _Writing:
             return self.names.series(what)
         if what in ("out", "modules", "named", "hooks"):
             return self.names.give(what, what)
-        return what if what in self.roots else ""
+        return what if what in self.modules else ""
 
 
 def _roots(effects: MethodEffects) -> Iterator[Source]:
-    """What the sources of a method are under."""
+    """Locals, globals, cells and temporaries that the sources of a method start from."""
     yield from map(root_of, places(effects))
 
 
 def _modules(effects: MethodEffects) -> Iterator[str]:
-    """The Python modules that a method's effects name."""
+    """Names of the Python modules in a method's sources, classes and functions."""
     for source in _roots(effects):
         if isinstance(source, GlobalName):
             yield source.module

@@ -1,7 +1,7 @@
-"""Sources, values and effects as Python.
+"""Sources, values, effects and guards as Python.
 
-``self.history[-1]``, ``tests.models.COUNT``, ``count`` of a cell, ``out[0]`` of the graph. Names that
-Python's syntax has no place for are looked up by their text: ``getattr(self, 'block-1')``,
+``self.history[-1]``, ``tests.models.COUNT``, ``count`` for a closure cell, ``out[0]`` for an output of the
+graph. Names that are no Python identifiers are written as strings: ``getattr(self, 'block-1')``,
 ``modules['my-app'].COUNT``.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Effect, Guard, Literal, Source, Value
 
-PLAIN = {
+STATEMENTS = {
     Op.SET_ITEM: "{source}[{key}] = {value}",
     Op.DELETE_ITEM: "del {source}[{key}]",
     Op.APPEND: "{source}.append({value})",
@@ -45,8 +45,7 @@ PLAIN = {
     Op.COPY: "{source}.copy_({value})",
     Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
 }
-TENSOR = "tensor"
-GUARDS = {
+GUARD_EXPRESSIONS = {
     Look.EQUAL: "{subject} == {value}",
     Look.TEXT: "str({subject}) == {value}",
     Look.RANGE: "-{value} <= {subject} <= {value}",
@@ -61,20 +60,20 @@ GUARDS = {
     Look.STRIDE: "{subject}.stride() == {value}",
     Look.REQUIRES_GRAD: "{subject}.requires_grad is {value}",
 }
-KINDS = {
+NUMBER_TESTS = {
     "float": "{}.is_floating_point()",
     "complex": "{}.is_complex()",
     "bool": "{}.dtype == torch.bool",
     "int": "is_int({}.dtype)",
 }
-MOST_BITS = 10_000
-"""Of integers in decimal: Python refuses to print longer ones."""
-EMPTY_CONTAINERS = {"builtins:list": "[]", "builtins:dict": "{}"}
-"""What is made with neither look-up nor permission."""
+MOST_DECIMAL_BITS = 10_000
+"""Bits of integers printed in decimal; by default Python refuses more than 4300 digits."""
+EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}"}
+"""Classes that an effect ``new`` may make without permission."""
 
 
 def is_name(text: str) -> bool:
-    """Whether Python reads a text as this very name."""
+    """Whether a text is an identifier that Python keeps as it is: no keyword, and in NFKC form."""
     return (
         text.isidentifier()
         and not keyword.iskeyword(text)
@@ -84,7 +83,7 @@ def is_name(text: str) -> bool:
 
 
 def is_dotted(text: str) -> bool:
-    """Whether a text is names with dots between them."""
+    """Whether a text is identifiers with dots between them."""
     return all(map(is_name, text.split(".")))
 
 
@@ -122,21 +121,21 @@ def guard_text(guard: Guard) -> str:  # noqa: PLR0911 (one a look)
         case Look.DEVICE, _:
             return f"str({subject}.device) == {value}"
         case Look.KIND, str(name):
-            return KINDS.get(name, f"{{}}.kind == {value}").format(subject)
+            return NUMBER_TESTS.get(name, f"{{}}.kind == {value}").format(subject)
         case Look.SETTING, _:
             return f"{one_word(str(literal_of(guard.key)))} is {value}"
         case Look.RANGE, int(bound) if bound > 0 and bound & (bound - 1) == 0:
             value = f"2**{bound.bit_length() - 1}"
-    return GUARDS[guard.look].format(subject=subject, value=value, key=key)
+    return GUARD_EXPRESSIONS[guard.look].format(subject=subject, value=value, key=key)
 
 
 def literal_of(value: Value | None) -> Literal:
-    """What a constant is; None for anything else."""
+    """The literal of a constant; None for anything else."""
     return value.value if isinstance(value, Constant) else None
 
 
 def one_word(text: str) -> str:
-    """Names as they are, any other text quoted."""
+    """A dotted name as it is, any other text quoted."""
     return text if is_dotted(text) else repr(text)
 
 
@@ -146,7 +145,7 @@ def literal_text(literal: Literal) -> str:
         return _tuple([literal_text(item) for item in literal])
     if isinstance(literal, float) and not math.isfinite(literal):
         return f"float('{literal}')"
-    if type(literal) is int and literal.bit_length() > MOST_BITS:
+    if type(literal) is int and literal.bit_length() > MOST_DECIMAL_BITS:
         return hex(literal)
     return repr(literal)
 
@@ -156,7 +155,7 @@ def _tuple(items: list[str]) -> str:
 
 
 def _own_name(what: Local | ClosureCell | str) -> str:
-    """The name that something has in the model itself, if it is one."""
+    """The name of a local, a cell or a word in the model itself, or an expression in its place."""
     if isinstance(what, str):
         return what
     if is_name(what.name):
@@ -165,11 +164,12 @@ def _own_name(what: Local | ClosureCell | str) -> str:
 
 
 class Printer:
-    """Prints sources, values and effects.
+    """Prints sources, values and effects as Python.
 
     Args:
-        named: gives the name that a fact has besides its own place; None where it has none.
-        free: gives the Python name of a local, a cell, or of what is called ``out``, ``hooks``, … here.
+        named: gives the name of a fact that a program has bound to one; otherwise None.
+        free: gives the Python name of a local or a cell, of the first part of a module's name, and of the
+            words ``out``, ``tmp``, ``hooks``, ``modules``, ``named`` and ``tensors``.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Printer:
         self._free = free
 
     def source(self, source: Source) -> str:
-        """A source."""
+        """A source as an expression."""
         name = self._named(source)
         if name is not None:
             return name
@@ -197,24 +197,24 @@ class Printer:
         return self._free(source)
 
     def attribute(self, base: str, name: str) -> str:
-        """An attribute of what a text stands for."""
+        """An attribute of an expression."""
         return f"{base}.{name}" if is_name(name) else f"getattr({base}, {name!r})"
 
     def _dotted(self, text: str, otherwise: str) -> str:
-        """What is called so in a program: a module, or something in it; else an entry of a dict."""
+        """A dotted name that the program may use as it is; otherwise an entry of a dict by this name."""
         if is_dotted(text) and self._free(text.partition(".")[0]) == text.partition(".")[0]:
             return text
         return f"{self._free(otherwise)}[{text!r}]"
 
     def reference(self, text: str) -> str:
-        """A class or function ``module:qualname``."""
+        """A class or function ``module:qualname`` as an expression."""
         module, _, name = text.partition(":")
         if is_dotted(name):
             return f"{self._dotted(module, 'modules')}.{name}"
         return f"{self._free('named')}[{text!r}]"
 
     def value(self, value: Value) -> str:  # noqa: PLR0911 (one a kind)
-        """A value."""
+        """A value as an expression."""
         name = self._named(value)
         if name is not None:
             return name
@@ -241,17 +241,17 @@ class Printer:
         return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
 
     def effect(self, effect: Effect) -> str:  # noqa: PLR0911 (one an op)
-        """An effect, as a statement."""
+        """An effect as a statement."""
         source = self.source(effect.source)
         key = "" if effect.key is None else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)
-        if effect.op in PLAIN:
-            return PLAIN[effect.op].format(source=source, key=key, value=value)
+        if effect.op in STATEMENTS:
+            return STATEMENTS[effect.op].format(source=source, key=key, value=value)
         literal = effect.key.value if isinstance(effect.key, Constant) else None
         name = literal if isinstance(literal, str) else ""
         match effect.op, effect.source:
             case Op.NEW, _:
-                return f"{source} = {EMPTY_CONTAINERS.get(name) or f'object.__new__({self.reference(name)})'}"
+                return f"{source} = {EMPTY_LITERALS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
             case Op.REGISTER_HOOK, _:
