@@ -1,6 +1,9 @@
-"""A source, told what it is and opened: an archive, a companion, or both read as one.
+"""A file is recognised and opened: an archive, a companion, or both read as one.
 
-In: a path, bytes or a binary file. Out: what the file is (``recognition``); an ``Archive`` or ``Companion``
-(``opening``), whose records, columns and facts are read when they are first asked for; the releases that may
-have written it (``provenance``); what it lacks and why (``lacking``).
+In: a path, bytes or a binary file. Out: the kind of file (``recognition``); an ``Archive`` (``opening``,
+``archive``), whose records, columns and facts are read when they are first asked for; the PyTorch releases
+that may have written it (``provenance``); the debug information that it lacks, and why (``lacking``).
+
+``records`` declares the three parts that an ``Archive`` is read through. ``pickle_records`` gives them from
+the records of a zip, ``companion`` from a companion file. ``opened_file`` is the file behind an ``Archive``.
 """

@@ -1,7 +1,7 @@
-"""What debug information an archive lacks, and why. Each sentence follows from its records.
+"""The debug information that an archive lacks, and why. Each reason follows from the archive's records.
 
-PyTorch writes ``.debug_pkl`` beside each code record from 1.3 on, and ``mobile_debug_handles.pkl`` only
-together with ``callstack_debug_map.pkl``. Where one is there without the other, it was taken out.
+PyTorch 1.3 and later write a ``.debug_pkl`` beside each code record, and ``mobile_debug_handles.pkl`` only
+together with ``callstack_debug_map.pkl``. If one of two is missing, it was taken out.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 WITH_HANDLES = 5
-"""The version of bytecode from which on PyTorch has debug handles: that of 1.9."""
+"""The first version of bytecode with debug handles: that of PyTorch 1.9."""
 
 
 def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
-    """Why an archive without a call-stack map has none.
+    """The reason why an archive has no debug handles.
 
     Raises:
         ArchiveError: a record cannot be read.
@@ -35,7 +35,7 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
         return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
     if method_handles.METHOD_HANDLES in archive.records:
         return _taken_out(archive)
-    if _lost_ranges(archive):  # of these, not every one had a call-stack map
+    if _lost_ranges(archive):  # it may never have had a call-stack map
         return _taken_out(archive, "handles, if there were some, are")
     if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
         return "this archive is of a release before PyTorch 1.9, which has no debug handles"
@@ -44,14 +44,14 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
 
 
 def why_no_ranges(archive: Archive) -> str:
-    """Why no code of an archive has source ranges; "" where that is not known, or where some has."""
+    """The reason why an archive's code has no source ranges; "" where it has some, or none is known."""
     return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
 
 
 def _lost_ranges(archive: Archive) -> bool:
     """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
 
-    Older ones are told by where their module tree is: not in ``data.pkl``. None of them wrote packages.
+    Archives of older releases have no ``data.pkl``, and packages are newer.
     """
     records = archive.records
     newer = "data.pkl" in records or archive.recognised.kind is FileKind.PACKAGE

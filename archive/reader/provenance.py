@@ -1,8 +1,9 @@
-"""Which PyTorch release an archive comes from, told by all its records together.
+"""The PyTorch releases that may have written an archive, by the evidence of all its records.
 
-Each record was written by some releases and not by others. No single one is trusted: archives are edited,
-migrated and shrunk. The answer is the releases that most records speak for, the longest run of them, or of
-equally long ones the newest; records that speak against one of them are told.
+Each record is written by some releases and not by others. No single one is trusted, because archives are
+edited, migrated and shrunk. So each record votes for the releases that write it. The longest run of releases
+with the most votes wins; among equally long runs, the newest. Records that did not vote for all of the run
+are reported, because they show a change.
 """
 
 from __future__ import annotations
@@ -29,22 +30,35 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 OLDEST = RELEASE_NUMBERS[0]
+ONLY_1_2 = ((1, 2), (1, 2))
 LAYOUT_RELEASES = {
     Layout.PAIR: ((1, 3), (1, 8)),
     Layout.TAG_FIRST: ((1, 8), (1, 9)),
     Layout.INLINE: ((1, 9), LATEST),
     Layout.STRING_TABLE: ((1, 12), LATEST),
 }
+"""The first and last release that writes source ranges in a layout."""
+NAMED_RELEASES = {
+    LEGACY_TREE: (OLDEST, (1, 2)),
+    DATA: ((1, 3), LATEST),
+    method_handles.MODULE_PATHS: ((1, 7), (1, 8)),
+    method_handles.METHOD_HANDLES: ((1, 9), LATEST),
+    DELEGATED: ((1, 10), LATEST),
+    "traced_inputs.pkl": ((2, 0), LATEST),
+}
+"""The first and last release that writes a record of this name."""
+VERSION_RELEASES = {"1": (OLDEST, (1, 4)), "2": ((1, 5), (1, 5))}
+"""The first and last release that writes this archive version. 1.6 and later write higher ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one record says.
+    """The releases that write a record as it was found.
 
     Attributes:
-        record: its name, or what is the matter with several.
-        says: what was found.
-        first: the first release that writes it.
+        record: its name, or a count of several alike.
+        says: the property of it that was looked at.
+        first: the first release that writes it so.
         last: the last one.
     """
 
@@ -59,13 +73,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where an archive comes from.
+    """The run of releases that may have written an archive.
 
     Attributes:
-        first: the first release that most records speak for.
+        first: the first release of the run.
         last: the last one.
-        evidence: what each record says.
-        against: those of it that speak for other releases: something has been changed.
+        evidence: the votes of all records.
+        against: the votes that leave out a release of the run: something has been changed.
     """
 
     first: Number
@@ -82,89 +96,104 @@ class Provenance:
 
 
 def provenance(archive: Archive) -> Provenance:
-    """Which releases may have written an archive.
+    """Find the releases that may have written an archive.
 
     Raises:
         ArchiveError: a debug record is broken.
     """
     evidence = tuple(_evidence(archive))
     votes = [sum(one.first <= number <= one.last for one in evidence) for number in RELEASE_NUMBERS]
-    runs = [list(run) for best, run in groupby(range(len(votes)), lambda at: votes[at] == max(votes)) if best]
-    chosen = max(runs, key=lambda run: (len(run), run))
-    first, last = RELEASE_NUMBERS[chosen[0]], RELEASE_NUMBERS[chosen[-1]]
+    run = _longest_run([count == max(votes) for count in votes])
+    first, last = RELEASE_NUMBERS[run[0]], RELEASE_NUMBERS[run[-1]]
     against = tuple(one for one in evidence if first < one.first or one.last < last)
     return Provenance(first, last, evidence, against)
 
 
+def _longest_run(wins: list[bool]) -> list[int]:
+    """The places of the longest run of true values; of equally long ones the last."""
+    runs = [list(places) for win, places in groupby(range(len(wins)), wins.__getitem__) if win]
+    return max(reversed(runs), key=len)
+
+
 def _evidence(archive: Archive) -> Iterator[Evidence]:
-    yield from _container(archive)
-    table = archive.range_table
-    legacy = any(map(is_legacy, table.names))
-    for layout, (first, last) in LAYOUT_RELEASES.items():
-        count = table.layouts.count(layout)
-        if count:
-            span = ((1, 2), (1, 2)) if legacy else (first, last)
-            records = "1 source-range record" if count == 1 else f"{count} source-range records"
-            yield Evidence(records, str(layout), *span)
-    if archive.handle_table is not None and len(archive.handle_table):
-        generation = callstack_map.generation(archive.handle_table)
-        three = generation is Generation.CALLSTACK_3
-        yield Evidence(
-            callstack_map.CALLSTACK_MAP, generation, *(((1, 9), (1, 9)) if three else ((1, 10), LATEST))
-        )
-    yield from _lowered(archive)
-    bytecode = archive.bytecode
-    written = [one for one in RELEASES if bytecode is not None and one.bytecode == bytecode.version]
-    if bytecode is not None and written:
-        yield Evidence(BYTECODE, f"version {bytecode.version}", written[0].first, written[-1].last)
+    yield from _by_names(archive)
+    yield from _by_version(archive)
+    yield from _by_debug_records(archive)
+    yield from _by_lowered_modules(archive)
+    yield from _by_bytecode(archive)
 
 
-def _container(archive: Archive) -> Iterator[Evidence]:
+def _by_names(archive: Archive) -> Iterator[Evidence]:
+    """Records that only some releases write."""
     records = archive.records
-    names = list(records)
-    for name, first, last in (
-        (LEGACY_TREE, OLDEST, (1, 2)),
-        (DATA, (1, 3), LATEST),
-        (method_handles.MODULE_PATHS, (1, 7), (1, 8)),
-        (method_handles.METHOD_HANDLES, (1, 9), LATEST),
-        (DELEGATED, (1, 10), LATEST),
-        ("traced_inputs.pkl", (2, 0), LATEST),
-    ):
+    for name, span in NAMED_RELEASES.items():
         if name in records:
-            yield Evidence(name, "there is one", first, last)
+            yield Evidence(name, "there is one", *span)
     if method_handles.METHOD_HANDLES in records and DELEGATED not in records:
         yield Evidence(DELEGATED, "there is none beside the handles", (1, 9), (1, 9))
     for name in (BYTEORDER, RECORD_NAME):
-        there = name in records
-        yield Evidence(
-            name, "there is one" if there else "none", *(((2, 1), LATEST) if there else (OLDEST, (2, 0)))
-        )
-    if any(name.startswith("bytecode/") for name in names):
+        if name in records:
+            yield Evidence(name, "there is one", (2, 1), LATEST)
+        else:
+            yield Evidence(name, "none", OLDEST, (2, 0))
+    if any(name.startswith("bytecode/") for name in records):
         yield Evidence("bytecode/", "tensors of its own", (1, 7), (1, 8))
-    if any(name.startswith("constants/") and name.endswith(".storage") for name in names):
+    if any(name.startswith("constants/") and name.endswith(".storage") for name in records):
         yield Evidence("constants/", "storages", (1, 9), LATEST)
-    version = next((name for name in VERSION_RECORDS if name in records), None)
-    if version is not None:
-        yield from _version(version, decoded(records[version].view()[:64]).strip())
-        if DATA in records:
-            is_first = names[0] == version
-            where = "the first record" if is_first else "behind the others"
-            yield Evidence(version, where, *(((1, 3), (1, 5)) if is_first else ((1, 6), LATEST)))
 
 
-def _version(name: str, says: str) -> Iterator[Evidence]:
-    spans = {"1": (OLDEST, (1, 4)), "2": ((1, 5), (1, 5))}
-    if says.isascii() and says.isdigit():
-        yield Evidence(name, says, *spans.get(says, ((1, 6), LATEST)))
+def _by_version(archive: Archive) -> Iterator[Evidence]:
+    """The archive's version, and its place among the records."""
+    records = archive.records
+    name = next((name for name in VERSION_RECORDS if name in records), None)
+    if name is None:
+        return
+    version = decoded(records[name].view()[:64]).strip()
+    if version.isascii() and version.isdigit():
+        yield Evidence(name, version, *VERSION_RELEASES.get(version, ((1, 6), LATEST)))
+    if DATA in records:
+        if next(iter(records)) == name:
+            yield Evidence(name, "the first record", (1, 3), (1, 5))
+        else:
+            yield Evidence(name, "behind the others", (1, 6), LATEST)
 
 
-def _lowered(archive: Archive) -> Iterator[Evidence]:
+def _by_debug_records(archive: Archive) -> Iterator[Evidence]:
+    """The layouts of source ranges and of the call-stack map."""
+    table = archive.range_table
+    legacy = any(map(is_legacy, table.names))
+    for layout, span in LAYOUT_RELEASES.items():
+        count = table.layouts.count(layout)
+        if count:
+            records = f"{count} source-range record{'' if count == 1 else 's'}"
+            yield Evidence(records, str(layout), *(ONLY_1_2 if legacy else span))
+    if archive.handle_table is not None and len(archive.handle_table):
+        generation = callstack_map.generation(archive.handle_table)
+        if generation is Generation.CALLSTACK_3:
+            yield Evidence(callstack_map.CALLSTACK_MAP, generation, (1, 9), (1, 9))
+        else:
+            yield Evidence(callstack_map.CALLSTACK_MAP, generation, (1, 10), LATEST)
+
+
+def _by_lowered_modules(archive: Archive) -> Iterator[Evidence]:
+    """The classes and states of lowered modules."""
     for path, state in archive.lowered.items():
         record = f"{DATA}, {path or 'the top module'}"
-        if not LOWERED_CLASS.fullmatch(state.type_name):
-            old = state.generation is Generation.LOWERED_2
-            yield Evidence(record, state.generation, *(((1, 6), (1, 8)) if old else ((1, 9), (1, 9))))
-        elif state.wrapped:
-            yield Evidence(record, "in a LoweredWrapper", (1, 11), LATEST)
+        if LOWERED_CLASS.fullmatch(state.type_name):
+            if state.wrapped:
+                yield Evidence(record, "in a LoweredWrapper", (1, 11), LATEST)
+            else:
+                yield Evidence(record, "in no LoweredWrapper", (1, 10), (1, 10))
+        elif state.generation is Generation.LOWERED_2:
+            yield Evidence(record, state.generation, (1, 6), (1, 8))
         else:
-            yield Evidence(record, "in no LoweredWrapper", (1, 10), (1, 10))
+            yield Evidence(record, state.generation, (1, 9), (1, 9))
+
+
+def _by_bytecode(archive: Archive) -> Iterator[Evidence]:
+    """The version of the lite interpreter's code."""
+    if archive.bytecode is not None:
+        version = archive.bytecode.version
+        written = [release for release in RELEASES if release.bytecode == version]
+        if written:
+            yield Evidence(BYTECODE, f"version {version}", written[0].first, written[-1].last)

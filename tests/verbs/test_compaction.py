@@ -277,7 +277,7 @@ def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("long", [0, 1 << 20])
 def test_deflate_streams_are_deflate_streams(long: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deflating, "LONG", long)
+    monkeypatch.setattr(deflating, "LONG_DATA", long)
     for data in (b"", b"x", b"handle" * 1000, bytes(range(256))):
         stream = deflate(data)
         assert zlib.decompress(stream, -15) == data

@@ -1,8 +1,8 @@
-"""What a file is, told by its content, never by its name; for all commands, before they do anything else.
+"""A file is recognised by its content, never by its name. Every command begins with this.
 
-A few bytes at its beginning, the zip's directory and, for what ``torch.save`` wrote, one pickle are read;
-nothing in it is executed. Files that PyTorch cannot have written are told apart, too, as far as they are
-often found where a model should be: a page that says "404", a pointer of Git LFS, something compressed.
+A few bytes at its beginning and the zip's directory are read, and of files by ``torch.save`` one pickle;
+nothing is executed. Files that are often found in the place of a model are recognised too: a web page that
+says "404", a Git LFS pointer, a compressed file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ZIP = b"PK\3\4"
 
 
 def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = True) -> Recognised:
-    """What a file is.
+    """Recognise a file by its content.
 
     >>> str(recognise(b"version https://git-lfs.github.com/spec/v1"))
     'a Git LFS pointer: `git lfs pull` puts the file itself in its place'
@@ -61,11 +61,14 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
     Args:
         source: a path, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
-        look: read the pickle of what ``torch.save`` wrote, to tell what it is of.
+        look: read the pickle of a file by ``torch.save``, to name the kind of object in it.
+
+    Returns:
+        The kind of file, and a sentence about it.
 
     Raises:
-        ArchiveError: it is a zip that contradicts itself.
-        OSError: it cannot be read.
+        ArchiveError: the file is a zip that contradicts itself.
+        OSError: the file cannot be read.
     """
     mapped = Mapped(source)
     if is_companion(mapped.data):
@@ -84,11 +87,11 @@ COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an ar
 
 
 def opened_archive(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
-    """The records of a mapped archive.
+    """Open a mapped archive.
 
     Raises:
-        ArchiveError: it is none, and the error says what it is; or it contradicts itself. Then it is let go
-            of.
+        ArchiveError: the file is no archive (the message says what it is) or contradicts itself. The file
+            is closed then.
     """
     container = opened_zip(mapped, limits)
     found = recognise_zip(container, limits)
@@ -102,7 +105,7 @@ def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
     """Refuse a mapped file that is no companion.
 
     Raises:
-        ArchiveError: it is none, and the error says what it is. Then it is let go of.
+        ArchiveError: the message says what the file is. The file is closed then.
     """
     if is_companion(mapped.data):
         return
@@ -116,11 +119,11 @@ def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
 
 
 def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
-    """The files of a mapped zip of any kind.
+    """Open a mapped zip of any kind.
 
     Raises:
-        ArchiveError: it is none, and the error says what it is; or it contradicts itself. Then it is let go
-            of.
+        ArchiveError: the file is no zip (the message says what it is) or contradicts itself. The file is
+            closed then.
     """
     if has_end(mapped.data):
         return Container(mapped, limits, rooted=False)

@@ -1,7 +1,8 @@
-"""What is no zip, told by its first bytes.
+"""Files that are no zip are recognised by their first bytes.
 
-Sources: each format's own description. ONNX is a protobuf, told by the fields of its ModelProto; safetensors
-begins with the length of its JSON header, legacy ``torch.save`` with a pickle of its magic number.
+Sources: each format's own specification. ONNX is a protobuf, recognised by the fields of its ModelProto
+(``onnx/onnx.proto``). safetensors begins with the length of its JSON header, and legacy ``torch.save`` with
+a pickled magic number (``torch/serialization.py``).
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
 
 HEAD = 4096
-"""Bytes that are looked at."""
+"""Bytes at the beginning of a file that are looked at."""
 MEMORY = 1 << 26
-"""Bytes that unpacking may take."""
+"""Bytes that decompressing them may take."""
 MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
-"""``torch.serialization.MAGIC_NUMBER`` pickled, behind PROTO, and FRAME from protocol 4 on."""
+"""``torch.serialization.MAGIC_NUMBER`` pickled, without the PROTO (and FRAME) before it."""
 FRAMED = 32
+"""Bytes in which it stands: PROTO, and from protocol 4 on FRAME, come before it."""
 OBJECT = 3
-"""Pickles behind it: the protocol's version, facts of the system, the object."""
+"""Pickles behind it: the format's version, facts about the system, the object."""
 PREFIXES = (
     (b"version https://git-lfs.github.com/spec/", FileKind.LFS),
     (b"7z\xbc\xaf\x27\x1c", FileKind.SEVEN_ZIP),
 )
-PACKED = (
+COMPRESSED = (
     (b"\x1f\x8b", FileKind.GZIP),
     (b"\xfd7zXZ\0", FileKind.XZ),
     (b"BZh", FileKind.BZIP2),
@@ -52,9 +54,9 @@ UNPACK: dict[FileKind, Callable[[bytes], bytes]] = {
         zstandard.ZstdDecompressor(max_window_size=MEMORY).stream_reader(head).read(HEAD)
     ),
 }
-"""The first bytes of what is compressed."""
+"""The first bytes of a compressed file, decompressed, by its kind."""
 IDENTIFIERS = ((b"PTMF", FileKind.FLATBUFFER), (b"ET", FileKind.EXECUTORCH))
-"""Of flatbuffers, at byte 4."""
+"""Identifiers of flatbuffers, at byte 4."""
 KIND_WORDS = {
     FileKind.LFS: "a Git LFS pointer",
     FileKind.SEVEN_ZIP: "a 7z archive",
@@ -79,12 +81,12 @@ ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 
 
 
 def recognise_head(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
-    """What a file is that is no zip.
+    """Recognise a file that is no zip.
 
     Args:
         data: the file.
         limits: what hostile input may cost.
-        look: read what compressed files and pickles hold, too.
+        look: look into compressed files and pickles, too.
     """
     head = bytes(data[:HEAD])
     if not head:
@@ -106,9 +108,9 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
             size = LFS_SIZE.search(head)
             of = f" to a file of {int(size[1]):,} bytes" if size and kind is FileKind.LFS else ""
             return Recognised(kind, KIND_WORDS[kind] + of)
-    for magic, kind in PACKED:
+    for magic, kind in COMPRESSED:
         if head.startswith(magic):
-            around = _packed(head, kind, limits) if look else ""
+            around = _compressed(head, kind, limits) if look else ""
             article = "an" if kind is FileKind.XZ else "a"
             return Recognised(kind, f"{article} {kind} file{around}")
     for magic, kind in IDENTIFIERS:
@@ -118,15 +120,15 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
 
 
 def _tar(head: bytes) -> Recognised:
-    """A tar, by the name of its first file."""
+    """Recognise a tar by the name of its first file."""
     name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
     if name.removeprefix("./").rstrip("/") in LEGACY_TAR_FILES:
         return Recognised(FileKind.LEGACY_TAR, KIND_WORDS[FileKind.LEGACY_TAR])
     return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
 
 
-def _packed(head: bytes, kind: FileKind, limits: Limits) -> str:
-    """What a compressed file holds, as far as its first bytes tell it."""
+def _compressed(head: bytes, kind: FileKind, limits: Limits) -> str:
+    """The contents of a compressed file, in words, as far as its first bytes tell; "" where they do not."""
     with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
         start = UNPACK[kind](head)
         if start[:4] == b"PK\3\4":
@@ -138,7 +140,7 @@ def _packed(head: bytes, kind: FileKind, limits: Limits) -> str:
 
 
 def _legacy(data: memoryview, at: int, limits: Limits, *, look: bool) -> Recognised:
-    """A pickle stream: behind the magic number the version, facts of the system, and the object."""
+    """Recognise a pickle stream of legacy ``torch.save``, from the byte behind the magic number on."""
     what = "an object"
     with suppress(ArchiveError):
         value: object = None
@@ -154,7 +156,7 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 
 def _is_onnx(head: bytes, size: int) -> bool:
-    """Whether its fields are those of a ModelProto, up to its graph."""
+    """Whether a file's fields are those of a ModelProto, up to its graph."""
     at, seen = 0, set()
     with suppress(IndexError):
         while True:
@@ -162,7 +164,7 @@ def _is_onnx(head: bytes, size: int) -> bool:
             number, wire = tag >> 3, tag & 7
             if ONNX_FIELDS.get(number) != wire:
                 return False
-            length, at = _varint(head, at)  # of an integer, its value
+            length, at = _varint(head, at)  # of an integer field: its value
             if number == ONNX_GRAPH:
                 return ONNX_VERSION in seen and at + length <= size
             at += length if wire else 0
@@ -173,7 +175,7 @@ def _is_onnx(head: bytes, size: int) -> bool:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of protobuf, of up to ten bytes, and the byte behind it."""
+    """A protobuf varint of up to ten bytes, and the place behind it."""
     value = 0
     for place in range(10):
         value |= (data[at + place] & 0x7F) << 7 * place

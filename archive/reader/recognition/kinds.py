@@ -1,4 +1,4 @@
-"""The kinds of files that models come in, and what each is and is good for, in one sentence."""
+"""The kinds of files that models come in, and one sentence about each: what can be done with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_of
 
 
 class FileKind(StrEnum):
-    """What a file is, told by its content."""
+    """The kinds of files that are told apart."""
 
     TORCHSCRIPT = "TorchScript archive"
     LITE = "lite archive"
@@ -48,13 +48,13 @@ class FileKind(StrEnum):
 
 
 ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
-"""What has records of debug information, or had them."""
+"""Files that have records of debug information, or had them."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
-"""What ``torch.save`` writes."""
+"""Files that ``torch.save`` writes."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
-"""What is broken whatever it was meant to be."""
+"""Files that are broken, whatever they were meant to be."""
 
 SHOWN = "`inspect` and `sizes` show what is in it"
 LEGACY_ADVICE = "it holds no TorchScript code; torch.load reads it, and torch.save makes a zip of it"
@@ -100,12 +100,12 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a file is.
+    """The kind of a file, in words too.
 
     Attributes:
         kind: of the file.
-        what: the same in words, with what this very file tells: "a state dict of 2 tensors".
-        told: what can be done with it, where that is not the same for all files of the kind.
+        what: the kind in words, with details of this file: "a state dict of 2 tensors".
+        told: advice for this file, where the kind's own does not fit; "" where it does.
     """
 
     kind: FileKind
@@ -114,7 +114,7 @@ class Recognised:
 
     @property
     def advice(self) -> str:
-        """What can be done with it."""
+        """What can be done with the file."""
         return self.told or ADVICE[self.kind]
 
     @property
@@ -126,19 +126,19 @@ class Recognised:
         return f"{self.what}: {self.advice}"
 
     def refusal(self, file: str) -> ArchiveError:
-        """The error of a command that does not work on it.
+        """The error of a command that does not work on such a file.
 
         Args:
-            file: its name.
+            file: the file's name.
         """
         return ArchiveError(str(self), file=file)
 
 
 def kind_in(file: FileKind, name: str) -> RecordKind:
-    """What a record is, or another file in a zip: by its name, where PyTorch gives names in such a file.
+    """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
 
     Args:
-        file: what the zip is.
+        file: the kind of the zip.
         name: of the record, without the root.
     """
     kind = kind_of(name)
@@ -147,5 +147,5 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
     if file is FileKind.ZIP or (kind.is_debug and file not in SAVED_KINDS):
         return RecordKind.OTHER
     if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != BYTEORDER:
-        return RecordKind.OTHER  # the user's own, whatever its name
+        return RecordKind.OTHER  # a file of the user's own may have any name
     return RecordKind.OBJECT if name == DATA else kind

@@ -1,9 +1,9 @@
-"""What ``torch.save`` wrote, told from its pickle: which kind of object, and its tensors by name.
+"""Objects saved by ``torch.save`` are recognised by their pickle, and their tensors listed by name.
 
 Nothing is executed: the pickle's values are :class:`~archive.formats.python_pickle.Value` objects.
 
-- *state dict*: a dict with names for keys and tensors for values; the ``OrderedDict`` of ``state_dict()``
-  has a ``_metadata`` besides.
+- *state dict*: a dict with names for keys and tensors for values. The ``OrderedDict`` of ``state_dict()``
+  also has an attribute ``_metadata``.
 - *whole module*: an object with ``_parameters`` and ``_modules``.
 - *checkpoint*: another dict with tensors or modules somewhere in it.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 REBUILT = [
     Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", "tensor_v3", "tensor", "qtensor")
 ]
-"""Functions of ``torch._utils`` that are called with storage, offset, shape and strides."""
+"""Functions in ``torch/_utils.py`` that are called with storage, offset, shape and strides."""
 WRAPPED = [Global("torch._utils", f"_rebuild_parameter{ending}") for ending in ("", "_with_state")]
-"""Those that are called with a tensor first."""
+"""Functions whose first argument is a tensor."""
 DTYPES = {
     "Float": ("float32", 4),
     "Double": ("float64", 8),
@@ -46,7 +46,7 @@ DTYPES = {
     "QUInt8": ("quint8", 1),
     "QInt32": ("qint32", 4),
 }
-"""What PyTorch calls the elements of a storage class, and the bytes of one."""
+"""For each storage class, ``FloatStorage`` and so on: the dtype of its elements, and bytes per element."""
 FLOAT8 = ("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz", "e8m0fnu")
 WIDTHS = {
     **dict(DTYPES.values()),
@@ -56,19 +56,19 @@ WIDTHS = {
     "complex32": 4,
     **{f"float8_{name}": 1 for name in FLOAT8},
 }
-"""Bytes of an element by dtype, those without a storage class too."""
+"""Bytes per element by dtype, also of dtypes without a storage class."""
 DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
 DTYPE = 7
-"""Arguments of a call that makes a tensor, the dtype of ``_rebuild_tensor_v3`` last."""
+"""Arguments of a call that makes a tensor, up to the dtype of ``_rebuild_tensor_v3``."""
 WRAPPERS = 8
-"""Calls around a tensor: a parameter, a subclass."""
+"""Calls that may wrap a tensor: of a parameter, of a subclass."""
 SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
-"""Attributes of an object among which those that every module has must be."""
+"""Attributes of an object that are searched for those that every module has."""
 PATH_CHARACTERS = 512
-"""Characters of a tensor's path; what lies deeper is left out."""
+"""Characters of a tensor's path. Tensors with longer paths are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class SavedTensor:
 
     Attributes:
         dtype: of its elements, as PyTorch names it.
-        shape: elements a dimension.
-        bytes: of its elements; None where the dtype's width is not known here.
-        storage: key of its storage, which is the record ``data/KEY``; several tensors may share one.
+        shape: elements per dimension.
+        bytes: size of its elements; None for a dtype that is not known here.
+        storage: key of its storage, which is the record ``data/KEY``. Several tensors may share one.
     """
 
     dtype: str
@@ -89,12 +89,12 @@ class SavedTensor:
 
 
 def recognised(value: object) -> Recognised:
-    """What an object is that ``torch.save`` wrote."""
+    """Recognise an object that ``torch.save`` wrote."""
     return Recognised(kind_of_object(value), f"{object_words(value)}, saved by torch.save")
 
 
 def kind_of_object(value: object) -> FileKind:
-    """Which kind of object it is."""
+    """The kind of a saved object."""
     if _is_module(value):
         return FileKind.MODULE
     if not isinstance(value, Value) or value.what not in DICTS:
@@ -105,7 +105,7 @@ def kind_of_object(value: object) -> FileKind:
 
 
 def object_words(value: object) -> str:
-    """The same in words, with what is to be told of this very object."""
+    """The kind of a saved object in words, with details: ``a state dict of 2 tensors``."""
     kind, tensor = kind_of_object(value), tensor_of(value)
     if tensor is not None:
         return f"a tensor of {tensor.dtype}"
@@ -128,19 +128,19 @@ def _is_state_dict(value: Value) -> bool:
 
 
 def _keys(value: Value) -> str:
-    """That it is a dict, and of which first keys."""
+    """A dict in words, with its first keys."""
     keys = [_key(key)[:60] for key, _ in value.pairs[:SHOWN_KEYS]]
     more = ["…"] if len(value.pairs) > SHOWN_KEYS else []
     return f"a dict of {', '.join(keys + more)}" if keys else "an empty dict"
 
 
 def tensors_in(value: object) -> dict[str, SavedTensor]:
-    """All tensors in a pickled object, by the way that leads to each: ``model.fc.weight``."""
+    """All tensors in a pickled object, by their paths: ``model.fc.weight``."""
     found: dict[str, SavedTensor] = {}
     same = Counter[str]()
     for way, part in _walk(value):
         tensor, path = tensor_of(part), way
-        while tensor is not None and path in found:  # {"a.b": …, "a": {"b": …}}
+        while tensor is not None and path in found:  # both values of {"a.b": …, "a": {"b": …}} are at a.b
             same[way] += 1
             path = f"{way} ({same[way] + 1})"
         if tensor is not None:
@@ -149,7 +149,7 @@ def tensors_in(value: object) -> dict[str, SavedTensor]:
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
-    """Tensors and modules in an object, each with its path; one that is held twice is told once."""
+    """Tensors and modules in an object, each with its path, and only once though it is held twice."""
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", top)]
     while stack:
@@ -171,7 +171,10 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
 
 
 def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterable[tuple[object, object]]]]]:
-    """What a value holds, with how to name its items; a module's as ``state_dict`` names them."""
+    """The parts of a value, each with a function that names its items.
+
+    A module's are its parameters, buffers and modules, which ``state_dict`` names without the dicts' names.
+    """
     if _is_module(value):
         groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
         yield from ((group.pairs, iter) for group in groups if isinstance(group, Value))
@@ -194,7 +197,7 @@ def _below(path: str, key: object) -> str:
 
 
 def tensor_of(value: object) -> SavedTensor | None:
-    """The tensor that a call would have made; None where it is another thing."""
+    """The tensor that a call would make; None where the value is no such call."""
     for _ in range(WRAPPERS):
         if not isinstance(value, Value) or not value.arguments:
             return None
@@ -208,7 +211,7 @@ def tensor_of(value: object) -> SavedTensor | None:
     return _tensor(*value.arguments[:DTYPE]) if isinstance(value, Value) and value.what in REBUILT else None
 
 
-def _tensor(  # as torch._utils._rebuild_tensor_v3 has them
+def _tensor(  # the parameters of torch._utils._rebuild_tensor_v3
     storage: object = None,
     _offset: object = None,
     shape: object = None,
@@ -240,7 +243,7 @@ def _element(storage: object) -> str:
 
 
 def _key(key: object) -> str:
-    """A dict's key for a message."""
+    """A dict's key, for a path or message."""
     if isinstance(key, str):
         return one_line(key[:PATH_CHARACTERS])
     return shown(key) if isinstance(key, int | float | bytes | None) else "(…)"

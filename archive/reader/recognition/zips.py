@@ -1,7 +1,7 @@
-"""What a zip is, told by the names of its files; for ``torch.save``, by its pickle, too.
+"""Zips are recognised by the names of their files; those by ``torch.save`` by their pickle, too.
 
-- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` where they are compiled;
-  older releases of PyTorch 2 put ``serialized_exported_program.json`` there, outside of any folder.
+- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` if they are compiled; older
+  releases of PyTorch 2 have ``serialized_exported_program.json`` instead, outside of any folder.
 - ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
 - ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
   1.2), code or debug records: TorchScript.
@@ -48,28 +48,29 @@ ALONE = {
     method_handles.METHOD_HANDLES,
     method_handles.MODULE_PATHS,
 }
-"""Records that only TorchScript has."""
+"""Records that only TorchScript archives have."""
 HANDLE_RECORDS = {method_handles.METHOD_HANDLES, method_handles.MODULE_PATHS, callstack_map.CALLSTACK_MAP}
 SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
 )
-"""What became of debug info that is not there, and what can be done."""
+"""Advice by what became of the debug info."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 EXPORTED = "serialized_exported_program.json"
 ETRECORD = "ETRECORD_V0"
 SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
+"""Records that `split` always takes out. Method handles may stay."""
 
 
 def recognise_zip(container: Container, limits: Limits, *, look: bool = True) -> Recognised:
-    """What a zip is.
+    """Recognise a zip.
 
     Args:
         container: the zip.
         limits: what hostile input may cost.
-        look: read ``data.pkl`` of what ``torch.save`` wrote, to tell what it is of.
+        look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     records = container.records
     if ARCHIVE_FORMAT in records or EXPORTED in records:
@@ -86,7 +87,7 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
 
 
 def _without_folder(records: Mapping[str, Record]) -> Recognised:
-    """A zip whose files are not all in one folder."""
+    """Recognise a zip whose files are not all in one folder."""
     if ETRECORD in records:
         return Recognised(FileKind.ETRECORD, "an ETRecord of ExecuTorch")
     if not ALONE.isdisjoint(records):
@@ -106,10 +107,10 @@ SAVED_OBJECT = "an object saved by torch.save"
 
 
 def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor]:
-    """The tensors in what ``torch.save`` wrote, by the way that leads to each.
+    """The tensors in a zip by ``torch.save``, by their paths from the saved object.
 
     Raises:
-        ArchiveError: its pickle cannot be read.
+        ArchiveError: the pickle cannot be read.
     """
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
 
@@ -130,7 +131,7 @@ def _unpickled(container: Container, limits: Limits) -> object:
 
 
 def _is_script(records: Mapping[str, Record]) -> bool:
-    """Whether there is what only TorchScript has; a folder of code alone has many a zip."""
+    """Whether a zip is TorchScript's. A folder ``code/`` alone is no proof: many zips have one."""
     if not ALONE.isdisjoint(records) or any(name.endswith(SUFFIX) for name in records):
         return True
     return any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))
@@ -156,7 +157,7 @@ def _package(container: Container) -> Recognised:
 
 
 def _is_strange(name: str) -> bool:
-    """Whether it is a file of a package's own with the name of a debug record."""
+    """Whether a package's own file has the name of a debug record."""
     return kind_of(name).is_debug and name not in (EMBEDDED, MIGRATED) and not PACKAGE.match(name)
 
 
@@ -169,7 +170,7 @@ def _saved(container: Container, limits: Limits) -> Recognised:
 
 
 def _torchscript(container: Container) -> Recognised:
-    """A TorchScript or lite archive."""
+    """Recognise a TorchScript or lite archive."""
     records = container.records
     kind = FileKind.LITE if bytecode.BYTECODE in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
@@ -181,7 +182,7 @@ def _torchscript(container: Container) -> Recognised:
 
 
 def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | None:
-    """Where the debug info of an archive is, if it is not where PyTorch puts it."""
+    """Recognise an archive whose debug info is not where PyTorch puts it; None where it is."""
     if EMBEDDED in container.records:
         return Recognised(kind, f"{what} with its debug info in an embedded companion")
     gone = _gone(container)
@@ -192,7 +193,7 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 
 def _gone(container: Container) -> str:
-    """What became of the debug info, where there is code without any; "" where there is some."""
+    """What became of the debug info of code that has none; "" where some is there, or no code."""
     if any(name.endswith(SUFFIX) for name in container.records):
         return ""
     kinds = {kind_of(name) for name in container.records}
@@ -204,9 +205,9 @@ def _gone(container: Container) -> str:
 
 
 def is_slim(container: Container) -> bool:
-    """Whether a zip is laid out as ``split`` and ``shrink`` do it.
+    """Whether a zip has the layout that ``split`` and ``shrink`` write.
 
-    PyTorch pads each record and puts a descriptor behind it; ordinary zip tools put a date into the header.
+    PyTorch pads each record and puts a descriptor behind it. Ordinary zip tools put a date into the header.
     """
     code = (record for name, record in container.records.items() if kind_of(name) is RecordKind.CODE)
     headers = [LOCAL.read(container.data, record.entry.start) for record in code]
