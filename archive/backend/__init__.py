@@ -1,13 +1,20 @@
-"""Modules lowered to a backend, and whatever goes wrong in them led back to the model. Needs PyTorch.
+"""Lowers modules to a backend, saves and runs them, and shows errors and profiles at the model's source.
 
-The way of a module: ``inlining`` follows all calls of its TorchScript graphs, ``places`` finds where each
-node stands, ``handles`` numbers them, a backend of the ``registry`` makes of them what it wants to keep,
-``links`` writes what executes that as TorchScript, ``lowering`` makes a module of it, and ``saving`` writes
-that with the model's source. ``delegate`` runs it here, with errors and profiles at that source.
+In: a module and the name of a backend. Out: a lowered module, its archive, results, and profiles. Needs
+PyTorch. The steps of lowering and running, each by its file:
 
-A backend's ``preprocess`` is given graphs as the model has them: :func:`folded` does beforehand what can be
-done, and :func:`compile_error` has PyTorch's words for an operation that it does not support, for a
-:class:`LoweringError`.
+1. ``graph/inlining`` follows all calls of the module's TorchScript graphs, and ``graph/range_finder`` finds
+   the source range of each node.
+2. ``lower/handles`` gives each operation a debug handle.
+3. A backend of the ``registry`` preprocesses the graphs to a state: ``aten/`` and ``demo/`` are backends.
+4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.
+5. ``lower/saving`` saves this module with the model's source behind each debug handle.
+6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``profile/`` shows where
+   its time goes.
+
+``conformance/`` tests a backend. A backend's ``preprocess`` gets the graphs as the model has them: it can
+simplify them by :func:`folded`, and refuse an operation by a :class:`LoweringError` with the message that
+:func:`compile_error` gives.
 """
 
 from archive.backend.delegate import Delegate

@@ -1,8 +1,8 @@
-"""Lowered modules run by their backend in this process, with errors and profiles at the model's source.
+"""Runs lowered modules by their backend in this process, with errors and profiles at the model's source.
 
-Stock PyTorch runs a lowered module by what it was linked to. A :class:`Delegate` runs the backend's runtime
-itself, in Python: each failure is one :class:`BackendError` that shows the model's own lines, and each
-operation can be timed. The debug information is that of the module, of its archive, or of a companion.
+Stock PyTorch runs the TorchScript that a lowered module consists of. A :class:`Delegate` runs the backend's
+runtime itself, in Python: each failure is a :class:`BackendError` that shows the model's own lines, and each
+operation can be timed. The debug info is that of the module, of its archive, or of a companion.
 """
 
 from __future__ import annotations
@@ -37,18 +37,28 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
-"""How errors of loaded code begin, which end with what is wrong; others begin with that."""
+"""The first line of errors in loaded code, whose last line is the message; other errors begin with it."""
 
 
 class Delegate:
     """A lowered module and the backend that runs it here.
 
-    Made by :meth:`of` and :meth:`load`; called like the module.
+    :meth:`of` and :meth:`load` make one; it is called like the module.
+
+    Args:
+        module: the module that is lowered, or holds the lowered one.
+        part: the lowered module: its path in ``module``, and the ``torch._C.ScriptModule``.
+        debug: opens the archive with the module's debug info; called when that is first needed.
 
     Attributes:
-        backend: what runs it.
-        module: the module that was lowered, or holds the lowered one.
-        path: attributes that lead to it from the top module, joined by dots; "" for the top module itself.
+        backend: the backend that runs it.
+        module: the module that is lowered, or holds the lowered one.
+        path: attributes that lead from ``module`` to the lowered one, joined by dots; "" for itself.
+
+    Raises:
+        LoweringError: there is no such backend.
+        BackendError: the backend is not available.
+        ArchiveError: the backend does not compile the state.
     """
 
     def __init__(
@@ -78,17 +88,17 @@ class Delegate:
 
     @classmethod
     def of(cls, module: torch.jit.ScriptModule, *, part: str | None = None) -> Delegate:
-        """The backend of a module that was lowered in this process, or that holds such a one.
+        """A delegate of a module that was lowered in this process.
 
         Args:
-            module: it.
-            part: path of the lowered module in it; needed where there are several.
+            module: the lowered module, or one that holds it.
+            part: path of the lowered module in ``module``; needed if there are several.
 
         Raises:
-            LoweringError: there is none, there are several, its backend is missing, or it was read from a
-                file, which :meth:`load` is for.
+            LoweringError: ``module`` holds no lowered module, or several; the backend does not exist; or the
+                lowered module was read from a file, which :meth:`load` is for.
             BackendError: the backend is not available.
-            ArchiveError: the backend does not compile its state.
+            ArchiveError: the backend does not compile the state.
         """
         path, lowered = _part(module, part)
         if lowered.hasattr(DEBUG_TABLE) and not lowered.getattr(DEBUG_TABLE):
@@ -97,18 +107,18 @@ class Delegate:
 
     @classmethod
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
-        """The backend of a lowered module in an archive.
+        """A delegate of a lowered module in an archive.
 
-        PyTorch loads the archive, which must be trusted as far as PyTorch trusts it.
+        PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``.
 
         Args:
             source: the archive: a path, a bytes-like object, or a binary file.
-            companion: its debug information, where that was split off.
-            part: path of the lowered module in it; needed where there are several.
+            companion: its debug info, if that was split off.
+            part: path of the lowered module in the archive's module; needed if there are several.
 
         Raises:
-            ArchiveError: it cannot be read, or the backend does not compile its state.
-            LoweringError: there is no lowered module in it, there are several, or its backend is missing.
+            ArchiveError: the archive cannot be read, or the backend does not compile the state.
+            LoweringError: the archive holds no lowered module, or several, or the backend does not exist.
             BackendError: the backend is not available.
         """
         debug = open_archive(source, companion=companion)
@@ -124,7 +134,7 @@ class Delegate:
 
         Raises:
             BackendError: an operation failed, or the backend is no longer available.
-            TypeError: these are not the method's arguments.
+            TypeError: the arguments do not fit the method.
             AttributeError: the method was not lowered.
         """
         if method not in self._compiled:
@@ -150,7 +160,7 @@ class Delegate:
         return tuple(results) if is_tuple else results[0]
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
-        """The model's source behind debug handles: inner ones first. Paths start at the lowered module."""
+        """Explain debug handles, inner ones first. Module paths start at the lowered module."""
         return self.archive.symbolicate(handles, top=self._top)
 
     @property
@@ -160,20 +170,21 @@ class Delegate:
 
     @cached_property
     def archive(self) -> Archive:
-        """The archive of the module, with its debug information."""
+        """The archive of the module, with its debug info."""
         return self._debug()
 
     @contextmanager
     def recording(self, *, memory: bool = False) -> Iterator[Recording]:
-        """Record what runs inside of the block; see :meth:`profile`.
+        """Record the operations that run in a ``with`` block; see :meth:`profile`.
 
         Args:
-            memory: record the memory of what operations give, too, if the backend can; it takes longer. What
-                they take and give back inside is not seen: less than the process needs, of fused operators
-                by far. With gradients enabled, what is kept for them counts as in use.
+            memory: record the memory of operations' results, too, if the backend can; this takes longer.
+                Memory that operators allocate and free inside is not recorded, so the process needs more:
+                much more for fused operators. With gradients enabled, tensors that are kept for them count as
+                in use.
 
         Raises:
-            LoweringError: the backend records nothing, or does so already.
+            LoweringError: the backend records no operations, or this delegate is being recorded already.
         """
         runtime: Any = self._runtime
         if not hasattr(runtime, "profiling"):
@@ -190,28 +201,28 @@ class Delegate:
             runtime.operations, runtime.memory = [], None
 
     def profile(self, recording: Recording) -> Profile:
-        """What was recorded, at the model's source."""
+        """A recording at the model's source."""
         return Profile(recording, self.symbolicate)
 
 
 def _archived(module: torch.jit.ScriptModule) -> Archive:
-    """The archive that a module would be saved to."""
+    """The archive of a module that was lowered in this process, as saving would write it."""
     buffer = io.BytesIO()
     write_lowered(module, buffer, "the module", lite=False)
     return open_archive(buffer.getvalue(), name="the module")
 
 
 def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
-    """An archive, loaded by PyTorch.
+    """The module of an archive, loaded by PyTorch.
 
     Raises:
-        ArchiveError: PyTorch refuses it.
-        BackendError: a backend that it needs is not available.
+        ArchiveError: PyTorch refuses the archive.
+        BackendError: a backend that the module needs is not available.
     """
     mapped = Mapped(source)
     try:
         return torch.jit.load(io.BytesIO(mapped.data))
-    except Exception as error:  # of broken archives, PyTorch's are of any kind
+    except Exception as error:  # broken archives make PyTorch raise errors of any kind
         first, *others = str(error).strip().splitlines() or [type(error).__name__]
         said = others[-1] if others and first.startswith(INTERPRETER) else first
         if said.endswith(codegen.UNAVAILABLE):
@@ -222,10 +233,14 @@ def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
 
 
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
-    """A lowered module in a module, by its path or because it is the only one.
+    """A lowered module in a module, with its path.
+
+    Args:
+        module: where to look.
+        part: the path; None if there is only one lowered module.
 
     Raises:
-        LoweringError: there is none, or there are several.
+        LoweringError: there is no lowered module of this path, or there are several and no path is given.
     """
     found = lowered_parts(module._c)
     if part is None and len(found) == 1:
@@ -237,7 +252,7 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
 
 
 def _signature(schema: Schema) -> inspect.Signature:
-    """The arguments of a method behind ``self``, as Python has them."""
+    """The signature of a method, without ``self``."""
     return inspect.Signature(
         [
             inspect.Parameter(

@@ -1,13 +1,13 @@
-"""Modules with effects, lowered and run: what they change is changed in a state that they bring along.
+"""Runs lowered modules with side effects, on a state that the archive brings along.
 
-So it is used::
+::
 
     model = Effectful.load("model.pt")
     model(x)
     model.state.module.count  # 1
 
-A call that is not as the captured one, by what the model relied on there, is refused with the model's line
-and leaves everything as it was.
+Guards in the archive say what the captured call relied on. A call that breaks one is refused with the
+model's line, and leaves the state unchanged.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 class Effectful:
     """A lowered module, and the state that it changes.
 
-    Made by :meth:`of` and :meth:`load`; called like the eager module.
+    :meth:`of` and :meth:`load` make one; it is called like the eager module.
 
     Args:
         delegate: the lowered module.
-        state: what is changed; by default what the module had when it was captured, without any class of the
-            model: ``state.module`` is a plain object with the model's attributes. Its parameters are those
-            that the graph uses; everything else is the state's own.
+        state: the state to change; by default a new one as it was at the capture. ``state.module`` is then a
+            plain object with the attributes of the model, without the model's classes. It shares the
+            parameters that the graph uses; everything else is a copy.
         allow: classes and functions that effects may name: see
             :func:`archive.effects.replay.replay.prepared`.
         stock: let TorchScript run the graph, not the backend's own runtime.
 
     Attributes:
-        state: it.
+        state: the state.
         delegate: the lowered module.
 
     Raises:
-        LoweringError: the module was not lowered with effects, or has some that TorchScript does not serve.
-        ReplayError: effects name what is not allowed.
+        LoweringError: the module was not lowered with effects, or has effects that TorchScript cannot run.
+        ReplayError: effects name a class or function that is not allowed.
         StateError: the state cannot be made.
     """
 
@@ -87,7 +87,7 @@ class Effectful:
         allow: Allowed = (),
         stock: bool = False,
     ) -> Effectful:
-        """A module that was lowered in this process; see :class:`Effectful`."""
+        """Run a module that was lowered in this process; see :class:`Effectful`."""
         return cls(Delegate.of(module), state, allow=allow, stock=stock)
 
     @classmethod
@@ -100,7 +100,7 @@ class Effectful:
         allow: Allowed = (),
         stock: bool = False,
     ) -> Effectful:
-        """A module in an archive; see :class:`Effectful`, and :meth:`Delegate.load` for what it raises."""
+        """Run a module in an archive; see :class:`Effectful`, and :meth:`Delegate.load` for errors."""
         return cls(Delegate.load(source, companion=companion), state, allow=allow, stock=stock)
 
     def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
@@ -108,9 +108,9 @@ class Effectful:
 
         Raises:
             BackendError: an operation failed; the state is as before.
-            GuardError: the call is not as the captured one; the state is as before.
+            GuardError: the call breaks an assumption of the captured one; the state is as before.
             ReplayError: an effect failed; the state is as before.
-            TypeError: these are not the method's arguments.
+            TypeError: the arguments do not fit ``forward``.
         """
         bound = self._signature.bind(*inputs, **named)
         if self._has_defaults:
@@ -128,17 +128,22 @@ class Effectful:
 
 
 def _is_made(source: Source) -> bool:
-    """Whether a tensor is one that the graph makes: effects then hold it in a list of their own."""
+    """Whether a tensor is one that the graph makes; the sources of such tensors are items of a temporary."""
     return isinstance(source, Item) and isinstance(source.base, Temporary)
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Where a tensor's elements lie: that of a parameter and of its copy in the state is the same."""
+    """A key that a parameter and its view in the state have in common: address and layout of its elements."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
-    """The arguments of a method: those of the example, and those that it left out."""
+    """The signature of the captured method.
+
+    Args:
+        names: the parameters, as :class:`~archive.backend.lower.effects.WithEffects` has them.
+        effects: the method's effects, with the defaults of parameters that the captured call left out.
+    """
     defaults = {argument.name: value for argument, value in effects.defaults}
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = []
@@ -151,6 +156,7 @@ def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
         default = defaults.get(name)
         value = default.value if isinstance(default, Constant) else inspect.Parameter.empty
         parameters.append(inspect.Parameter(name, kind, default=value))
+    # Python has no parameter with a default before one without.
     for place in range(len(parameters) - 1, 0, -1):
         one, before = parameters[place], parameters[place - 1]
         if one.kind is before.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty:

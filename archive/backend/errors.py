@@ -1,4 +1,4 @@
-"""What can go wrong with lowered modules."""
+"""The errors of lowering and of lowered modules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ NO_HANDLE = -1
 
 
 class LoweringError(RuntimeError):
-    """A module that cannot be lowered: PyTorch's own words where PyTorch has some."""
+    """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""
 
 
 class OperationError(RuntimeError):
-    """An operation of a lowered module that failed, by its debug handle.
+    """An operation of a lowered module failed.
 
     Attributes:
-        message: what is wrong.
-        handle: of the operation.
+        message: the message of the failure.
+        handle: the operation's debug handle.
     """
 
     def __init__(self, message: str, handle: int) -> None:
@@ -30,12 +30,12 @@ class OperationError(RuntimeError):
 
 
 class BackendError(RuntimeError):
-    """What went wrong in a backend, with the model's own source; the text is laid out as PyTorch's.
+    """A failure in a backend; ``str()`` gives it with the model's source, laid out as PyTorch does.
 
     Attributes:
-        message: what is wrong.
-        backend: its name.
-        symbolication: what the failed operation's debug handle stands for; None where no operation failed.
+        message: the message of the failure.
+        backend: the backend's name.
+        symbolication: the explanation of the failed operation's debug handle; None if no operation failed.
     """
 
     def __init__(self, message: str, backend: str, symbolication: Symbolication | None = None) -> None:
@@ -46,12 +46,12 @@ class BackendError(RuntimeError):
 
     @property
     def handles(self) -> tuple[int, ...]:
-        """The debug handles of what failed, inner ones first."""
+        """The debug handles of the failed operation, inner ones first; none if no operation failed."""
         return () if self.symbolication is None else self.symbolication.handles
 
     @property
     def module_hierarchy(self) -> str:
-        """Where in the model it failed: ``top(Net)::<unknown>.layer(Linear)::forward.aten::linear``."""
+        """The path to the failed operation: ``top(Net)::<unknown>.layer(Linear)::forward.aten::linear``."""
         return "" if self.symbolication is None else self.symbolication.module_hierarchy
 
     @property

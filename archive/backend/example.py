@@ -1,7 +1,7 @@
-"""A model to lower: an image classifier, of which ``features`` is lowered, and ``head`` is not.
+"""A model to lower: an image classifier whose ``features`` are lowered and whose ``head`` is not.
 
-Its residual blocks halve an image twice, one branch rounding up and the other one down. So the sides of an
-image must be multiples of 4; of others, a sum in one of the blocks says that its sizes do not match.
+Its two residual blocks each halve the image; one branch rounds up, the other one down. So the sides of an
+image must be multiples of 4; with other sides, a sum in one of the blocks fails, as its sizes do not match.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEED = 0
 
 
 class ResidualBlock(nn.Module):  # type: ignore[misc]  # of PyTorch, whose types are not followed
-    """An image of half the size: what two convolutions find, added to what was there."""
+    """Halves an image, and adds to it what two convolutions find."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ResidualBlock(nn.Module):  # type: ignore[misc]  # of PyTorch, whose types
 
 
 class Features(nn.Module):  # type: ignore[misc]
-    """What is found in an image: a vector."""
+    """Computes a vector of features for an image."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Features(nn.Module):  # type: ignore[misc]
 
 
 class Classifier(nn.Module):  # type: ignore[misc]
-    """Scores of an image for each class."""
+    """Scores an image for each class."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,14 +72,14 @@ class Classifier(nn.Module):  # type: ignore[misc]
 
 
 class Example(NamedTuple):
-    """The classifier with its features lowered, and what to call it with.
+    """The classifier with its features lowered, and tensors to call it with.
 
     Attributes:
         host: the classifier, scripted.
-        image: one that it takes.
-        features: what the features of it are in eager mode.
-        scores: what the classifier gives for it in eager mode.
-        bad: an image of which a residual block fails.
+        image: an image that it takes.
+        features: the features of the image in eager mode.
+        scores: the scores of the image in eager mode.
+        bad: an image for which a residual block fails.
     """
 
     host: torch.jit.ScriptModule
@@ -96,7 +96,7 @@ class Example(NamedTuple):
 
 
 def lowered_example(backend: str) -> Example:
-    """A classifier with its features lowered to a backend; its weights are drawn with a seed.
+    """The classifier with its features lowered to a backend; its weights are drawn with a fixed seed.
 
     Raises:
         LoweringError: there is no such backend, or it does not support an operation.

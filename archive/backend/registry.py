@@ -1,7 +1,7 @@
-"""The backends that modules can be lowered to, by name.
+"""Finds backends by name: those of this library, of other distributions, and those registered in the process.
 
-Backends of other distributions are entry points of the group ``archive.backends``: the name of the entry
-point is that of the backend, and it refers to a :class:`Backend`. They are imported when they are asked for.
+Backends of other distributions are entry points of the group ``archive.backends``. An entry point has the
+backend's name and refers to a :class:`Backend`, which is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -30,29 +30,26 @@ BUILT_IN = {
 
 
 class Link(StrEnum):
-    """How a backend is attached to the modules that are lowered to it.
-
-    What is written in TorchScript runs in stock PyTorch, which needs nothing of this library.
-    """
+    """The way in which a lowered module runs its backend in stock PyTorch, without this library."""
 
     CLASS = "class"
-    """The runtime is a TorchScript class. Stock TorchScript runs it; the lite interpreter has no classes."""
+    """The runtime is a TorchScript class. TorchScript runs it; the lite interpreter has no classes."""
 
     INLINE = "inline"
-    """The runtime's methods become methods of the lowered module. Both interpreters run it."""
+    """The runtime's methods become methods of the lowered module. Both interpreters run them."""
 
     AHEAD_OF_TIME = "ahead of time"
-    """Each operation becomes a statement of its own, and has a handle of its own. Both run it."""
+    """Each operation becomes a statement with a debug handle of its own. Both interpreters run them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A module that is to be lowered.
+    """A module to lower.
 
     Attributes:
         type_name: its qualified class.
-        graphs: for each method to lower its graph, with all calls followed.
-        schemas: of these methods, the module itself being their first argument.
+        graphs: the graph of each method to lower, with all calls followed.
+        schemas: the schemas of these methods; their first argument is ``self``.
     """
 
     type_name: str
@@ -61,26 +58,27 @@ class Original:
 
 
 class Runtime(Protocol):
-    """What compiles and executes in the process that runs a lowered module: one instance a module.
+    """Compiles and executes a state; each lowered module has an instance of its own.
 
-    It is a class, made without arguments, whose ``is_available`` is in TorchScript's language; for the links
-    ``class`` and ``inline`` all of it is. (An operator of C++ that ``is_available`` asks must be declared to
-    have side effects, or TorchScript takes its first answer for a constant.)
+    A runtime is a class whose constructor takes no arguments. Its ``is_available`` is written in
+    TorchScript's language; for the links ``class`` and ``inline``, so is the whole class. (If
+    ``is_available`` calls a C++ operator, this must be declared to have side effects, as ``CONSERVATIVE``:
+    otherwise TorchScript takes its first answer for a constant.)
 
-    A runtime in TorchScript's language may end a run by ``return self.fail(message)``: its own method
-    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` puts another one in its place: it
-    fails where ``last_handle`` comes from, so that stock PyTorch shows that source. What it returns must be
-    used, or TorchScript leaves the call out.
+    A runtime in TorchScript's language may end a run by ``return self.fail(message)``, where its method
+    ``fail(self, message: str) -> torch.Tensor`` raises. The link ``inline`` replaces this method by one that
+    fails at the source of the operation ``last_handle``, so that stock PyTorch shows that source. Its result
+    must be used, because TorchScript removes calls whose results are unused.
 
-    A runtime that can be profiled has besides ``profiling: bool``, set by whoever wants that, and
-    ``operations``, a list to which it then appends ``(start ns, end ns, debug handle, operator's name)``; it
-    may have ``memory``, a list for ``(time ns, debug handle, bytes, bytes in all, address)`` of each storage
-    that results have, when it is made and freed, or None. The clock is that of ``time.perf_counter_ns`` and
-    ``torch.ops.prim.TimePoint``.
+    A runtime that can be profiled has two more attributes. While ``profiling: bool`` is true, it appends
+    ``(start ns, end ns, debug handle, operator's name)`` of each operation to the list ``operations``. It may
+    also have ``memory``, None or a list: to that it appends ``(time ns, debug handle, bytes, bytes in all,
+    address)`` for each storage of a result, when it is made and, with negative bytes, when it is freed. Times
+    are those of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
 
     Attributes:
-        last_handle: handle of the operation that runs, or has failed; -1 when none does: ``execute`` puts it
-            back when it ends well.
+        last_handle: debug handle of the operation that runs, or has failed; otherwise -1, which ``execute``
+            restores when it returns.
     """
 
     last_handle: int
@@ -89,18 +87,33 @@ class Runtime(Protocol):
         """Whether this process can compile and execute."""
 
     def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-        """Something to execute for each method, of what preprocessing made.
+        """Compile a state.
+
+        Args:
+            processed: the result of preprocessing.
+            method_compile_spec: the options of each method.
+
+        Returns:
+            For each method something that :meth:`execute` takes.
 
         Raises:
-            ArchiveError: it is not what this backend's preprocessing makes. In TorchScript's language, which
-                has none, an ``AssertionError`` or ``RuntimeError`` says so.
+            ArchiveError: ``processed`` is no state of this backend. A runtime in TorchScript's language
+                raises an ``AssertionError`` or ``RuntimeError`` instead.
         """
 
     def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401
-        """Run what was compiled for a method; the results, those of a tuple one by one.
+        """Run a method.
+
+        Args:
+            handle: what :meth:`compile` gave for the method.
+            inputs: the method's arguments.
+
+        Returns:
+            The method's results; a returned tuple gives one result for each element.
 
         Raises:
-            OperationError: an operation failed. Other errors are taken to be those of ``last_handle``.
+            OperationError: an operation failed. Any other error counts as one of the operation
+                ``last_handle``.
         """
 
 
@@ -109,13 +122,13 @@ class Backend:
     """A backend.
 
     Attributes:
-        name: what it is registered as; part of the names of lowered classes.
-        preprocess: ``(original, method_compile_spec, generate_debug_handles)`` -> what is kept in the
-            archive: a value of TorchScript; for the link ``ahead of time`` an
-            :class:`~archive.backend.lower.ahead.Ahead`. It raises :class:`LoweringError` for what it cannot
-            compile.
+        name: the name by which it is found; part of the names of lowered classes.
+        preprocess: ``(original, method_compile_spec, generate_debug_handles)`` -> the state that the archive
+            keeps, a TorchScript value; for the link ``ahead of time`` an
+            :class:`~archive.backend.lower.ahead.Ahead`. It raises :class:`LoweringError` for operations that
+            it cannot compile.
         runtime: the class of its :class:`Runtime`.
-        link: how it is attached.
+        link: the way in which lowered modules run it.
 
     Raises:
         LoweringError: the name is no identifier, or the runtime no class.
@@ -146,7 +159,7 @@ def register_backend(
     """Register a backend for this process; see :class:`Backend`.
 
     Raises:
-        LoweringError: the name is taken, or what is given makes no :class:`Backend`.
+        LoweringError: the name is taken or no identifier, or the runtime is no class.
         ValueError: there is no such link.
     """
     made = Backend(name, preprocess, runtime, Link(link))
@@ -170,10 +183,10 @@ def unregister_backend(name: str) -> None:
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of a name: registered, of this library, or of an entry point.
+    """The backend of a name: registered in this process, of this library, or of an entry point.
 
     Raises:
-        LoweringError: there is none, or its entry point refers to something else, or to nothing.
+        LoweringError: there is none, or its entry point cannot be loaded or refers to something else.
     """
     if name in _registered:
         return _registered[name]

@@ -1,8 +1,9 @@
 """The backend ``aten``: PyTorch's own operators, on a register machine.
 
-Its link is ``ahead of time``: stock PyTorch runs one statement an operation. With this library the register
-machine runs the same operations, with errors, times and memory by their debug handles. Its programs are kept
-in the archive, as the text of the state: see :mod:`archive.backend.aten.blob`.
+Its link is ``ahead of time``: stock PyTorch runs one TorchScript statement for each operation. With this
+library, the register machine runs the same operations, and reports errors, times and memory by debug handle.
+Use the register machine to profile and debug, TorchScript to deploy. The archive keeps both: the machine's
+programs are the text of the state, see :mod:`archive.backend.aten.blob`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def preprocess(
     method_compile_spec: dict[str, Any],
     generate_debug_handles: GenerateDebugHandles,
 ) -> Ahead:
-    """The folded graphs, their programs and tensors."""
+    """The folded graph of each method, its program as text, and the tensors that both use."""
     graphs = {method: folded(original.graphs[method]) for method in method_compile_spec}
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []
@@ -46,7 +47,7 @@ def preprocess(
 
 
 def _as_tuple(graph: Graph) -> Graph:
-    """A graph that gives its one result as a tuple, as those of several do."""
+    """A copy of a graph that returns its one result as a tuple, as graphs of several results do."""
     value = max(graph.types, default=-1) + 1
     tuple_of = Operation("prim::TupleConstruct", list(graph.body.results), [value])
     body = Block(graph.body.parameters, [*graph.body.operations, tuple_of], [value])
@@ -55,13 +56,13 @@ def _as_tuple(graph: Graph) -> Graph:
 
 
 class Aten:
-    """Runs programs; each method is a :class:`Machine`.
+    """The runtime: makes a :class:`Machine` of each method's program, and runs it.
 
     Attributes:
-        last_handle: -1; failures carry their handles.
-        profiling: whether operations are to be recorded.
-        operations: those recorded.
-        memory: changes of memory that were recorded; None where they are not wanted.
+        last_handle: always -1, as errors carry the handles of the operations that failed.
+        profiling: whether to record operations.
+        operations: the recorded operations; see :class:`~archive.backend.aten.memory.EventSink`.
+        memory: the recorded changes of memory; None if they are not recorded.
     """
 
     def __init__(self) -> None:
@@ -71,14 +72,14 @@ class Aten:
         self.memory: list[tuple[int, int, int, int, int]] | None = None
 
     def is_available(self) -> bool:
-        """PyTorch's operators are wherever PyTorch is."""
+        """PyTorch's operators are wherever PyTorch is."""  # part of lowered modules, to the byte
         return True
 
     def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
         """The machine of each method.
 
         Raises:
-            ArchiveError: it is no state of this backend, or its programs are broken.
+            ArchiveError: ``processed`` is no state of this backend, or its programs are broken.
         """
         if not torch.jit.isinstance(processed, tuple[str, list[torch.Tensor]]):
             raise ArchiveError(expected="a text and tensors as state", found=type(processed).__name__)

@@ -1,4 +1,4 @@
-"""Programs as text: the blob kept in a saved archive.
+"""Programs as text, the blob that a saved archive keeps.
 
 The text is JSON, without blanks::
 
@@ -8,16 +8,20 @@ The text is JSON, without blanks::
                   "constants": [[1, {"tensor": 0}], [2, null], ...],
                   "instructions": [[0, [4], [0, 1, 2], 17, null], ...]}]}
 
-``op`` is a number in ``operators``, where each name stands once. A constant is ``null``, a bool, a text, an
-integer of 64 bits or a finite float as such, a list as one, or ``{"float": "inf" | "-inf" | "nan"}``,
-``{"complex": [real, imaginary]}``, ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
-``{"device": "cuda:0"}``, ``{"dtype": "float32"}``, ``{"tensor": n}``: the n-th of the tensors that are kept
-beside the text, shared by all methods.
+An instruction is ``[op, outs, ins, handle, target]``; see :mod:`archive.backend.aten.program`. Its ``op`` is
+an index into ``operators``, which has each name once. A constant is
 
-Whoever reads a text makes sure, before anything runs, that all numbers are in range, that every operation
-can be run and gets as many values as it takes, that constants are never written, and that each register is
-written further above than it is read. That a program ends cannot be told from its text: loops may run
-for ever, as in TorchScript.
+- ``null``, a bool, a text, an integer of 64 bits, or a finite float,
+- a list of constants,
+- ``{"float": "inf" | "-inf" | "nan"}``, ``{"complex": [real, imaginary]}``,
+- ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
+- ``{"device": "cuda:0"}``, ``{"dtype": "float32"}``,
+- or ``{"tensor": n}``, the n-th of the tensors beside the text, which all methods share.
+
+Reading a text checks, before anything runs, that all numbers are in range, that every operation can be run
+and has as many inputs and outputs as it should, that no instruction writes a constant, and that each register
+is written above its first reader. No check tells whether a program ends: loops may run for ever, as in
+TorchScript.
 """
 
 from __future__ import annotations
@@ -44,19 +48,19 @@ if TYPE_CHECKING:
 
 PROGRAM_VERSION = 1
 MAX_CHARACTERS = 1 << 23
-"""Characters of a text; a method of 10,000 operations has some 400,000."""
+"""Most characters of a text; a method of 10,000 operations has some 400,000."""
 MAX_METHODS = 1024
 MAX_PARAMETERS = 4096
-"""Of a method."""
+"""Most parameters of a method."""
 MAX_LOOPS = 1024
-"""Jumps back that a program may have: what it costs to make it ready grows with them."""
+"""Most backward jumps of a program: making a machine costs a pass over all registers for each."""
 
 
 def encoded(programs: Mapping[str, MachineProgram]) -> str:
     """Programs by method as text.
 
     Raises:
-        LoweringError: they are larger than any text may be.
+        LoweringError: the text would be longer, or have more loops, than reading accepts.
     """
     operators: dict[str, int] = {}
     methods = [
@@ -84,14 +88,14 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
 
 
 def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
-    """The programs of a text, by method; whoever wrote it, they can be run.
+    """The programs of a text, by method. Anybody may have written the text: it is checked completely.
 
     Args:
-        text: as :func:`encoded` makes it.
-        tensors: how many tensors are kept beside it.
+        text: the text.
+        tensors: how many tensors the archive keeps beside it.
 
     Raises:
-        ArchiveError: it is not as the module's docstring says.
+        ArchiveError: the text is not as the module's docstring says.
     """
     if len(text) > MAX_CHARACTERS:
         raise ArchiveError(
@@ -115,13 +119,15 @@ def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
             type(methods) is list and len(methods) <= MAX_METHODS, f"at most {MAX_METHODS:,} methods", methods
         )
         programs = [_program(one, operators, tensors) for one in methods]
-        made = {one.method: one for one in programs}
-        _check(len(made) == len(programs), "methods of different names", [one.method for one in programs])
+        by_method = {one.method: one for one in programs}
+        _check(
+            len(by_method) == len(programs), "methods of different names", [one.method for one in programs]
+        )
     except (ValueError, RecursionError) as error:
         raise ArchiveError(place="program", expected="a program as JSON", found=shown(str(error))) from error
     except ArchiveError as error:
         raise error.within(place="program") from None
-    return made
+    return by_method
 
 
 def _check(holds: bool, expected: str, found: object, place: str | None = None) -> None:  # noqa: FBT001
@@ -130,6 +136,7 @@ def _check(holds: bool, expected: str, found: object, place: str | None = None) 
 
 
 def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
+    """The values of an object that has these fields and no others."""
     _check(type(read) is JsonObject, "an object", read)
     _check(set(read) == set(names), f"the fields {', '.join(names)}", list(read))
     return [read[name] for name in names]
@@ -208,5 +215,5 @@ def _is_number(value: object, numbers: range) -> bool:
 
 
 def _loops(steps: Sequence[MachineInstruction]) -> int:
-    """How many jumps go back."""
+    """The number of backward jumps."""
     return sum(one.target is not None and one.target <= number for number, one in enumerate(steps))

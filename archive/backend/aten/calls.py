@@ -1,4 +1,4 @@
-"""Operations that Python runs itself: see :mod:`archive.backend.aten.operators`."""
+"""Python functions that run operations in place of PyTorch; see :mod:`archive.backend.aten.operators`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Call = Callable[..., Any]
 
 DICT_KEY_TYPES = ("int", "float", "bool", "complex", "str", "Tensor")
-"""Types that keys of dicts have."""
+"""The types of dict keys in TorchScript, as overloads of operators name them."""
 
 PERCENT_FORMAT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
 
@@ -56,7 +56,7 @@ def _warn(message: str, *_: object) -> None:
 
 
 def _format(text: str, *values: object) -> str:
-    """A text with values in place of ``{}``; nothing else in braces is understood, as in TorchScript."""
+    """A text with values in place of ``{}``; as in TorchScript, nothing else in braces is replaced."""
     first, *rest = text.split("{}")
     if len(rest) > len(values):
         raise IndexError("too few arguments for format string")
@@ -64,7 +64,7 @@ def _format(text: str, *values: object) -> str:
 
 
 def _percent(text: str, *values: object) -> str:
-    """As Python's ``%``, without widths, which would ask for any memory."""
+    """Python's ``%`` without widths, because a large width would take any amount of memory."""
     if not PERCENT_FORMAT.fullmatch(text):
         raise ValueError(f"unsupported format: {text!r}")
     return text % values
@@ -162,7 +162,7 @@ PYTHON_CALLS: dict[str, Call] = {
         lambda items, reverse: items.sort(reverse=reverse),
     ),
 }
-"""What Python runs: by name, or by kind for all overloads."""
+"""Functions by the name of the operation, or by its kind for all overloads."""
 
 SCALAR_CALLS: dict[str, Call] = {
     "aten::eq": operator.eq,
@@ -175,4 +175,4 @@ SCALAR_CALLS: dict[str, Call] = {
     "aten::__or__": operator.or_,
     "aten::__xor__": operator.xor,
 }
-"""What Python runs where all arguments are plain numbers or texts: some twenty times faster."""
+"""Functions by kind, for plain numbers or texts: some twenty times faster than calling PyTorch's operator."""

@@ -1,4 +1,4 @@
-"""Constants of programs as JSON: see :mod:`archive.backend.aten.blob`."""
+"""Constants of programs, to JSON and back; :mod:`archive.backend.aten.blob` has the format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_NESTING = 64
-"""Constants inside one another."""
+"""Most lists, tuples and dicts inside one another."""
 INT64 = range(-(1 << 63), 1 << 63)
 MAX_DIGITS = 20
 DEVICE_NAME = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
@@ -29,16 +29,16 @@ NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 @dataclass(frozen=True, slots=True)
 class TensorAt:
-    """A constant that is a tensor: its number in the list that all methods of a module share."""
+    """A constant that is a tensor, by its index in the list that all methods of a module share."""
 
     index: int
 
 
 def packed(value: Any) -> Any:  # noqa: ANN401
-    """A constant as JSON has it.
+    """A constant as a value that ``json`` writes.
 
     Raises:
-        LoweringError: there is no form for it.
+        LoweringError: the format has no form for it.
     """
     if isinstance(value, list):
         return [packed(one) for one in value]
@@ -53,16 +53,16 @@ def packed(value: Any) -> Any:  # noqa: ANN401
 
 
 class JsonObject(dict[str, Any]):
-    """An object of JSON that is no constant."""
+    """A JSON object that is not the form of a constant."""
 
     __slots__ = ()
 
 
 def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
-    """What an object of JSON stands for: a constant of some type, or an object.
+    """The constant that a JSON object is the form of, or the object itself; a hook for ``json.loads``.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value does not fit the tag, or a name occurs twice.
     """
     if len(pairs) == 1:
         ((name, value),) = pairs
@@ -78,10 +78,10 @@ def unpacked(pairs: list[tuple[str, Any]]) -> Any:  # noqa: ANN401
 
 
 def integer(digits: str) -> int:
-    """An integer of 64 bits.
+    """An integer of 64 bits; a hook for ``json.loads``.
 
     Raises:
-        ValueError: it is larger.
+        ValueError: it has more bits.
     """
     if len(digits) > MAX_DIGITS or int(digits) not in INT64:
         raise ValueError(f"an integer of more than 64 bits: {digits[:MAX_DIGITS]}")
@@ -89,10 +89,10 @@ def integer(digits: str) -> int:
 
 
 def finite(text: str) -> float:
-    """A finite float.
+    """A finite float; a hook for ``json.loads``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is infinite, or not a number.
     """
     value = float(text)
     if not math.isfinite(value):
@@ -152,11 +152,17 @@ TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
     torch.device: ("device", str, _device),
     torch.dtype: ("dtype", lambda value: str(value).partition(".")[2], _dtype),
 }
-"""Constants that JSON has no form for: their tag, to JSON, and back."""
+"""For each type without a form in JSON: its tag, a function to JSON, and one back."""
 
 
 def is_constant(value: Any, tensors: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
-    """Whether a value is a constant that can be used beside so many tensors."""
+    """Whether a value is a constant, all of whose tensors exist.
+
+    Args:
+        value: what was read.
+        tensors: how many tensors there are.
+        depth: how many lists, tuples and dicts may be inside one another.
+    """
     if isinstance(value, TensorAt):
         return value.index in range(tensors)
     items = value.values() if type(value) is dict else value
@@ -166,18 +172,19 @@ def is_constant(value: Any, tensors: int, depth: int = MAX_NESTING) -> bool:  # 
 
 
 def resolved(value: Any, tensors: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
-    """A constant with the tensors themselves."""
+    """A constant with the tensors themselves in place of their indices."""
     if isinstance(value, TensorAt):
         return tensors[value.index]
     return _mapped(partial(resolved, tensors=tensors), value)
 
 
 def copied(value: Any) -> Any:  # noqa: ANN401
-    """A constant with lists and dicts of its own."""
+    """A copy of a constant with new lists and dicts."""
     return _mapped(copied, value)
 
 
 def _mapped(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
+    """A list, tuple or dict of changed items; any other value as it is."""
     if isinstance(value, dict):
         return {key: change(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

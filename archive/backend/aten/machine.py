@@ -1,12 +1,14 @@
-"""The register machine: runs a program in Python, one call of a PyTorch operator an instruction.
+"""The register machine: runs a program in Python, one call of a PyTorch operator for each instruction.
 
-Whatever can be known beforehand is found when a machine is made: what runs each operation, where registers
-are read for the last time, and which constants somebody could change, who then gets a new copy in each run.
+Use the register machine to profile and debug, TorchScript to deploy.
 
-A register is cleared behind the last instruction that reads it. Instructions stand in the order of the
-model's source, so that is a place in the text of the program: no later one reads the register, unless a loop
-goes back. A register that is written above a loop and read in it lives until the loop's end. Registers whose
-last reader is jumped over are cleared by the jump.
+Making a machine finds, once for all runs, the function that runs each operation, the last reader of each
+register, and the constants that an instruction might mutate: each run gets new copies of these.
+
+A register is cleared after its last reader, so that its tensor's memory is freed. Only loops jump back, so
+the last reader is the last instruction in the program that reads the register. But if a register is written
+above a loop and read in it, it is cleared at the loop's end. If a jump skips the last reader, the jump clears
+the register.
 """
 
 from __future__ import annotations
@@ -35,23 +37,34 @@ if TYPE_CHECKING:
     from archive.backend.aten.program import MachineInstruction, MachineProgram
 
     Take: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+    """Takes the values of an instruction's inputs from the registers."""
     Step: TypeAlias = tuple[
         Callable[..., Any], Take, int, tuple[int, ...] | None, tuple[int, ...], int, str | None
     ]
+    """An instruction that is no jump, made ready; a tuple, because the loop that runs it unpacks it.
+
+    - the function to call,
+    - what takes its inputs from the registers,
+    - the register of its result,
+    - the registers of its results, or None if it has just one,
+    - the registers to clear afterwards,
+    - its debug handle,
+    - the kind by which it is recorded; None for moves and for operations without a handle.
+    """
 
 
 UNPACKING_KINDS = ("prim::TupleUnpack", "prim::ListUnpack")
-"""Kinds that make as many values as there are items, even if it is one."""
+"""Kinds whose result is one value for each item, even if there is one item only."""
 STORAGELESS = PYTHON_CALLS.keys() - {"aten::tensor"}
-"""Kinds that make no storages; lists are not looked through each time that they grow."""
+"""Kinds that make no storages: lists that grow need not be searched for new tensors each time."""
 
 
 class Machine:
     """A program that is ready to run.
 
     Args:
-        program: one whose operations can all be run.
-        tensors: those that its constants are numbers of.
+        program: a program without unsupported operations.
+        tensors: the tensors that its constants refer to.
     """
 
     def __init__(self, program: MachineProgram, tensors: Sequence[torch.Tensor]) -> None:
@@ -74,7 +87,7 @@ class Machine:
         """Run the program, in the caller's grad mode.
 
         Args:
-            inputs: one for each parameter.
+            inputs: a value for each parameter.
 
         Returns:
             The value that the method returns.
@@ -102,7 +115,10 @@ class Machine:
         return registers[self._program.result]
 
     def run_observed(self, inputs: Sequence[Any], recording: EventSink) -> Any:  # noqa: ANN401
-        """Run the program, and record what its operations take. As :meth:`run` otherwise."""
+        """Run the program as :meth:`run` does, and record the times and memory of its operations.
+
+        The loop is that of :meth:`run`, with clocks and notes, which unobserved runs do without.
+        """
         registers = self._start(inputs)
         memory = None if recording.memory is None else Memory(self._storages(inputs))
         record, clock = recording.operations.append, time.perf_counter_ns
@@ -139,14 +155,18 @@ class Machine:
         return registers[self._program.result]
 
     def _storages(self, inputs: Sequence[Any]) -> dict[int, Any]:
-        """The storages of constants and inputs; constants have others if they were given new values."""
+        """The storages of constants and inputs. Constants have new storages if they were given new values."""
         places = [tensor.data_ptr() for tensor in self._strided]
         if places != self._places:
             self._places, self._known = places, storages_of(self._strided)
         return self._known | storages_of(tensors_in(list(inputs)))
 
     def _start(self, inputs: Sequence[Any]) -> list[Any]:
-        """The registers as they are before the first instruction."""
+        """The registers before the first instruction.
+
+        Raises:
+            TypeError: there are more inputs or fewer than parameters.
+        """
         count = self._program.parameters
         if len(inputs) != count:
             raise TypeError(f"{self._program.method} takes {count} inputs, {len(inputs)} were given")
@@ -159,18 +179,16 @@ class Machine:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """Instructions without jumps, and the one behind them that says where to go on.
+    """A basic block: instructions without jumps, and the jump behind them.
 
     Attributes:
-        steps: what runs each: the call, what takes its values from the registers, the register of what it
-            makes, or several if there is not just one, the registers to clear, debug handle,
-            kind (of a move None).
-        op: of the jump behind; "" if there is none.
-        ins: the registers that it reads.
-        handle: of the jump.
-        target: where it may lead; None for the program's end.
-        then: what comes next otherwise.
-        skipped: registers to clear on a jump forward.
+        steps: the instructions, made ready; a tuple each, as :data:`Step` describes.
+        op: the name of the jump; "" if there is none.
+        ins: the registers that the jump reads.
+        handle: the debug handle of the jump.
+        target: the block at the jump's target; None for the program's end.
+        then: the block behind this one; None for the program's end.
+        skipped: ``(registers, first, last)``: a jump to the target clears ``registers[first:last]``.
     """
 
     steps: list[Step]
@@ -182,7 +200,7 @@ class _Block:
     skipped: tuple[Sequence[int], int, int] = ((), 0, 0)
 
     def following(self, registers: list[Any]) -> _Block | None:
-        """The block to go on with; None at the program's end."""
+        """The block that runs next; None at the program's end."""
         if self.op == "":
             return self.then
         if self.op == JUMP_UNLESS:
@@ -200,7 +218,11 @@ class _Block:
 
 
 def _blocks(program: MachineProgram, known: dict[int, Any]) -> _Block:
-    """The blocks of a program; the first one."""
+    """Make the blocks of a program.
+
+    Returns:
+        The first block, from which the others are reached.
+    """
     instructions = program.instructions
     ends = _ends(program)
     order = sorted(
@@ -209,7 +231,7 @@ def _blocks(program: MachineProgram, known: dict[int, Any]) -> _Block:
     sorted_ends = [ends[number] for number in order]
 
     def cleared(first: int, last: int) -> tuple[Sequence[int], int, int]:
-        """Registers that are read for the last time by an instruction from ``first`` to before ``last``."""
+        """The registers whose last reader is an instruction from ``first`` to before ``last``, as a slice."""
         return order, bisect_left(sorted_ends, first), bisect_left(sorted_ends, last)
 
     jumps = {number for number, one in enumerate(instructions) if one.op in CONTROL}
@@ -232,12 +254,12 @@ def _blocks(program: MachineProgram, known: dict[int, Any]) -> _Block:
 
 
 def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
-    """An instruction that is no jump, made ready."""
+    """An instruction that is no jump, made ready; see :data:`Step`."""
     if one.op == MOVE:
         call, ins = (_same if len(one.outs) == 1 else _all), one.ins
     else:
         call, ins = prepared(one.op, one.ins, known)
-    take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(slice(*_span(ins)))
+    take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(_slice_of(ins))
     kind = kind_of(one.op)
     recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
     if len(one.outs) == 1 and kind not in UNPACKING_KINDS:
@@ -245,9 +267,9 @@ def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any])
     return call, take, -1, one.outs, dead, one.handle, recorded
 
 
-def _span(ins: Sequence[int]) -> tuple[int, int]:
-    """One register, or none, as a slice of them."""
-    return (ins[0], ins[0] + 1) if ins else (0, 0)
+def _slice_of(ins: Sequence[int]) -> slice:
+    """A slice of the registers with one register, or none: ``itemgetter`` then gives a list, too."""
+    return slice(ins[0], ins[0] + 1) if ins else slice(0)
 
 
 def _same(value: object) -> object:
@@ -259,14 +281,14 @@ def _all(*values: object) -> tuple[object, ...]:
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:
-    """Put several values into their registers."""
+    """Write several values to their registers."""
     if outs:
         for number, value in zip(outs, values, strict=True):
             registers[number] = value
 
 
 def _ends(program: MachineProgram) -> list[int]:
-    """For each register the instruction behind which nothing reads it."""
+    """For each register the number of the instruction after which it is cleared."""
     starts, ends = np.full((2, program.registers), -1)
     for number, one in enumerate(program.instructions):
         for register in (*one.ins, *one.outs):
@@ -283,7 +305,7 @@ def _ends(program: MachineProgram) -> list[int]:
 
 
 def _changeable(program: MachineProgram) -> set[int]:
-    """Registers whose values may be changed or given away; operators of PyTorch get copies of lists."""
+    """Registers whose values may be mutated, or returned: PyTorch's operators get copies of lists."""
     found = {program.result}
     for one in program.instructions:
         if one.op == MOVE or one.op in PYTHON_CALLS or kind_of(one.op) in PYTHON_CALLS:
@@ -292,4 +314,5 @@ def _changeable(program: MachineProgram) -> set[int]:
 
 
 def _message(error: Exception) -> str:
+    """The text of an error; it names the class of a ``KeyError``, whose text is the key alone."""
     return f"KeyError: {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The memory of a run of the register machine: which storages operations make, and when they are freed."""
+"""Records the memory of a run: which storages operations make, and when these are freed."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ CONTAINER_TYPES = (list, tuple, dict)
 
 
 class EventSink(Protocol):
-    """What an observed run is recorded in."""
+    """Takes the events of an observed run: the runtime itself."""
 
     @property
     def operations(self) -> list[tuple[int, int, int, str]]:
-        """Takes (start in ns, end in ns, debug handle, kind of the operation) for each that has run."""
+        """Takes (start in ns, end in ns, debug handle, kind) for each operation that has run."""
 
     @property
     def memory(self) -> list[tuple[int, int, int, int, int]] | None:
-        """None where it is not wanted.
+        """Takes two events for each storage that an operation makes; None if they are not wanted.
 
-        Takes (time in ns, debug handle, bytes, bytes in use by then, address) for each storage that an
-        operation makes, and again, with bytes below zero, when nothing holds it any longer.
+        An event is (time in ns, debug handle, bytes, bytes in use then, address). The second one, with
+        negative bytes, comes when nothing holds the storage any longer.
         """
 
 
 class Memory:
-    """The storages that a run makes, as long as anything holds them.
+    """Notes which storages operations make, and when they are freed.
 
-    Written for speed, as an operation of a small model takes some 5 µs: while the program runs, this only
-    notes what happens; the events are made of that at the end.
+    An operation of a small model takes some 5 µs, so notes are short while the program runs; they become
+    events at the end.
 
     Args:
-        known: storages that are there beforehand, by address.
+        known: weak references to the storages that exist before the run, by address.
+
+    Attributes:
+        freed: weak references to storages that were freed since the last :meth:`gone`.
     """
 
     def __init__(self, known: dict[int, Any]) -> None:
@@ -45,7 +48,7 @@ class Memory:
         self._notes: list[tuple[int, int, int, int, Any]] = []
 
     def made(self, value: object, now: int, handle: int) -> None:
-        """Note the new storages in what an operation has made by ``now``, in ns."""
+        """Note the new storages in the result of an operation that ended at ``now``, in ns."""
         if type(value) is torch.Tensor:
             self._note(value, now, handle)
         elif type(value) in CONTAINER_TYPES:
@@ -56,7 +59,7 @@ class Memory:
         try:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
-        except RuntimeError:  # sparse tensors, and those that are not computed, have none
+        except RuntimeError:  # sparse tensors, and those that are not computed, have no storage
             return
         if address and (address not in self._live or self._live[address]() is None):
             held = self._live[address] = weakref.ref(storage, self._on_freed)
@@ -68,7 +71,7 @@ class Memory:
         self.freed.clear()
 
     def events(self) -> list[tuple[int, int, int, int, int]]:
-        """The events of :class:`Recording`; nothing is noted any more."""
+        """The events of the run, as :class:`EventSink` takes them; the notes are dropped."""
         notes, self._notes = self._notes, []
         sizes: dict[int, tuple[int, int]] = {}
         made, total = [], 0

@@ -1,4 +1,4 @@
-"""The operations that can be run from Python, and what runs each.
+"""Decides which operations can be run from Python, and finds the function that runs each.
 
 An operation's name is its kind and, behind a point, the overload of its schema: ``aten::add.Tensor``,
 ``aten::relu``, ``prim::ListConstruct``. The name alone decides whether it can be run. The rules are the same
@@ -45,7 +45,7 @@ EXCLUDED_KINDS = re.compile(
     r"|_sparse_\w+_unsafe)"
     r"|prim::(TimePoint|AddStatValue|BailoutTemplate|Guard|\w*MKLDNN\w*|mkldnn_\w+)"
 )
-"""Operators by kind that reach out of the computation, and what only PyTorch's optimizers write."""
+"""Kinds of operators that reach out of the computation, or that only PyTorch's optimizers write."""
 
 SCALAR_TYPES = frozenset({"IntType", "FloatType", "BoolType", "StringType"})
 CALLABLE_TYPES = SCALAR_TYPES | {
@@ -60,7 +60,7 @@ CALLABLE_TYPES = SCALAR_TYPES | {
     "TupleType",
     "GeneratorType",
 }
-"""Types of operators that are called. (There is no value for a generator but None.)"""
+"""Types of the inputs and outputs of operators that are called. (A generator can only be None.)"""
 
 ARITY_WITHOUT_SCHEMA: dict[str, tuple[int, int | None, int | None]] = {
     "prim::ListConstruct": (0, None, 1),
@@ -74,17 +74,17 @@ ARITY_WITHOUT_SCHEMA: dict[str, tuple[int, int | None, int | None]] = {
     "aten::format": (1, None, 1),
     "aten::percentFormat": (1, None, 1),
 }
-"""Names whose schema does not tell how many values they take (at least, at most) and make; None: any."""
+"""Fewest inputs, most inputs, and outputs of operations without a fixed schema; None: any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arity:
-    """How many values an operation takes and makes.
+    """How many inputs and outputs an operation has.
 
     Attributes:
-        least: values it takes at least.
-        most: values it takes at most; None: any number.
-        outs: values it makes; None: any number.
+        least: fewest inputs.
+        most: most inputs; None: any number.
+        outs: outputs; None: any number.
     """
 
     least: int
@@ -92,14 +92,14 @@ class Arity:
     outs: int | None
 
     def fits(self, outs: int, ins: int) -> bool:
-        """Whether so many values can be made of so many."""
-        return (self.outs is None or outs == self.outs) and self.least <= ins <= (
-            ins if self.most is None else self.most
-        )
+        """Whether an operation can have so many outputs and inputs."""
+        if self.outs is not None and outs != self.outs:
+            return False
+        return ins >= self.least and (self.most is None or ins <= self.most)
 
 
 def operator_name(kind: str, schema: str) -> str:
-    """The name of an operation, of its kind and its schema as text ("" where it has none)."""
+    """The name of an operation, from its kind and its schema as text ("" if it has none)."""
     overload = torch._C.parse_schema(schema).overload_name if schema else ""
     return f"{kind}.{overload}" if overload else kind
 
@@ -116,7 +116,7 @@ def supported(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def arity(name: str) -> Arity | None:
-    """How many values an operation takes and makes; None if it cannot be run."""
+    """How many inputs and outputs an operation has; None if it cannot be run."""
     if name in ARITY_WITHOUT_SCHEMA:
         return Arity(*ARITY_WITHOUT_SCHEMA[name])
     schema = _schema(name)
@@ -127,12 +127,13 @@ def arity(name: str) -> Arity | None:
 
 
 def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple[Call, tuple[int, ...]]:
-    """What runs an operation, and the registers whose values it then takes, by position.
+    """The function that runs an operation, and the registers whose values it takes, by position.
 
     Args:
-        name: of an operation that is supported.
-        ins: the registers of all its values.
-        known: registers whose values never change. Keyword-only arguments among these are given beforehand.
+        name: the name of a supported operation.
+        ins: the registers of all its inputs.
+        known: the values of registers that never change. Keyword-only arguments that are all among these are
+            bound to the function now.
     """
     own = _own(name)
     if own is not None:
@@ -159,6 +160,7 @@ def _with_keywords(call: Call, names: list[str], *values: object) -> Any:  # noq
 
 
 def _is_default(argument: Any, value: object) -> bool:  # noqa: ANN401 (a torch.Argument)
+    """Whether an argument's value is its default, which need not be given."""
     if not argument.has_default_value() or type(value) not in (bool, int, float, str, type(None)):
         return False
     default = argument.default_value
@@ -166,10 +168,12 @@ def _is_default(argument: Any, value: object) -> bool:  # noqa: ANN401 (a torch.
 
 
 def _own(name: str) -> Call | None:
+    """The Python function that runs an operation, if there is one."""
     return PYTHON_CALLS.get(name) or PYTHON_CALLS.get(kind_of(name))
 
 
 def _parts(name: str) -> tuple[str, str]:
+    """The kind and the overload of a name."""
     kind, _, overload = name.partition(".")
     return kind, overload
 
@@ -185,18 +189,18 @@ def _schema(name: str) -> Any:  # noqa: ANN401 (a torch._C.FunctionSchema)
 
 
 def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
-    """Whether the operator that PyTorch has is one to call."""
+    """Whether PyTorch's operator may be called, by rule 2."""
     if EXCLUDED_KINDS.fullmatch(kind_of(name)) or "..." in str(schema):
         return False
     kinds = {kind for one in (*schema.arguments, *schema.returns) for kind in _kinds(one.type)}
-    changed = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+    written = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
     return kinds <= CALLABLE_TYPES and all(
-        one.type.kind() in ("TensorType", "OptionalType") for one in changed
+        one.type.kind() in ("TensorType", "OptionalType") for one in written
     )
 
 
 def _kinds(kind: Any) -> Iterator[str]:  # noqa: ANN401 (a torch._C.Type)
-    """The kinds of a type and of all that it contains."""
+    """The kinds of a type and of all types in it."""
     yield kind.kind()
     for inner in kind.containedTypes():
         yield from _kinds(inner)

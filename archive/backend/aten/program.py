@@ -1,20 +1,21 @@
-"""A method as a program for the register machine.
+"""Compiles a graph to a program for the register machine.
 
-A program has registers, each for one value: first the parameters, then constants and what instructions
-make. An instruction is ``[op, outs, ins, handle, target]``: it takes the values of the registers ``ins``,
-and puts what it makes into ``outs``. ``handle`` is the debug handle of its operation, or -1. ``op`` is an
-operation by the name that :mod:`archive.backend.aten.operators` gives it, or one of these, which alone may
-have a target, the number of the instruction that comes next:
+A program has registers. The first ones hold the parameters, the others constants and results of
+instructions. An instruction is ``[op, outs, ins, handle, target]``: it reads the registers ``ins``, and
+writes its results to the registers ``outs``. ``handle`` is the debug handle of its operation, or -1. ``op``
+is the name of an operation, see :mod:`archive.backend.aten.operators`, or one of these:
 
-- ``move``: puts the values of n registers into n others; all are read before the first is written.
-- ``jump``: goes on at the target.
-- ``jump_unless``: takes a condition; goes on at the target unless it holds.
-- ``each``: takes a counter, a limit and a condition, and puts the counter, one higher, back into the same
-  register, if that is below the limit and the condition holds; otherwise it goes on at the target.
+- ``move``: copies n registers to n others; all are read before the first is written.
+- ``jump``: continues at the target.
+- ``jump_unless``: reads a condition; continues at the target unless it is true.
+- ``each``: reads a counter, a limit and a condition. If the counter plus one is below the limit and the
+  condition is true, it writes the counter plus one to the counter's register; otherwise it continues at the
+  target.
 
-A target may be the number behind the last instruction. There the program ends, and gives back the value of
-its result's register. A loop of the model is a ``move`` of the initial values (-1 for the counter), an
-``each``, the body, a ``move`` of the values that are carried over, and a ``jump`` back to ``each``.
+``target`` is the number of an instruction, for jumps and ``each`` only. A target behind the last instruction
+ends the program, which then returns the value of its result's register. A loop of the model is a ``move`` of
+the initial values (-1 for the counter), an ``each``, the body, a ``move`` of the carried values, and a
+``jump`` back to ``each``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 MOVE, JUMP, JUMP_UNLESS, EACH = "move", "jump", "jump_unless", "each"
 CONTROL = {JUMP: (0, 0), JUMP_UNLESS: (0, 1), EACH: (1, 3)}
-"""What has a target: how many registers it writes and reads."""
+"""The instructions with a target: how many registers each writes and reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ class MachineInstruction:
     """One instruction.
 
     Attributes:
-        op: name of an operation, or of what the module's docstring lists.
+        op: name of an operation, or of an instruction that the module's docstring lists.
         outs: registers that it writes.
         ins: registers that it reads.
         handle: debug handle of its operation; -1 if it has none.
-        target: number of the instruction to go on at; None where it has none.
+        target: number of the instruction to continue at; None if ``op`` takes none.
     """
 
     op: str
@@ -60,15 +61,15 @@ class MachineInstruction:
 
 @dataclass(frozen=True, slots=True)
 class MachineProgram:
-    """A method.
+    """The program of a method.
 
     Attributes:
-        method: its name.
-        parameters: how many it takes: registers 0 to ``parameters - 1``.
-        registers: how many there are.
-        instructions: in their order.
-        constants: what registers hold beforehand: plain values, and tensors by their numbers.
-        result: register of what it gives back.
+        method: the method's name.
+        parameters: how many parameters it takes, in the registers 0 to ``parameters - 1``.
+        registers: how many registers it has.
+        instructions: the instructions in their order.
+        constants: the constants by register; tensors are :class:`~archive.backend.aten.constants.TensorAt`.
+        result: the register of the value that it returns.
     """
 
     method: str
@@ -82,15 +83,15 @@ class MachineProgram:
 def program_of(
     graph: Graph, handles: Mapping[Operation, int], tensors: list[torch.Tensor]
 ) -> tuple[MachineProgram, list[Operation]]:
-    """The program that does what a graph does, and all operations that cannot be run.
+    """Compile a graph.
 
     Args:
-        graph: folded, or not.
-        handles: of its operations.
-        tensors: those of the methods before; this one's are added, each once.
+        graph: the graph, folded or not.
+        handles: the debug handles of its operations.
+        tensors: the constant tensors of the methods before; those of this one are added, each once.
 
     Returns:
-        The program, which is one to run only if the list of operations is empty.
+        The program, and the operations that cannot be run. The program is valid only if there are none.
     """
     writer = _ProgramBuilder(handles, tensors)
     for value in graph.body.parameters:
@@ -109,7 +110,14 @@ def program_of(
 
 
 class _ProgramBuilder:
-    """Writes the instructions of one method."""
+    """Builds the program of one method.
+
+    Attributes:
+        count: registers in use.
+        instructions: the instructions so far.
+        constants: the constants so far, by register.
+        unsupported: the operations so far that cannot be run.
+    """
 
     def __init__(self, handles: Mapping[Operation, int], tensors: list[torch.Tensor]) -> None:
         self.count = 0
@@ -123,23 +131,23 @@ class _ProgramBuilder:
         self._shared: dict[str, int] = {}
 
     def new(self) -> int:
-        """A register of its own."""
+        """An unused register."""
         self.count += 1
         return self.count - 1
 
     def out(self, value: int) -> int:
-        """The register of a value that is made now."""
+        """The register of a value that an instruction writes."""
         return self._registers.setdefault(value, self.new())
 
     def ins(self, values: Iterable[int]) -> list[int]:
-        """The registers of values; those of operations that are not supported get one too."""
+        """The registers of values that an instruction reads, or that an unsupported operation makes."""
         return [self._registers[value] if value in self._registers else self.out(value) for value in values]
 
     def constant(self, value: object) -> int:
-        """The register of a constant; those that nobody can change are shared.
+        """The register of a constant; equal immutable constants share one.
 
         Raises:
-            LoweringError: no text can hold it.
+            LoweringError: the format of programs has no form for it.
         """
         kept = self._kept(value)
         text = json.dumps(packed(kept))
@@ -149,7 +157,7 @@ class _ProgramBuilder:
         return self._shared[text]
 
     def _kept(self, value: Any) -> Any:  # noqa: ANN401
-        """A constant with the numbers of tensors for these."""
+        """A constant with indices in place of tensors."""
         if isinstance(value, torch.Tensor):
             if id(value) not in self._places:
                 self._places[id(value)] = len(self._tensors)
@@ -163,19 +171,19 @@ class _ProgramBuilder:
         return value
 
     def add(self, op: str, outs: Iterable[int], ins: Iterable[int], operation: Operation) -> int:
-        """Write an instruction; its number."""
+        """Add an instruction; its number."""
         handle = self._handles.get(operation, NO_HANDLE)
         self.instructions.append(MachineInstruction(op, tuple(outs), tuple(ins), handle))
         return len(self.instructions) - 1
 
     def land(self, number: int, target: int | None = None) -> None:
-        """Set the target of a jump; by default it is what comes next."""
+        """Set the target of a jump; by default the next instruction to be added."""
         one = self.instructions[number]
         there = len(self.instructions) if target is None else target
         self.instructions[number] = MachineInstruction(one.op, one.outs, one.ins, one.handle, there)
 
     def block(self, block: Block) -> None:
-        """Write the operations of a block."""
+        """Add the operations of a block."""
         for operation in block.operations:
             try:
                 self.operation(operation)
@@ -183,7 +191,7 @@ class _ProgramBuilder:
                 self.unsupported.append(operation)
 
     def operation(self, operation: Operation) -> None:
-        """Write an operation.
+        """Add an operation.
 
         Raises:
             LoweringError: it cannot be run.
@@ -203,6 +211,7 @@ class _ProgramBuilder:
             self.add(name, map(self.out, operation.outputs), ins, operation)
 
     def _if(self, operation: Operation) -> None:
+        """Add a branch: each block moves its results into the same registers."""
         outs = [self.new() for _ in operation.outputs]
         then, otherwise = operation.blocks
         unless = self.add(JUMP_UNLESS, (), self.ins(operation.inputs), operation)
@@ -218,6 +227,7 @@ class _ProgramBuilder:
         self._registers.update(zip(operation.outputs, outs, strict=True))
 
     def _loop(self, operation: Operation) -> None:
+        """Add a loop, as the module's docstring has it."""
         (body,) = operation.blocks
         limit, condition, *initial = self.ins(operation.inputs)
         counter, going, *carried = [self.new() for _ in (*body.parameters, None)]

@@ -1,74 +1,74 @@
-"""Whether a backend keeps what modules that are lowered to it promise: rules to test a backend with.
+"""Tests a backend by rules: whether modules that are lowered to it do what lowered modules should.
 
-In a test of pytest::
+In: a backend's name, a model, and inputs. Out: a :class:`Report` of findings and notes. In a pytest test::
 
     from archive.backend.conformance import conformance
 
     def test_my_backend(conformance):
         conformance("mine", Model(), good=(x,), bad={"self.layer(x)": (too_wide,)})
 
-The fixture fails with all findings. It can be had without its import by ``pytest_plugins =
-["archive.backend.conformance.plugin"]``. Without pytest, :func:`check` gives the findings, and
-:func:`examine` what could not be seen besides.
+The fixture fails the test with all findings. ``pytest_plugins = ["archive.backend.conformance.plugin"]``
+provides it without the import. Without pytest, :func:`check` gives the findings, and :func:`examine` also
+notes what could not be checked.
 
 The rules, by the names that findings have:
 
 ``interface``
-    The runtime has what :class:`~archive.backend.registry.Runtime` asks for, of the types it says; it
-    compiles something for each method; between runs ``last_handle`` is -1.
+    The runtime has the methods and attributes of :class:`~archive.backend.registry.Runtime`, and compiles
+    something for each method; between runs ``last_handle`` is -1.
 ``results``
-    TorchScript and the backend's own runtime give what the model gives, each time they are run.
+    TorchScript and the backend's own runtime give the model's results, in each run.
 ``gradients``
-    Where the model's results have gradients, inputs and parameters get the same ones from TorchScript and
-    from the runtime, unless the test tells that the backend is for inference alone (``gradients=False``).
+    If the model's results have gradients, TorchScript and the runtime give inputs and parameters the same
+    gradients, unless the test says that the backend is for inference only (``gradients=False``).
 ``handles``
-    Each debug handle that was given out, or that the state keeps as ``<debug_handle>N``, is in the saved
-    archive, for TorchScript and for the lite interpreter. It leads to a place in the model's source and has
+    The saved archive, for TorchScript and for the lite interpreter, has each debug handle that was given out,
+    or that the state keeps as ``<debug_handle>N``. The handle leads to a range in the model's source and has
     the name of an operator of the model.
 ``events``
     Each event has a handle that was given out, the operator's name of that handle, and an end that is not
-    before its start. What PyTorch runs for the model runs within an event.
+    before its start. The operators that PyTorch runs for the model run within events.
 ``errors``
-    Bad inputs fail, here and in TorchScript. The error's handles were given out, and lead to the line that
-    the test names; where each operation is a statement, TorchScript shows a line on the way there. After
-    that the backend still runs.
+    Bad inputs fail, in the runtime and in TorchScript. The error's handles were given out, and lead to the
+    line that the test names; with the link ``ahead of time``, TorchScript shows a line on the way there.
+    Afterwards the backend still runs.
 ``failures``
     PyTorch's operators are made to fail, one after the other. Each failure is a ``BackendError`` with the
-    handle of the event in which the operator runs; where there are no events, with any that was given out.
+    handle of the event in which the operator runs; without events, with any handle that was given out.
 ``state``
-    State, compile spec, and attributes that the module is given later, are the same when loaded, and when
-    saved again. What is loaded gives the model's results: in TorchScript, the lite interpreter (not with the
-    link ``class``), and the runtime, in this process and in a new one.
+    State, compile spec, and attributes that the module is given later, are the same after loading, and after
+    saving again. The loaded module gives the model's results: in TorchScript, in the lite interpreter (not
+    with the link ``class``), and in the runtime; in this process and in a new one.
 ``availability``
-    The backend is available here, unless the test tells otherwise (``available=False``). Where it is not,
-    lowering warns and can be saved, running and loading raise ``Backend is not available.``. A copy of the
-    runtime is examined whose ``is_available`` says no; and the runtime itself, if the test tells how to make
-    it unavailable. Operators that it asks must be declared as ``CONSERVATIVE``, or TorchScript takes their
-    first answer for a constant.
+    The backend is available here, unless the test says otherwise (``available=False``). If it is not
+    available, lowering warns, and the lowered module can be saved; running and loading raise ``Backend is not
+    available.``. The rule tries a copy of the runtime whose ``is_available`` gives False, and the runtime
+    itself if the test can make it unavailable. C++ operators that ``is_available`` calls must be declared as
+    ``CONSERVATIVE``, or TorchScript takes their first answer for a constant.
 ``reproducible``
-    Lowered twice, a module gives the same bytes. Two modules lowered by one recorder share no handle, and
-    can be saved in one archive.
+    A module that is lowered twice gives the same bytes. Two modules lowered with one ``recorder`` share no
+    handle, and can be saved in one archive.
 ``refusal``
-    A state that is none is refused with an error that says so: None, a number, other texts. Shorter texts
-    may be states, too; but nothing raises another kind of error. Texts that were taken are named.
+    Invalid states are refused by an ``ArchiveError``, ``AssertionError`` or ``RuntimeError``: None, a number,
+    garbage in place of texts. Texts that are cut in half may be valid; a note names those that were taken.
 ``unsupported``
     Models that the backend cannot compile raise :class:`~archive.backend.errors.LoweringError` with the line
     that the test names.
 
-What they cannot see:
+The rules cannot check:
 
-- The meaning of a state whose handles do not stand in texts, beyond what events and errors show of it.
-- Failures in what PyTorch's dispatcher does not run: sizes, lists, a backend's own kernels. If it runs
-  nothing, ``failures`` says so in a note. Failures in TorchScript, but for those of bad inputs.
-- Events that are missing around operators which PyTorch runs otherwise for the backend than for the model,
-  fused ones for instance.
-- Without events, or with those of another clock than ``time.perf_counter_ns``: whether the handle of a
-  failure is that of the operation that failed, or of another one.
-- Whether ``is_available`` tells the truth, unless the test tells how to make the backend unavailable.
-- Other inputs, methods and devices than those given: call it once for each.
+- handles in a state that does not keep them as texts, except those in events and errors;
+- failures of operations that PyTorch's dispatcher does not run: sizes, lists, a backend's own kernels (if it
+  runs nothing, ``failures`` notes that); failures in TorchScript, except those of bad inputs;
+- missing events of operators that PyTorch runs differently for the backend and for the model, such as fused
+  ones;
+- whether the handle of a failure is that of the operation that failed, if there are no events, or events of
+  another clock than ``time.perf_counter_ns``;
+- whether ``is_available`` tells the truth, unless the test can make the backend unavailable;
+- other inputs, methods and devices than those given: examine each by a call of its own.
 
-A backend that is not available where it is examined is examined as far as that goes; notes say what is left.
-Say ``available=False`` where that is meant, on a machine that only lowers.
+If a backend is not available in this process, the rules that run it are skipped, and notes say so. Give
+``available=False`` on a machine that only lowers.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ __all__ = ["RULES", "Finding", "Note", "Report", "check", "conformance", "examin
 
 
 def __getattr__(name: str) -> object:
-    """The fixture, when it is asked for: it needs pytest."""
+    """Import the fixture when it is first asked for, because it needs pytest."""
     if name != "conformance":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.plugin").conformance

@@ -1,4 +1,4 @@
-"""The rule about backends that are not available."""
+"""The rule ``availability``: about backends that are not available."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def availability(subject: Subject) -> Said:
-    """A backend that is not available can be lowered to, but not run."""
+    """Check that a backend says whether it is available, and is not run if it is not."""
     said = subject.backend.runtime().is_available()
     if not isinstance(said, bool):
         yield Differs("is_available to give a bool", repr(said))
@@ -59,7 +59,7 @@ def availability(subject: Subject) -> Said:
 
 
 def _refused(subject: Subject, backend: str, what: str) -> Said:
-    """Whether a backend that is not available is lowered to with a warning, and refuses the rest."""
+    """Check that lowering to an unavailable backend warns, and that running and loading are refused."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -80,13 +80,13 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
 
 
 def _loaded(data: bytes, *, lite: bool) -> Any:  # noqa: ANN401 (a module)
-    """What stock PyTorch loads."""
+    """The module that stock PyTorch loads."""
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     return load(io.BytesIO(data))
 
 
 def _withdrawn(subject: Subject) -> Said:
-    """Whether a runtime that is no longer available is not run."""
+    """Check that a runtime that is no longer available is not run."""
     delegate = Delegate.of(subject.lowered.module)
     runtime: Any = delegate._runtime
     try:
@@ -99,7 +99,13 @@ def _withdrawn(subject: Subject) -> Said:
 
 
 def _says(what: str, error: Exception | None, *, here: bool = False) -> Said:
-    """Whether an error is the one about backends that are not available; here it is a BackendError."""
+    """Check that an error is the one about unavailable backends.
+
+    Args:
+        what: names the action.
+        error: the error; None if there was none.
+        here: whether this library ran the action; the error is then a ``BackendError``.
+    """
     told = getattr(error, "message", None) == UNAVAILABLE and isinstance(error, BackendError)
     if not (told if here else UNAVAILABLE in str(error)):
         yield Differs(f"{what} to raise {UNAVAILABLE!r}", of_error(error))

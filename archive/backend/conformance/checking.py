@@ -1,4 +1,4 @@
-"""All rules, tried on a backend one after the other."""
+"""Tries all rules on a backend, one after the other."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ RULES: Mapping[str, Callable[[Subject], Said]] = {
         unsupported,
     )
 }
-"""The rules by their names; what they ask for is said in :mod:`archive.backend.conformance`."""
+"""The rules by their names; :mod:`archive.backend.conformance` describes them."""
 RULES_WITHOUT_RUNS = ("handles", "availability", "reproducible", "unsupported")
-"""Those that need not run anything."""
+"""The rules that can be tried on a backend that is not available."""
 MAX_FINDINGS = 8
-"""Findings that are listed for a rule."""
+"""Most findings that are listed for a rule."""
 DEPRECATED = r"`torch\.jit\.\w+` is deprecated|Lite Interpreter is deprecated"
 
 
@@ -75,22 +75,23 @@ def examine(
 
     Args:
         backend: its name.
-        model: a module that it can compile, in eval mode if that makes a difference.
+        model: a module that the backend can compile; in eval mode if that makes a difference.
         good: arguments that the model takes; they are copied for each run.
-        bad: arguments that the backend fails with, each by a text of the source line that its error shall
+        bad: arguments that the backend fails with, each by a part of the source line that its error should
             lead to.
-        method: the method to run with these.
-        method_compile_spec: that of :func:`~archive.backend.lower`; by default the method without options.
-        unsupported: models that the backend cannot compile, each by a text of the line that the error shall
-            show.
+        method: the method to run with these arguments.
+        method_compile_spec: as for :func:`~archive.backend.lower`; by default the method without options.
+        unsupported: models that the backend cannot compile, each by a part of the source line that the error
+            should show.
         unavailable: gives a context in which the backend is not available.
-        tolerance: of results, relative and absolute; by default that of ``torch.testing.assert_close``.
-        elsewhere: whether to load the archive in a new process, too, which takes some seconds.
-        available: whether the backend is to be available here; False where it is only lowered to.
-        gradients: whether the backend is to record gradients; False if it is for inference alone.
+        tolerance: relative and absolute tolerance of results; by default that of
+            ``torch.testing.assert_close``.
+        elsewhere: whether to run the archive in a new process, too, which takes some seconds.
+        available: whether the backend should be available here; False on a machine that only lowers.
+        gradients: whether the backend should record gradients; False if it is for inference only.
 
     Returns:
-        What the rules say.
+        Findings and notes of all rules.
 
     Raises:
         LoweringError: there is no such backend.
@@ -117,7 +118,7 @@ def examine(
 
 
 def _all(subject: Subject) -> Iterator[Finding | Note]:
-    """What each rule says; only that lowering fails, if it does."""
+    """Findings and notes of all rules; a single finding if the model cannot be run or lowered."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Backend \[.*\] is not available", UserWarning)
         try:
@@ -134,7 +135,7 @@ def _all(subject: Subject) -> Iterator[Finding | Note]:
 
 
 def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iterator[Finding | Note]:
-    """What a rule says; an error that it does not expect is a finding."""
+    """Findings and notes of a rule. An error that the rule does not expect is a finding."""
     said: list[Finding | Note] = []
     try:
         for one in rule(subject):

@@ -1,4 +1,4 @@
-"""The operators that PyTorch's dispatcher runs: watched, and made to fail."""
+"""Watches the operators that PyTorch's dispatcher runs, and makes them fail."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class InjectedError(RuntimeError):
-    """The failure that an operator is made to have."""
+    """The error of an operator that is made to fail."""
 
 
 class Dispatches(TorchDispatchMode):  # type: ignore[misc]
     """Notes each operator that PyTorch's dispatcher runs.
 
     Args:
-        failing: number, from 1, of the operator that fails; None for none.
+        failing: the number, from 1, of the operator to make fail; None for none.
 
     Attributes:
-        seen: when each began, by ``time.perf_counter_ns``, and its name with overload.
+        seen: start, by ``time.perf_counter_ns``, and name with overload of each operator.
     """
 
     def __init__(self, failing: int | None = None) -> None:
@@ -56,7 +56,7 @@ class Dispatches(TorchDispatchMode):  # type: ignore[misc]
 
 
 class Event(NamedTuple):
-    """What a runtime says of an operation: start and end (ns), debug handle, operator's name."""
+    """An operation in a recording: start and end (ns), debug handle, operator's name."""
 
     start: int
     end: int
@@ -71,10 +71,10 @@ class Observed(NamedTuple):
     """A run that was recorded.
 
     Attributes:
-        recording: what the runtime says of it.
-        seen: the operators that PyTorch's dispatcher ran: when (ns), and name.
-        start: of the run, in ns.
-        end: of the run, in ns.
+        recording: the events of the runtime.
+        seen: start (ns) and name of each operator that PyTorch's dispatcher ran.
+        start: start of the run, in ns.
+        end: end of the run, in ns.
     """
 
     recording: Recording
@@ -89,7 +89,7 @@ class Observed(NamedTuple):
 
     @property
     def same_clock(self) -> bool:
-        """Whether events have the times of ``time.perf_counter_ns``, as far as one can see."""
+        """Whether the events' times can be those of ``time.perf_counter_ns``: all lie within the run."""
         return all(self.start <= one.start <= one.end <= self.end for one in self.events)
 
     def around(self, time: int) -> Event | None:
@@ -99,10 +99,10 @@ class Observed(NamedTuple):
 
 
 def observed(subject: Subject) -> Observed | None:
-    """A run of the good inputs, recorded; None if the backend records nothing."""
+    """A recorded run with the good inputs; None if the backend records nothing."""
     delegate = Delegate.of(subject.lowered.module)
     mode = Dispatches()
-    subject.delegated(delegate)  # what a backend makes in its first run alone is not seen
+    subject.delegated(delegate)  # warms up: operators of the first run alone are not noted
     try:
         with delegate.recording() as recording:
             start = perf_counter_ns()

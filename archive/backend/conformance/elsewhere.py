@@ -1,4 +1,4 @@
-"""Archives that are loaded and run in a new process, which knows nothing but the backend."""
+"""Runs archives in a new process, which has nothing of this one but the backend's name and classes."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from archive.backend.registry import Backend, find_backend, register_backend
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-REQUEST_FILE, RESPONSE_FILE = "asked.pickle", "answered.pickle"
+REQUEST_FILE, RESPONSE_FILE = "request.pickle", "response.pickle"
 INTERPRETERS = {".pt": "TorchScript", ".ptl": "the lite interpreter"}
 
 
 @dataclass(slots=True)
 class Elsewhere:
-    """What another process found.
+    """The answer of another process.
 
     Attributes:
-        results: of each way to run the model.
-        errors: of the ways that failed.
+        results: the results by the way in which the model was run.
+        errors: the errors by the way that failed.
         reasons: why something could not be tried.
     """
 
@@ -45,7 +45,7 @@ class Elsewhere:
     reasons: list[str] = field(default_factory=list)
 
     def run(self, way: str, run: Callable[[], Any]) -> None:
-        """Try a way."""
+        """Try a way to run the model."""
         try:
             self.results[way] = _plain(run())
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
@@ -58,24 +58,24 @@ def run_elsewhere(
     """Run archives in a new process.
 
     Args:
-        backend: what they were lowered to; it must be importable there.
-        archives: by their endings.
-        method: what to run.
-        inputs: of the method.
+        backend: the backend that they were lowered to; the new process imports it.
+        archives: the archives by their endings.
+        method: the method to run.
+        inputs: the method's arguments.
     """
     try:
-        kept = pickle.dumps(backend)
+        backend_bytes = pickle.dumps(backend)
     except Exception as error:  # noqa: BLE001 (pickle raises what objects raise)
-        kept = b""
-        reason = [f"the backend cannot be imported there: {of_error(error)}"]
+        backend_bytes = b""
+        reasons = [f"the backend cannot be imported there: {of_error(error)}"]
     else:
-        reason = []
+        reasons = []
     try:
-        asked = pickle.dumps((kept, dict(archives), method, fresh(tuple(inputs))))
+        request = pickle.dumps((backend_bytes, dict(archives), method, fresh(tuple(inputs))))
     except Exception as error:  # noqa: BLE001
         return Elsewhere(reasons=[f"the inputs cannot be handed over: {of_error(error)}"])
     with TemporaryDirectory() as folder:
-        Path(folder, REQUEST_FILE).write_bytes(asked)
+        Path(folder, REQUEST_FILE).write_bytes(request)
         paths = os.pathsep.join(path or os.curdir for path in sys.path)
         done = subprocess.run(  # noqa: S603 (this library's own module)
             [sys.executable, "-m", __spec__.name, folder],
@@ -86,21 +86,21 @@ def run_elsewhere(
         )
         if done.returncode:
             *_, last = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()]
-            return Elsewhere(errors={"the archive": last}, reasons=reason)
+            return Elsewhere(errors={"the archive": last}, reasons=reasons)
         found = Elsewhere(*pickle.loads(Path(folder, RESPONSE_FILE).read_bytes()))  # noqa: S301 (our own file)
-    found.reasons += reason
+    found.reasons += reasons
     return found
 
 
-def answer(folder: Path) -> None:
-    """Run what is asked for by the file in a folder, and write the answer there."""
+def respond(folder: Path) -> None:
+    """Read the request in a folder, run it, and write the response there."""
     warnings.simplefilter("ignore", DeprecationWarning)
-    kept, archives, method, inputs = pickle.loads((folder / REQUEST_FILE).read_bytes())  # noqa: S301 (our own file)
+    backend_bytes, archives, method, inputs = pickle.loads((folder / REQUEST_FILE).read_bytes())  # noqa: S301 (our own file)
     found = Elsewhere()
-    known = bool(kept)
+    known = bool(backend_bytes)
     if known:
         try:
-            _known(pickle.loads(kept))  # noqa: S301
+            _known(pickle.loads(backend_bytes))  # noqa: S301
         except Exception as error:  # noqa: BLE001 (importing foreign modules)
             known = False
             found.reasons.append(f"the backend cannot be imported there: {of_error(error)}")
@@ -113,7 +113,7 @@ def answer(folder: Path) -> None:
 
 
 def _known(backend: Backend) -> None:
-    """Register a backend, unless importing it has done so."""
+    """Register a backend, unless its import has done so."""
     try:
         find_backend(backend.name)
     except LoweringError:
@@ -123,7 +123,7 @@ def _known(backend: Backend) -> None:
 
 
 def _stock(ending: str, data: bytes, method: str, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
-    """What stock PyTorch gives."""
+    """The results of stock PyTorch."""
     torch.default_generator.manual_seed(0)
     if ending == ".ptl":
         return torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data)).run_method(method, *inputs)
@@ -131,7 +131,7 @@ def _stock(ending: str, data: bytes, method: str, inputs: Sequence[Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """A result whose named tuples are plain ones, as their classes are nowhere to be imported."""
+    """A result with plain tuples in place of named ones, whose classes this process cannot import."""
     if isinstance(value, tuple | list):
         kind = list if isinstance(value, list) else tuple
         return kind(map(_plain, value))
@@ -139,4 +139,4 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 
 if __name__ == "__main__":
-    answer(Path(sys.argv[1]))
+    respond(Path(sys.argv[1]))

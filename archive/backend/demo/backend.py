@@ -1,6 +1,6 @@
 """The demo backend ``backend_with_compiler_demo``: sums and differences of float32 tensors.
 
-What preprocessing makes of a method is one text, its tokens joined by commas::
+Preprocessing turns a method into one text of tokens, joined by commas::
 
     prim::Load#0,prim::Constant#1<debug_handle>0,aten::add<debug_handle>1
 
@@ -11,10 +11,10 @@ What preprocessing makes of a method is one text, its tokens joined by commas::
 ``aten::sub``              the same
 =========================  =================================================================================
 
-Behind ``<debug_handle>`` stands a token's handle; one without has -1. The stack starts with the inputs, and
-what is on top at the end is the method's result. So the texts of PyTorch's own demo backend, which load
-nothing, run too, as far as each result is used by the next operation alone: of anything else PyTorch's texts
-do not say enough, and what is missing is said.
+A token's debug handle follows ``<debug_handle>``; a token without one has the handle -1. The value on top of
+the stack at the end is the method's result. The texts of PyTorch's own demo backend load no values. They run
+if they have a single operator: the stack then starts with the inputs. With more operators, PyTorch's texts do
+not say which values each one takes, and are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUPPORTED_OPERATORS = ("aten::add", "aten::sub")
 HANDLE_MARK = "<debug_handle>"
 MIN_FLOAT, MAX_FLOAT = sys.float_info.min, sys.float_info.max
-"""Of other floats, TorchScript cannot read the digits."""
+"""The range of numbers whose digits TorchScript can read."""
 
 
 def preprocess(
@@ -45,7 +45,7 @@ def preprocess(
     """The text of each method.
 
     Raises:
-        LoweringError: an operation is not supported; the first one is named.
+        LoweringError: an operation is not supported; the error names the first one.
     """
     return {
         method: blob(original.graphs[method], generate_debug_handles(original.graphs[method]))
@@ -57,7 +57,7 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
     """A graph as text.
 
     Raises:
-        LoweringError: an operation is not supported, or takes something else than tensors and numbers.
+        LoweringError: an operation is not supported, or takes a value that is no tensor or number.
     """
     places = {value: place for place, value in enumerate(graph.body.parameters)}
     constants: dict[int, Operation] = {}
@@ -91,7 +91,7 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a constant is a number that the runtime can read: finite, and not too near to zero."""
+    """Whether a constant is a number that the runtime can read: 0, or one of a magnitude in range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return value == 0 or MIN_FLOAT <= abs(value) <= MAX_FLOAT

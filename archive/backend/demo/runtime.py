@@ -1,6 +1,6 @@
-"""The runtime of the demo backend, in TorchScript's language: it becomes part of lowered modules.
+"""The runtime of the demo backend, in TorchScript's language: its methods become part of lowered modules.
 
-No method may be called by ``compile``: the lite interpreter looks for such methods before it has them.
+``compile`` calls no other method, because the lite interpreter looks up such a method before it is defined.
 """
 
 from typing import Any, Dict, List, Tuple
@@ -12,9 +12,9 @@ class CompilerDemo:
     """Compiles and executes the texts of :mod:`archive.backend.demo.backend`.
 
     Attributes:
-        last_handle: of the operation that runs, or has failed; -1 when none does.
-        profiling: whether operations are to be recorded.
-        operations: those recorded: start and end in ns, debug handle, operator's name.
+        last_handle: debug handle of the operation that runs, or has failed; -1 if none does.
+        profiling: whether to record operations.
+        operations: the recorded operations: start and end in ns, debug handle, operator's name.
     """
 
     def __init__(self) -> None:

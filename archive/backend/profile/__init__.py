@@ -1,1 +1,5 @@
-"""Times and memory of a run, told by module, line and operator of the model; as text and as a trace."""
+"""Shows the times and memory of a run by module, line and operator of the model.
+
+In: a :class:`~archive.backend.profile.events.Recording`, and what explains its debug handles. Out: tables as
+text, and a trace for Chrome and Perfetto.
+"""

@@ -1,4 +1,4 @@
-"""What a debug handle stands for in a profile: a module, and lines of source."""
+"""Finds the module and the source lines that a debug handle stands for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 UNKNOWN_NAME = "(unknown)"
 NO_SOURCE = "(no source)"
 INSTANCES_WITHOUT_LEVEL = frozenset({"SELF", "__loweredModule__"})
+"""Instances in call stacks that are no step of a module's path."""
 STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 
 
 class ModuleLevel(NamedTuple):
-    """A module on the way to an operation: its path, the name of its class, and the path's last step.
+    """A module on the way to an operation.
 
-    The step has several attributes where a list of modules, or another module, is passed without a call.
+    Attributes:
+        path: its path from the top module; for the top module its name in the hierarchy.
+        type: the name of its class.
+        step: the last step of the path: ``0``, or ``blocks.0`` if a call goes through a list of modules.
     """
 
     path: str
@@ -35,7 +39,13 @@ class ModuleLevel(NamedTuple):
 
 
 class SourceLine(NamedTuple):
-    """A line of source: its file, number from 1, and text without indentation."""
+    """A line of source.
+
+    Attributes:
+        file: its file.
+        number: its number in the file, from 1.
+        text: its text without indentation.
+    """
 
     file: str
     number: int
@@ -47,14 +57,14 @@ class SourceLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OperationPlace:
-    """What a debug handle stands for.
+    """The place of an operation in the model.
 
     Attributes:
-        levels: the modules that lead there, the top module first; ``(unknown)`` alone for unknown handles.
-        hierarchy: the module hierarchy in PyTorch's words, or its words about unknown handles.
-        source: the innermost line of the model's own source; PyTorch's where there is no other.
-        innermost: the innermost line of all.
-        op: the operator's name as the archive has it.
+        levels: the modules that lead to it, the top module first; ``(unknown)`` alone for unknown handles.
+        hierarchy: the module hierarchy as PyTorch prints it, or PyTorch's message about unknown handles.
+        source: the innermost line that is not in PyTorch's source; the innermost one if all are.
+        innermost: the innermost line.
+        op: the operator's name in the archive.
     """
 
     levels: tuple[ModuleLevel, ...]
@@ -70,7 +80,7 @@ class OperationPlace:
 
 
 def place_of(symbolication: Symbolication) -> OperationPlace:
-    """What a symbolicated handle stands for."""
+    """The place that a symbolicated debug handle stands for."""
     if symbolication.missing:
         return OperationPlace(
             (ModuleLevel(UNKNOWN_NAME, ""),), one_line(str(symbolication)), None, None, UNKNOWN_NAME
@@ -78,7 +88,8 @@ def place_of(symbolication: Symbolication) -> OperationPlace:
     hierarchy = one_line(symbolication.module_hierarchy)
     levels = [ModuleLevel(hierarchy.partition("::")[0], "")]
     path: list[str] = []
-    for call in (call for entry in reversed(symbolication.entries) for call in entry.stack):
+    calls = [call for entry in reversed(symbolication.entries) for call in entry.stack]
+    for call in calls:
         if call.module is not None and str(call.module.instance) not in INSTANCES_WITHOUT_LEVEL:
             path.append(one_line(str(call.module.instance)))
             levels.append(ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1]))
@@ -93,7 +104,7 @@ def place_of(symbolication: Symbolication) -> OperationPlace:
 
 
 def _lines(span: SourceRange) -> list[SourceLine]:
-    """The line where a range starts; of traced models, whose sources are Python stacks, the stack's."""
+    """The line where a range starts. A traced model's source is a Python call stack: then all its lines."""
     source = bytes(span.source.text)
     whole = span.end - span.start == len(source)
     stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
