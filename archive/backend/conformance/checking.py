@@ -23,21 +23,18 @@ if TYPE_CHECKING:
     from archive.backend.conformance.findings import Said
 
 RULES: Mapping[str, Callable[[Subject], Said]] = {
-    rule.__name__: rule
-    for rule in (
-        interface,
-        results,
-        gradients_rule,
-        handles,
-        events,
-        errors,
-        failures,
-        state,
-        availability,
-        reproducible,
-        refusal,
-        unsupported,
-    )
+    "interface": interface,
+    "results": results,
+    "gradients": gradients_rule,
+    "handles": handles,
+    "events": events,
+    "errors": errors,
+    "failures": failures,
+    "state": state,
+    "availability": availability,
+    "reproducible": reproducible,
+    "refusal": refusal,
+    "unsupported": unsupported,
 }
 """The rules by their names; :mod:`archive.backend.conformance` describes them."""
 RULES_WITHOUT_RUNS = ("handles", "availability", "reproducible", "unsupported")

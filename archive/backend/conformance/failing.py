@@ -1,10 +1,11 @@
-"""Rules about what fails: errors, failures, unsupported."""
+"""Rules about failures: ``errors``, ``failures``, ``unsupported``."""
 
 from __future__ import annotations
 
 import io
 import re
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from archive.backend.conformance.subject import Subject
 
 MAX_FAILURES = 128
-"""Operators that are made to fail, if there are more."""
+"""Most operators that are made to fail; of more operators, every n-th one is."""
 REPORTED_HANDLE = re.compile(r"Debug info for handle\(s\): (?:debug_handles:\{)?(-?\d+)")
 FILE_AND_LINE = re.compile(r'File ".+", line \d+')
 
 
 def raised(run: Callable[[], object]) -> Exception | None:
-    """What something raises; None if it does not."""
+    """The exception that a call raises; None if it raises none."""
     try:
         run()
     except Exception as error:  # noqa: BLE001 (which one is what rules ask)
@@ -39,7 +40,7 @@ def raised(run: Callable[[], object]) -> Exception | None:
 
 
 def errors(subject: Subject) -> Said:
-    """Bad inputs fail with the line that they fail at."""
+    """Check that bad inputs fail with the line that they fail at, and that the backend still runs then."""
     if not subject.bad:
         yield Unseen("no bad inputs were given")
     data = subject.archives[".pt"]
@@ -58,7 +59,7 @@ def errors(subject: Subject) -> Said:
 
 
 def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | None) -> Said:
-    """Whether an error of TorchScript tells what it can: a line if operations are statements, or a handle."""
+    """Check an error of TorchScript: a line of the source if operations are statements; known handles."""
     if error is None:
         yield Differs(f"{what}: an error", "none")
     elif subject.backend.link is Link.AHEAD_OF_TIME and not any(line in str(error) for line in lines):
@@ -69,7 +70,14 @@ def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | 
 
 
 def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:
-    """Whether an error is a backend's, and leads to a line."""
+    """Check that an error is a backend's, and that its handles lead to a line.
+
+    Args:
+        subject: the backend and the model.
+        what: names the run.
+        text: a part of the line.
+        error: the error; None if there was none.
+    """
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
@@ -85,7 +93,7 @@ def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -
 
 
 def _lines(error: Exception | None) -> list[str]:
-    """The lines that an error leads to, outermost first."""
+    """The source lines that an error leads to, outermost first."""
     lines: list[str] = []
     for frame in error.frames if isinstance(error, BackendError) else ():
         if frame.range is not None:
@@ -98,7 +106,7 @@ def _lines(error: Exception | None) -> list[str]:
 
 
 def failures(subject: Subject) -> Said:
-    """Each operator of PyTorch that fails does so with the handle of what runs it."""
+    """Check that each failing operator of PyTorch gives the debug handle of the operation that runs it."""
     run = observed(subject)
     delegate = Delegate.of(subject.lowered.module)
     mode = Dispatches()
@@ -110,7 +118,7 @@ def failures(subject: Subject) -> Said:
     if run is not None and ([name for _, name in run.seen] != names or not run.same_clock):
         yield Unseen("profiled runs are not like others; handles are not compared with those of events")
         run = None
-    step = -(-len(names) // MAX_FAILURES)
+    step = ceil(len(names) / MAX_FAILURES)
     if step > 1:
         yield Unseen(f"one of {step} operators was made to fail; {len(names)} run")
     own = set(of_model(subject))
@@ -138,7 +146,15 @@ def _failing_profiled(subject: Subject, delegate: Delegate, number: int) -> Any:
 def _failed(
     subject: Subject, what: str, event: Event | None, error: Exception | None, *, outside: bool
 ) -> Said:
-    """Whether a failure that was made is told by the right handle; by none, if it may be no operation's."""
+    """Check that a failure is a ``BackendError`` with the right handle.
+
+    Args:
+        subject: the backend and the model.
+        what: names the failure.
+        event: the event in which the operator runs, if that is known.
+        error: the error; None if there was none.
+        outside: whether the operator may belong to no operation of the model, so that it has no handle.
+    """
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
@@ -152,7 +168,7 @@ def _failed(
 
 
 def _unreached(run: Observed | None) -> Said:
-    """Events in which nothing could be made to fail."""
+    """Note the events in which no operator could be made to fail."""
     if run is None:
         return
     reached = {run.around(time) for time, _ in run.seen}
@@ -162,7 +178,7 @@ def _unreached(run: Observed | None) -> Said:
 
 
 def unsupported(subject: Subject) -> Said:
-    """What cannot be compiled is refused, with its line."""
+    """Check that models that cannot be compiled are refused, with the line."""
     if not subject.unsupported:
         yield Unseen("no unsupported models were given")
     for text, model in subject.unsupported.items():

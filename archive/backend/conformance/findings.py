@@ -1,4 +1,4 @@
-"""What a rule says: what differs, what it could not see, and all of it in a report."""
+"""The results of rules: differences and gaps of one rule, findings and notes of all rules, a report."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import NamedTuple, TypeAlias
 
 
 class Differs(NamedTuple):
-    """Something that is not as it should be."""
+    """Something is not as it should be."""
 
     expected: str
     found: str
 
 
 class Unseen(NamedTuple):
-    """Something that a rule could not see, and why."""
+    """Something that a rule could not check, and why."""
 
     text: str
 
 
 Said: TypeAlias = Iterator[Differs | Unseen]
-"""What a rule says of a backend."""
+"""The results of one rule."""
 
 MAX_ERROR_LENGTH = 240
-"""Characters of an error's text."""
+"""Most characters of an error's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Finding:
     """A rule that a backend does not keep.
 
     Attributes:
-        rule: its name.
-        expected: what it asks for.
-        found: what there is instead.
+        rule: the rule's name.
+        expected: the expectation.
+        found: the actual value or behaviour.
     """
 
     rule: str
@@ -47,11 +47,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a rule could not see.
+    """Something that a rule could not check.
 
     Attributes:
-        rule: its name.
-        text: what, and why.
+        rule: the rule's name.
+        text: what could not be checked, and why.
     """
 
     rule: str
@@ -63,12 +63,12 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What all rules said of a backend.
+    """The results of all rules for a backend.
 
     Attributes:
-        backend: its name.
+        backend: the backend's name.
         findings: the rules that it does not keep; none if it conforms.
-        notes: what could not be seen.
+        notes: what could not be checked.
     """
 
     backend: str
@@ -83,7 +83,7 @@ class Report:
 
 
 def of_error(error: BaseException | None) -> str:
-    """An error in a line; "no error" if there is none."""
+    """An error's class and message on one line; "no error" for None."""
     if error is None:
         return "no error"
     text = " ".join(str(error).split())

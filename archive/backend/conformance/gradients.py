@@ -1,4 +1,4 @@
-"""The rule about gradients."""
+"""The rule ``gradients``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def gradients(subject: Subject) -> Said:
-    """Gradients of inputs and parameters are those that the model has."""
+    """Check that inputs and parameters get the gradients that they get from the model."""
     if not subject.gradients:
         yield Unseen("the test tells that the backend records none")
         return
@@ -55,7 +55,7 @@ def gradients(subject: Subject) -> Said:
 
 
 def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
-    """The gradients of inputs and parameters; None where no recorded step leads from one to a result."""
+    """The gradients of inputs and parameters by name; None for those that no result depends on."""
     inputs = fresh(tuple(subject.good))
     leaves = {
         f"input {place}": one for place, one in enumerate(tensors_in(inputs)) if one.is_floating_point()
@@ -74,7 +74,7 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
 
 
 def _copied(value: Any) -> Any:  # noqa: ANN401
-    """The same values, of which tensors may be changed in place, though their gradients are asked for."""
+    """A differentiable copy: a model may change its tensors in place, which PyTorch forbids for leaves."""
     if isinstance(value, torch.Tensor):
         return value.clone()
     if isinstance(value, dict):

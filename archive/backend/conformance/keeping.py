@@ -1,4 +1,4 @@
-"""Rules about what is kept: state, reproducible, refusal."""
+"""Rules about saved states: ``state``, ``reproducible``, ``refusal``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from archive.backend.conformance.subject import Subject
 
 REFUSALS = (ArchiveError, AssertionError, RuntimeError)
-"""What a delegate takes for a refusal; TorchScript raises the last two."""
+"""The errors by which a runtime may refuse a state; those in TorchScript's language raise the last two."""
 MAX_SHOWN_LENGTH = 60
-"""Characters of a text that are shown."""
+"""Most characters of a text that are shown."""
 GARBAGE = "\0 no state"
 
 
 def state(subject: Subject) -> Said:
-    """State, compile spec and later attributes survive, and what is loaded runs."""
+    """Check that state, compile spec and later attributes survive saving, and that loaded modules run."""
     spec, processed = kept_of(subject.lowered.module._c)
     kept = fresh(processed)
     yield from differences("the compile spec", subject.full_spec, spec, 0)
@@ -57,7 +57,7 @@ def state(subject: Subject) -> Said:
 
 
 def _kept(when: str, subject: Subject, kept: object, module: Any) -> Said:  # noqa: ANN401 (a ScriptModule)
-    """Whether a module has the compile spec and the state that it had."""
+    """Check that a module has the same compile spec and state as before."""
     spec, processed = kept_of(module._c)
     yield from differences(f"the compile spec, {when},", subject.full_spec, spec, 0)
     yield from differences(f"the state, {when},", kept, processed, 0)
@@ -76,7 +76,7 @@ def _saved(module: Any) -> bytes:  # noqa: ANN401 (a ScriptModule)
 
 
 def _later(subject: Subject) -> Said:
-    """Whether attributes that are put on the wrapper are saved with it."""
+    """Check that attributes that are put on the wrapper are saved with it."""
     module = subject.lower(DebugHandles(FIRST_HANDLE))
     module._c._register_attribute("put_on_later", torch._C.StringType.get(), "kept")
     found = getattr(torch.jit.load(io.BytesIO(_saved(module))), "put_on_later", None)
@@ -84,7 +84,7 @@ def _later(subject: Subject) -> Said:
 
 
 def _elsewhere(subject: Subject) -> Said:
-    """Whether a new process gives the same results."""
+    """Check that a new process gives the same results."""
     found = run_elsewhere(subject.backend, subject.archives, subject.method, subject.good)
     for reason in found.reasons:
         yield Unseen(f"in a new process: {reason}")
@@ -95,7 +95,7 @@ def _elsewhere(subject: Subject) -> Said:
 
 
 class _Pair(torch.nn.Module):  # type: ignore[misc]
-    """A module that holds two."""
+    """A module that holds two others."""
 
     def __init__(self, first: torch.nn.Module, second: torch.nn.Module) -> None:
         super().__init__()
@@ -103,11 +103,11 @@ class _Pair(torch.nn.Module):  # type: ignore[misc]
         self.second = second
 
     def forward(self) -> None:
-        """Nothing: what it holds is saved."""
+        """Do nothing: the module is only saved."""
 
 
 def reproducible(subject: Subject) -> Said:
-    """The same model gives the same bytes, and one recorder serves several."""
+    """Check that a model gives the same bytes twice, and that one recorder serves several modules."""
     again = subject.lower(DebugHandles(FIRST_HANDLE))
     for ending, lite in subject.endings.items():
         first, second = subject.archives[ending], lowered_archive(again, lite=lite)
@@ -131,7 +131,7 @@ def reproducible(subject: Subject) -> Said:
 
 
 def _first_difference(first: bytes, second: bytes) -> str:
-    """The record in which two archives differ."""
+    """The first record that differs between two archives."""
     with open_archive(first, name="first") as one, open_archive(second, name="second") as other:
         for name, record in one.records.items():
             if name not in other.records or bytes(record.view()) != bytes(other.records[name].view()):
@@ -140,7 +140,7 @@ def _first_difference(first: bytes, second: bytes) -> str:
 
 
 def refusal(subject: Subject) -> Said:
-    """What is no state is refused, in words."""
+    """Check that invalid states are refused."""
     spec, processed = kept_of(subject.lowered.module._c)
     states: dict[str, Any] = {"None": None, "the number 3": 3}
     if _texts(processed):
@@ -164,13 +164,13 @@ def refusal(subject: Subject) -> Said:
 
 
 def _taken(error: Exception | None, state: object) -> str:
-    """What came of a state; if nothing, the texts in it that were taken, by their places."""
+    """The error of compiling a state; if there is none, the texts in the state that were accepted."""
     texts = [f"{text[:MAX_SHOWN_LENGTH]!r} at state{place}" for place, text in _texts(state)]
     return f"no error, taken: {', '.join(texts)}" if error is None and texts else of_error(error)
 
 
 def _texts(value: object, place: str = "") -> list[tuple[str, str]]:
-    """All texts in a state but keys, each behind its place."""
+    """The texts in a state, except keys: where each is, as ``['forward'][0]``, and the text."""
     if isinstance(value, str):
         return [(place, value)]
     items: list[tuple[object, object]] = []
@@ -182,7 +182,7 @@ def _texts(value: object, place: str = "") -> list[tuple[str, str]]:
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
-    """A state with other texts."""
+    """A copy of a state with changed texts."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

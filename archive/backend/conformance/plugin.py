@@ -1,4 +1,4 @@
-"""The fixture ``conformance`` of pytest, which is imported here alone."""
+"""The pytest fixture ``conformance``. No other module of this library imports pytest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def conformance() -> Callable[..., Report]:
-    """Examine a backend, with the arguments of :func:`~archive.backend.conformance.examine`.
+    """A function that examines a backend, with the arguments of :func:`~archive.backend.conformance.examine`.
 
-    The test fails with all findings, if there are any; otherwise it is given the report.
+    If there are findings, the test fails with all of them; otherwise the function returns the report.
     """
 
     def examined(*arguments: Any, **named: Any) -> Report:  # noqa: ANN401 (those of examine)

@@ -1,4 +1,4 @@
-"""Rules about what runs: interface, results, handles, events."""
+"""Rules about runs: ``interface``, ``results``, ``handles``, ``events``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSTANT_KIND = "prim::Constant"
 
 
 def interface(subject: Subject) -> Said:
-    """The runtime has what the registry's protocol asks for."""
+    """Check that the runtime has the methods and attributes of the registry's protocol."""
     runtime: Any = subject.backend.runtime()
     missing = [
         name for name in ("is_available", "compile", "execute") if not callable(getattr(runtime, name, None))
@@ -48,7 +48,7 @@ def interface(subject: Subject) -> Said:
 
 
 def results(subject: Subject) -> Said:
-    """TorchScript and the runtime give what the model gives."""
+    """Check that TorchScript and the runtime give the model's results, twice."""
     module = subject.lowered.module
     delegate = Delegate.of(module)
     for time in ("first", "second"):
@@ -59,7 +59,7 @@ def results(subject: Subject) -> Said:
 
 
 def handles(subject: Subject) -> Said:
-    """Each handle leads from the saved archive to the model's source."""
+    """Check that each handle of the saved archive leads to the model's source."""
     given = subject.lowered.operations
     own = _own(subject)
     kept: set[int] = set()
@@ -77,7 +77,13 @@ def handles(subject: Subject) -> Said:
 
 
 class _Own(NamedTuple):
-    """What the model's own operations are: their kinds, those without a place, and all places."""
+    """The model's own operations.
+
+    Attributes:
+        kinds: their kinds.
+        lost: the kinds of those without a source range.
+        places: the source ranges of operations and calls, as :func:`_key` gives them.
+    """
 
     kinds: set[str]
     lost: set[str]
@@ -93,7 +99,15 @@ def _own(subject: Subject) -> _Own:
 
 
 def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | None, own: _Own) -> Said:
-    """Whether a handle leads to the model's source."""
+    """Check that a handle leads to the model's source.
+
+    Args:
+        ending: of the archive.
+        opened: the archive.
+        handle: the handle.
+        operation: the operation that it was given out for; None if it was not given out.
+        own: the model's own operations.
+    """
     if handle not in opened.handles:
         if operation is not None and operation.kind in own.lost:
             yield Unseen(f"{ending}: handle {handle}: PyTorch tells no place of this {operation.kind}")
@@ -115,14 +129,14 @@ def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | 
 
 
 def _key(span: SourceRange | None) -> tuple[bytes, bytes, int, int] | None:
-    """A range to compare by; None for one without text."""
+    """A source range as a value that can be compared; None for a range without text."""
     if span is None or not len(span.source.text):
         return None
     return bytes(span.source.text), bytes(span.source.filename or b""), span.start, span.end
 
 
 def events(subject: Subject) -> Said:
-    """Events have handles that were given out, and these handles' operators."""
+    """Check that events have handles that were given out, and the operators of these handles."""
     run = observed(subject)
     if run is None:
         yield Unseen("the runtime has no `profiling`, and records no events")
@@ -142,7 +156,7 @@ def events(subject: Subject) -> Said:
 
 
 def _covered(subject: Subject, run: Observed) -> Said:
-    """Whether what PyTorch runs for the model runs within events."""
+    """Check that the operators that PyTorch runs for the model run within events."""
     names = of_model(subject)
     if not names or not run.seen:
         yield Unseen("PyTorch's dispatcher runs nothing; events that are missing are not seen")

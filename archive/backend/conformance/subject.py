@@ -1,4 +1,4 @@
-"""The backend and the model that rules are tried on: lowered, run and compared."""
+"""The subject of an examination: a backend and a model, which is lowered, run and compared for the rules."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph, Operation
 
 FIRST_HANDLE = 1000
-"""The first handle that is given out: none that a counter from 0 would reach by chance."""
+"""The first handle to give out: a backend that counts from 0 by itself does not reach it by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A lowered module, the operations whose handles were given out for it, and what gave them out."""
+    """A lowered module.
+
+    Attributes:
+        module: the module.
+        operations: its operations by debug handle.
+        recorder: the object that gave out the handles.
+    """
 
     module: Any
     operations: Mapping[int, Operation]
@@ -39,21 +45,21 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is examined.
+    """A backend, and a model to try rules with. Lowering and saving are done once, when first needed.
 
     Attributes:
         backend: the backend.
-        model: what is lowered to it.
+        model: the model.
         good: arguments that it takes.
-        bad: arguments that it fails with, by the source text that errors shall lead to.
+        bad: arguments that it fails with, by a part of the source line that errors should lead to.
         method: the method that is run.
-        spec: the compile spec.
-        unsupported: models that cannot be lowered, by the source text that errors shall show.
-        unavailable: makes the backend unavailable for as long as its context lasts.
-        tolerance: relative and absolute, of results; None for PyTorch's own.
-        elsewhere: whether a new process is started.
-        available: whether the backend is to be available here.
-        gradients: whether the backend is to record gradients.
+        spec: the compile spec; None for the method without options.
+        unsupported: models that cannot be lowered, by a part of the source line that errors should show.
+        unavailable: gives a context in which the backend is not available.
+        tolerance: relative and absolute tolerance of results; None for PyTorch's own.
+        elsewhere: whether to start a new process.
+        available: whether the backend should be available here.
+        gradients: whether the backend should record gradients.
     """
 
     backend: Backend
@@ -71,37 +77,37 @@ class Subject:
 
     @property
     def full_spec(self) -> dict[str, Any]:
-        """The compile spec as a backend gets it."""
+        """The compile spec as backends get it."""
         given = {self.method: {}} if self.spec is None else self.spec
         return {method: dict(options) or {"": ""} for method, options in given.items()}
 
     @property
     def endings(self) -> Mapping[str, bool]:
-        """The kinds of archives that the link supports: whether each is for the lite interpreter."""
+        """The endings of archives that the link supports; whether each is for the lite interpreter."""
         return {".pt": False} if self.backend.link is Link.CLASS else {".pt": False, ".ptl": True}
 
     def lower(self, recorder: DebugHandles | None = None) -> Any:  # noqa: ANN401 (a ScriptModule)
-        """The model, lowered once more."""
+        """Lower the model once more."""
         spec = {self.method: {}} if self.spec is None else self.spec
         return lower(self.model, self.backend.name, spec, recorder=recorder)
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The model, lowered."""
+        """The lowered model."""
         recorder = DebugHandles(FIRST_HANDLE)
         module = self.lower(recorder)
         return Lowered(module, dict(recorder.operations), recorder)
 
     @cached_property
     def archives(self) -> Mapping[str, bytes]:
-        """Its archives by their endings."""
+        """The archives of the lowered model, by their endings."""
         return {
             ending: lowered_archive(self.lowered.module, lite=lite) for ending, lite in self.endings.items()
         }
 
     @cached_property
     def graphs(self) -> Mapping[str, Graph]:
-        """The model's own graphs, as a backend is given them."""
+        """The model's own graphs, as backends get them."""
         known = isinstance(self.model, torch.jit.ScriptModule)
         scripted = self.model if known else torch.jit.script(self.model)
         places = RangeFinder.of(scripted._c)
@@ -109,7 +115,7 @@ class Subject:
 
     @cached_property
     def expected(self) -> Any:  # noqa: ANN401
-        """What the model gives for the good inputs."""
+        """The model's result for the good inputs."""
         return self.called(getattr(self.model, self.method))
 
     def called(
@@ -118,12 +124,15 @@ class Subject:
         inputs: Sequence[Any] | None = None,
         within: AbstractContextManager[object] | None = None,
     ) -> Any:  # noqa: ANN401
-        """What something gives, run in a context. Random numbers are the same each time.
+        """Call a function without gradients, with the same random numbers each time.
 
         Args:
-            run: it.
-            inputs: it gets copies of these; by default of the good ones.
-            within: the context.
+            run: the function.
+            inputs: its arguments, which are copied; by default the good inputs.
+            within: a context to call it in.
+
+        Returns:
+            Its result.
         """
         given = fresh(tuple(self.good if inputs is None else inputs))
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -137,7 +146,7 @@ class Subject:
         inputs: Sequence[Any] | None = None,
         within: AbstractContextManager[object] | None = None,
     ) -> Any:  # noqa: ANN401
-        """What the backend's runtime gives, as :meth:`called`; nothing but its run is within the context."""
+        """Run a delegate, as :meth:`called` does; only the runtime's ``execute`` is within the context."""
         own: Any = delegate._runtime
         delegate._runtime = _Executing(own, within or nullcontext())
         try:
@@ -146,12 +155,12 @@ class Subject:
             delegate._runtime = own
 
     def compared(self, what: str, found: object) -> Iterable[Differs]:
-        """Whether a result is what the model gives."""
+        """The differences between a result and the model's."""
         yield from differences(what, self.expected, found, self.tolerance)
 
 
 class _Executing:
-    """A runtime that executes within a context, and is another one's in all else."""
+    """A runtime that executes in a context, and passes everything else on to another runtime."""
 
     def __init__(self, runtime: Any, context: AbstractContextManager[object]) -> None:  # noqa: ANN401
         vars(self).update(_runtime=runtime, _context=context)
@@ -163,14 +172,14 @@ class _Executing:
         setattr(vars(self)["_runtime"], name, value)
 
     def execute(self, handle: object, inputs: list[Any]) -> list[Any]:
-        """Run a method."""
+        """Run a method in the context."""
         with vars(self)["_context"]:
             results: list[Any] = vars(self)["_runtime"].execute(handle, inputs)
             return results
 
 
 def fresh(value: Any) -> Any:  # noqa: ANN401
-    """A copy of a value with containers and tensors of its own."""
+    """A copy of a value with new containers and tensors."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
@@ -186,13 +195,13 @@ def fresh(value: Any) -> Any:  # noqa: ANN401
 def differences(
     what: str, expected: object, found: object, tolerance: float | None = None
 ) -> Iterable[Differs]:
-    """Where two values differ: tensors and numbers beyond a tolerance, all else at all.
+    """The differences between two values; a tolerance holds for tensors and numbers.
 
     Args:
         what: names the value.
         expected: the value as it should be.
-        found: as it is.
-        tolerance: relative and absolute; None for that of the element type.
+        found: the value as it is.
+        tolerance: relative and absolute tolerance; None for PyTorch's own, by element type.
     """
     numbers = (torch.Tensor, float, complex)
     if isinstance(expected, numbers) and isinstance(found, numbers):

@@ -1,7 +1,8 @@
-"""A copy of a backend that is not available: its runtime's ``is_available`` says no.
+"""Makes a copy of a backend whose runtime's ``is_available`` gives False.
 
-Links read a runtime's source, so the copy has source, too: that of the class, and of those it inherits
-``is_available`` from, where that one method is another. It is the source of a module that only exists here.
+Links read a runtime's source, so the copy must have source, too. The source of the class that defines
+``is_available``, and of its subclasses down to the runtime, is copied with that one method replaced, into
+modules that exist only in memory.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _numbers = count(1)
 
 
 class NoVariantError(Exception):
-    """A runtime of which no copy can be made; the text says why."""
+    """No copy of a runtime can be made; the text says why."""
 
 
 @contextmanager
 def unavailable_variant(backend: Backend) -> Iterator[Backend]:
-    """A registered copy of a backend that is never available.
+    """A copy of a backend that is never available, registered for the ``with`` block.
 
     Raises:
-        NoVariantError: none can be made.
+        NoVariantError: no copy can be made.
     """
     runtime = backend.runtime
     with _refusing_class(runtime) as made:
@@ -52,17 +53,21 @@ def unavailable_variant(backend: Backend) -> Iterator[Backend]:
 
 @contextmanager
 def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
-    """A copy of a class whose ``is_available`` says no."""
-    line = [one for one in kind.__mro__ if one is not object]
-    holder = next((place for place, one in enumerate(line) if REPLACED_METHOD in vars(one)), None)
+    """A copy of a class whose ``is_available`` gives False, for the ``with`` block.
+
+    Raises:
+        NoVariantError: no copy can be made.
+    """
+    bases = [one for one in kind.__mro__ if one is not object]
+    holder = next((place for place, one in enumerate(bases) if REPLACED_METHOD in vars(one)), None)
     if holder is None:
         raise NoVariantError(f"{kind.__name__} has no {REPLACED_METHOD}")
     modules: list[str] = []
     copies: dict[Any, Any] = {}
     try:
-        for one in reversed(line[: holder + 1]):
-            if one is line[holder] or any(base in copies for base in one.__bases__):
-                copies[one] = _copied(one, copies, modules, refusing=one is line[holder])
+        for one in reversed(bases[: holder + 1]):
+            if one is bases[holder] or any(base in copies for base in one.__bases__):
+                copies[one] = _copied(one, copies, modules, refusing=one is bases[holder])
         _tried(copies[kind])
         yield copies[kind]
     finally:
@@ -71,7 +76,17 @@ def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
 
 
 def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: bool) -> Any:  # noqa: ANN401
-    """A copy of one class, in a module of its own."""
+    """Copy one class into a module of its own.
+
+    Args:
+        kind: the class.
+        copies: the copies of its base classes.
+        modules: takes the name of the new module.
+        refusing: whether to replace its ``is_available``.
+
+    Raises:
+        NoVariantError: its source is not found, or does not run.
+    """
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     except (OSError, TypeError, SyntaxError, ValueError) as error:
@@ -103,13 +118,17 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
 
 
 def _flags(kind: Any) -> int:  # noqa: ANN401
-    """Compiler flags of a class's module: whether annotations are texts."""
+    """The compiler flag of ``from __future__ import annotations``; 0 if the class's module has no such line."""
     feature: Any = getattr(sys.modules[kind.__module__], "annotations", None)
     return int(getattr(feature, "compiler_flag", 0))
 
 
 def _tried(make: Callable[[], Runtime]) -> None:
-    """Make sure that the copy works and says no."""
+    """Make sure that the copy can be made and is not available.
+
+    Raises:
+        NoVariantError: it cannot, or is.
+    """
     try:
         said = make().is_available()
     except Exception as error:
