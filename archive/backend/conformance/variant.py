@@ -118,7 +118,7 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
 
 
 def _flags(kind: Any) -> int:  # noqa: ANN401
-    """The compiler flag of ``from __future__ import annotations``; 0 if the class's module has no such line."""
+    """The compiler flag of ``from __future__ import annotations``; 0 if the module has no such line."""
     feature: Any = getattr(sys.modules[kind.__module__], "annotations", None)
     return int(getattr(feature, "compiler_flag", 0))
 
