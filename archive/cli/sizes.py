@@ -20,6 +20,7 @@ VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
 
 
 def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
+    """The budget of each ``--budget``."""
     try:
         return [Budget.parse(value) for value in values]
     except ValueError as error:
@@ -101,6 +102,7 @@ def command(
 
 
 def _facts(new: Account, old: Account | None, view: View, depth: int | None) -> dict[str, object]:
+    """The sizes, or the changes since an old file, for JSON."""
     facts = {"file": new.file, "size": new.size, "debug_bytes": new.debug_bytes, "by": view}
     if old is None:
         return {**facts, "labels": new.by(view, depth)}

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from archive import Archive, Symbolication
     from archive.debuginfo.model import SourceRange
 
-HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")  # of 64 bits, and never too long for int()
+HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
+"""Handles of 64 bits, never too long for ``int()``."""
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[list[int]]:
+    """The handles of each argument."""
     for value in values:
         if not HANDLE_CHAIN.fullmatch(value):
             raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {shown(value)}")
@@ -34,6 +36,7 @@ def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
+    """Record and byte of each ``--at``."""
     places = []
     for value in values:
         place = CODE_POSITION.fullmatch(value)
@@ -149,6 +152,7 @@ def _note_unknown(opened: Archive, found: Sequence[Symbolication], positions: Se
 
 
 def _why_lost(opened: Archive, record: str, byte: int) -> str:
+    """The reason that a position has no source."""
     known = opened.records.get(record)
     if known is not None and byte >= known.size:
         return f"{record} ends at byte {known.size}; {byte} is behind it"
@@ -156,6 +160,7 @@ def _why_lost(opened: Archive, record: str, byte: int) -> str:
 
 
 def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
+    """The reason that handles are unknown."""
     numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
     if opened.handles:
         return f"{opened.file} has no debug handle {numbers}; it has {runs(list(opened.handles))}"

@@ -1,4 +1,4 @@
-"""``split``, ``join``, ``shrink``, ``restore`` and ``convert`` of many files, and what none of them does."""
+"""``split``, ``join``, ``shrink``, ``restore`` and ``convert`` of many files, refused and interrupted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEFT_OUT = "debug-archive: neither archives nor companions, and left out: 1 (unk
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """A folder with three archives, one of them below, something broken, and something else."""
+    """A folder with three archives, one of them in a folder of its own, a broken one and a text file."""
     folder = tmp_path / "models"
     (folder / "deep").mkdir(parents=True)
     shutil.copy(STACK, folder)
@@ -137,7 +137,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 
 
 def killed(file: Path, out: Path) -> None:
-    """A verb whose process is killed by one of the files."""
+    """A verb whose process one of the files kills."""
     if file.name == "killer.pt":
         os.kill(os.getpid(), signal.SIGKILL)
     shutil.copy(file, out)

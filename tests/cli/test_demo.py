@@ -1,4 +1,4 @@
-"""``debug-archive demo``: what it shows is there, and what does not hold ends it."""
+"""``debug-archive demo``: its files and texts are as it claims, and a claim that does not hold ends it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Shown:
 
     @staticmethod
     def check_targets(*_: object, **__: object) -> None:
-        """All may be replaced."""
+        """Refuse nothing."""
 
     @staticmethod
     def steps(*_: object, **__: object) -> tuple[()]:
@@ -165,7 +165,7 @@ def test_it_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def says(facts: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a program say something else than stock PyTorch does."""
+    """Run another program than the one that runs stock PyTorch."""
     program = folder / "stock.py"
     program.write_text(f"print({facts!r})" if facts else "import sys; sys.exit('first\\nno torch')")
     monkeypatch.setattr(stock_program, "__file__", str(program))

@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing is half-written: whatever stops the writing, and whenever."""
+"""Whatever stops the writing, and whenever: nothing is lost, and nothing is half written."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[2]
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 OLD = b"what stood here before"
 WAYS = [(verb, force) for verb in VERBS for force in (False, True) if force or "in place" not in verb]
-"""Verbs, and whether they replace files."""
+"""Verbs, each with and without replacing files."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with what verbs read."""
+    """A folder with the verbs' inputs."""
     fill(tmp_path)
     return tmp_path
 
@@ -38,7 +38,7 @@ def fill(folder: Path) -> None:
 
 
 def occupy(folder: Path, verb: str) -> dict[str, str]:
-    """Let all targets of a verb exist; the folder's contents then."""
+    """Make all targets of a verb exist, and return the folder's contents."""
     for name in VERBS[verb].targets:
         if not (folder / name).exists():
             (folder / name).write_bytes(OLD)
@@ -113,7 +113,7 @@ BUFFERED = 500
 
 
 def written(verb: str, folder: Path, before: dict[str, str]) -> int:
-    """How many bytes a verb writes in all; the folder is as before then."""
+    """The number of bytes that a verb writes; the folder is left as it was."""
     kept = {name: (folder / name).read_bytes() for name in before}
     VERBS[verb].run(folder, True)  # noqa: FBT003
     size = sum((folder / name).stat().st_size for name in VERBS[verb].targets)
@@ -172,7 +172,7 @@ def test_a_killed_process_leaves_whole_files_alone(tmp_path: Path) -> None:
 
 
 def assert_whole(verb: str, left: dict[str, str], before: dict[str, str], ended: dict[str, str]) -> None:
-    """Each file is the one of before or the one of the end, and what is neither has a name of its own."""
+    """Each file has its old or its new content; any other content has a name of its own."""
     targets = set(VERBS[verb].targets)
     assert before.keys() <= left.keys()
     for name in before.keys() | (left.keys() & targets):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model whose effects lead to its source: the append to an operation that the archive knows."""
+    """A model whose effects lead to its source: the append's operation has a handle in the archive."""
     with archive.open(STACK) as opened:
         handle = next(iter(opened.handles))
     method = COUNTING.methods[0]

@@ -1,4 +1,4 @@
-"""What each command does with files of all kinds: it works on what it knows, and names what it refuses."""
+"""Each command with files of all kinds: it works on those it knows, and names those it refuses."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
 
 
 def unnamed(name: str, folder: Path) -> Path:
-    """A file under a name that tells nothing."""
+    """A copy of a file, under a name that does not tell its kind."""
     path = folder / "file"
     shutil.copy(KINDS / name, path)
     return path
 
 
 def commands(file: Path, out: Path) -> dict[str, list[object]]:
-    """All commands that want an archive, or a companion."""
+    """All commands that need an archive or a companion."""
     return {
         "symbolicate": ["symbolicate", file, 42],
         "split": ["split", file, "-o", out],

@@ -32,7 +32,7 @@ def sizes(*arguments: object) -> Result:
 
 
 def cells(output: str) -> list[list[str]]:
-    """The words of a table's rows, labels' words by single spaces."""
+    """A table's rows, each as its cells."""
     rows = [line.rstrip() for line in output.splitlines()]
     return [[cell.strip() for cell in row.split("  ") if cell.strip()] for row in rows[2:]]
 

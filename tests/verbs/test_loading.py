@@ -1,4 +1,4 @@
-"""What PyTorch checks when it loads: the list agrees with what PyTorch 2.13 says, and verification tells."""
+"""The list of PyTorch's checks: it agrees with PyTorch 2.13, and ``verify`` reports it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MENDS = "; `debug-archive migrate --to latest` mends it"
 
 
 def refused(data: bytes) -> list[str]:
-    """PyTorch's messages, by the list."""
+    """PyTorch's messages for an archive, by the list."""
     with archive.open(data) as opened:
         return [one.check.message for one in refusals(opened)]
 
@@ -87,7 +87,7 @@ def an_untagged_row_that_the_map_leads_to() -> bytes:
 
 
 def written(old: str, new: str, path: Path = ORACLES / "plain_free_functions.pt") -> bytes:
-    """An archive with something else in its generated code."""
+    """An archive with a change in its generated code."""
     return tampered(path, {PLAIN: lambda data: data.replace(old.encode(), new.encode())})
 
 
@@ -220,7 +220,7 @@ def test_one_that_is_left_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_pytorch_says_the_same() -> None:
-    """In one test: each archive takes PyTorch some milliseconds, but its import takes seconds."""
+    """One test for all archives: PyTorch loads each in milliseconds, but takes seconds to be imported."""
     pytest.importorskip("torch", exc_type=ImportError)
     from tests.support.torch_loading import loads  # noqa: PLC0415 (imports PyTorch)
 

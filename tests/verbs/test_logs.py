@@ -1,4 +1,4 @@
-"""A report explained is, to the byte, what PyTorch prints where the debug records are at hand."""
+"""An explained report is, to the byte, the text that PyTorch prints with the debug records at hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_tracebacks_of_torchscript_are_explained_as_each_release_did(
 
 @cache
 def symbolications(path: Path, style: Style) -> dict[bytes, bytes]:
-    """The digits that PyTorch prints for every failure that can be, by the text with debug records."""
+    """The text with debug records → the digits that PyTorch prints instead, for every possible failure."""
     opened = archive.open(path)
     instructions = {handle for handles in opened.methods.values() for handle in handles}
     delegated = opened.handles.keys() - instructions
@@ -67,7 +67,7 @@ def symbolications(path: Path, style: Style) -> dict[bytes, bytes]:
 
 
 def called(opened: Archive, opcodes: set[str], method: str = "") -> list[int]:
-    """The handles of the instructions that call an operator, or a method of a name."""
+    """The handles of the instructions that call an operator, or a method of this name."""
     found = []
     for name, table, *_ in opened.value("bytecode.pkl")[1:]:  # type: ignore[index]
         parts = dict(table)

@@ -1,4 +1,4 @@
-"""Handles of a model whose failures have several readings: each as PyTorch of today reads it."""
+"""Joined handles that have several readings: the one that is taken is PyTorch 2.13's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the model and its failures are, and its companion."""
+    """The model, its failures and its companion, as files."""
     if not LIBRARY.exists():
         pytest.skip("this build of PyTorch does not bring the demo backend")
     made = tmp_path_factory.mktemp("ambiguous")
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def failures(folder: Path, name: str) -> list[tuple[str, str]]:
-    """What PyTorch prints of each failure, without debug info and with it."""
+    """PyTorch's text of each failure, without debug info and with it."""
     return [(stripped, full) for stripped, full in json.loads((folder / f"{name}.json").read_text("utf-8"))]
 
 
@@ -54,7 +54,7 @@ def failures(folder: Path, name: str) -> list[tuple[str, str]]:
 def test_the_true_reading_comes_first_and_few_others_fit(
     folder: Path, name: str, ending: str, counts: tuple[int, int]
 ) -> None:
-    """Counted: all readings, and failures of which another comes first. A companion has no bytecode."""
+    """Count all readings, and the failures of which a wrong one comes first; a companion has no bytecode."""
     readings = wrong = 0
     with archive.open(folder / f"{name}.{ending}") as opened:
         splits = HandleSplits(opened)  # what `resolve_handles` asks, here for all failures of one archive
@@ -79,7 +79,7 @@ def test_the_true_reading_comes_first_and_few_others_fit(
 def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
     folder: Path, name: str, ending: str, counts: tuple[int, int]
 ) -> None:
-    """Counted: failures explained, and those of which the rules leave several readings."""
+    """Count the failures that are explained, and those with several equally likely readings."""
     found = [0, 0]
     with archive.open(folder / f"{name}.{ending}") as opened:
         splits = HandleSplits(opened)

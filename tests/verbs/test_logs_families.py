@@ -19,7 +19,7 @@ VIEW = "shape '[-1, 3]' is invalid for input of size 8"
 
 
 def said(message: str, prefix: str = "") -> Outcome:
-    """What becomes of the report about a linear layer, with another message."""
+    """Explain the report about a linear layer, with another message in it."""
     log = LINEAR.stripped.replace(MATMUL.encode(), message.encode())
     return explained(b"".join(prefix.encode() + line for line in log.splitlines(keepends=True)), LINEAR.path)
 

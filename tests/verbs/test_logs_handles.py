@@ -1,4 +1,4 @@
-"""Handles that PyTorch joined without a separator are told apart."""
+"""Handles that PyTorch joined without a separator are split."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model(
     blob: Sequence[int] = (),
     owner: str = LOWERED,
 ) -> Archive:
-    """An archive of which no more than its handles is there.
+    """An archive that has handles and nothing else.
 
     Args:
         methods: the instructions of each method, handle to opcode; "> forward" calls `forward`.

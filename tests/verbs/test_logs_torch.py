@@ -1,4 +1,4 @@
-"""Reports of PyTorch of today, explained, against what it prints with the debug records."""
+"""Explained reports of the installed PyTorch, compared with its text with the debug records at hand."""
 
 # TorchScript reads the annotations of attributes: they must not be postponed.
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def test_frames_without_source_ranges_are_repeated(tmp_path: Path) -> None:
 
 
 def packaged(path: Path) -> torch.nn.Module:
-    """The scripted module of the package of the fixtures, or of what was made of it."""
+    """The scripted module in a torch.package, the fixture or one that was made of it."""
     model: torch.nn.Module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")
     return model
 

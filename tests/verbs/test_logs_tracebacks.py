@@ -1,4 +1,4 @@
-"""What stands around a failure in a log; frames of any shape; frames that are not of this archive."""
+"""Logger's prefixes and line ends around a failure; frames of any shape; frames of other archives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ END = b"RuntimeError: no\n"
 
 
 def logcat() -> Callable[[bytes], bytes]:
-    """Puts a prefix before a line; the time goes on."""
+    """A logger that puts a prefix before each line, with another time each."""
     numbers = count(995)
 
     def prefixed(line: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Verification as a whole, of real archives and broken ones, and of their records as such."""
+"""``verify`` of real and of broken archives, and its rules for records as such."""
 
 from __future__ import annotations
 

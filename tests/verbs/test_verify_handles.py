@@ -1,4 +1,4 @@
-"""Each thing that can be wrong with debug handles and those who use them: told once, with its place."""
+"""``verify`` of debug handles and their users: each fault is reported once, with its place."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_handles_are_unique() -> None:
 
 
 def nameless(table: HandleTable, rows: slice) -> HandleTable:
-    """Without the names of some operators: a function's name, emptied."""
+    """Remove the names of some operators by emptying a function's name."""
     empty = replace(table.strings, length=np.append(table.strings.length, 0))
     strings = replace(empty, buffer=np.append(empty.buffer, 0), start=np.append(empty.start, empty.start[-1]))
     op = table.op.copy()
@@ -139,12 +139,12 @@ def test_every_instruction_has_a_handle_that_is_known() -> None:
 
 
 def shorter(table: MethodTable) -> MethodTable:
-    """The first method one value shorter."""
+    """Make the first method one value shorter."""
     return replace(table, first=np.maximum(table.first - 1, 0), value=table.value[1:])
 
 
 def longer(table: MethodTable) -> MethodTable:
-    """The first method with all the values there are twice."""
+    """Give the first method all values twice."""
     return replace(
         table,
         first=np.append(0, table.first[1:] + len(table.value)),

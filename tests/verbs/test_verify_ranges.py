@@ -1,4 +1,4 @@
-"""Each thing that can be wrong with source ranges: told once, with its place."""
+"""``verify`` of source ranges: each fault is reported once, with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command reads and writes, file by file: settled and checked before anything is written."""
+"""Plans which files a command reads and writes, and checks the plan before anything is written."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 COMPANION_SUFFIX = ".ptdbg"
-OURS = {*ARCHIVE_KINDS, FileKind.COMPANION}
-"""What this tool reads and writes: where a command takes one of these, the others are no strangers."""
+"""Added to an archive's name for its companion beside it."""
+KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
+"""The kinds of files of this tool. A command that takes some of them skips the others without a note."""
 
 
 class Use(Enum):
-    """What a command does with companions of archives."""
+    """Whether a command reads companions of archives, writes them, or neither."""
 
     NONE = auto()
     READ = auto()
@@ -34,11 +35,11 @@ class Job:
     """The paths of one file's work.
 
     Attributes:
-        file: what is read.
-        out: what is written.
-        companion: what is read, or written, besides.
-        use: which of both.
-        replaces: whether a target that is there may be replaced, though nobody asked for that.
+        file: the input.
+        out: the output.
+        companion: the second input or output, as ``use`` says.
+        use: whether the companion is read or written.
+        replaces: whether existing targets may be replaced even without ``--force``.
     """
 
     file: Path
@@ -49,17 +50,17 @@ class Job:
 
     @property
     def paths(self) -> list[Path]:
-        """All, in the order in which the library's verbs take them."""
+        """All paths, in the order in which the library's verbs take them."""
         return self.sources + self.targets
 
     @property
     def sources(self) -> list[Path]:
-        """All that is read."""
+        """The files that are read."""
         return [self.file, self.companion] if self.use is Use.READ else [self.file]
 
     @property
     def targets(self) -> list[Path]:
-        """All that is written."""
+        """The files that are written."""
         return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
 
 
@@ -68,10 +69,10 @@ class FilePlan:
     """All that a command has to do.
 
     Attributes:
-        jobs: one a file.
-        many: whether several files or a folder were asked for.
-        left_out: how many archives in folders have no companion to be read.
-        others: how many files in folders are no archives or companions at all, by what they are.
+        jobs: one job a file.
+        many: whether several files or a folder were given.
+        left_out: the number of archives in folders without the companion that is to be read.
+        others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
     jobs: list[Job]
@@ -87,14 +88,14 @@ def plan(
     use: Use = Use.NONE,
     wanted: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> FilePlan:
-    """The jobs for some files and folders.
+    """Plan the work on files and folders.
 
     Args:
         inputs: files, and folders to search.
-        out: the target of a single file; a folder for several, or where it is one or ends with a slash.
+        out: the target of a single file; a folder for several files, or if it exists or ends with a slash.
         companion: the same for companions. By default they are beside the archives without debug info.
         use: whether companions are read or written.
-        wanted: the kinds of files that count in a folder, told by their content.
+        wanted: the kinds of files that are taken from folders, recognised by content.
 
     Raises:
         ArchiveError: there is nothing to do, a file is where a folder is needed, or a target would overwrite
@@ -109,10 +110,11 @@ def plan(
         if folder.exists() and not folder.is_dir():
             raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
     jobs, left_out, others = [], 0, Counter[FileKind]()
+    # Targets may lie in a searched folder; what an earlier run wrote there is no input.
     for file, relative, searched in _found(inputs, {folder.resolve() for folder in folders}):
         kind = _kind(file) if searched else None
         if kind is not None and kind not in wanted:
-            others[kind] += kind not in OURS
+            others[kind] += kind not in KNOWN_KINDS
             continue
         target = _target(out, relative, many=many)
         debug = _companion_of(file if use is Use.READ else target)
@@ -132,13 +134,13 @@ def plan(
 
 
 def told(others: Mapping[FileKind, int]) -> str:
-    """How many files there are, and of which kinds."""
+    """The number of files, and of each kind."""
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
     return f"{sum(others.values()):,} ({kinds})"
 
 
 def _kind(file: Path) -> FileKind | None:
-    """What a file in a folder is; None where it is broken, or cannot be read: that is to be told of it."""
+    """The kind of a file in a folder; None if it is broken or cannot be read, which its job will report."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return FileKind.UNKNOWN
@@ -149,7 +151,7 @@ def _kind(file: Path) -> FileKind | None:
 
 
 def _found(inputs: Sequence[str], skipped: Collection[Path]) -> Iterator[tuple[Path, Path, bool]]:
-    """Files, each with its path below the folder that was searched, and whether one was."""
+    """The files, each with its path below the searched folder, and whether there is such a folder."""
     for top in map(Path, inputs):
         if not top.is_dir():
             yield top, Path(top.name), False
@@ -165,18 +167,22 @@ def _refuse(error: OSError) -> None:
 
 
 def _target(path: str, relative: Path, *, many: bool) -> Path:
-    """The path itself, or one below it where it is a folder."""
+    """The path itself, or if it names a folder, the relative path below it."""
     folder = many or path.endswith(("/", os.sep)) or Path(path).is_dir()
     return Path(path, relative) if folder else Path(path)
 
 
 def _companion_of(path: Path) -> Path:
-    """A companion's path beside an archive's."""
+    """The companion's path beside an archive."""
     return path.with_name(path.name + COMPANION_SUFFIX)
 
 
 def _check(jobs: Sequence[Job]) -> None:
-    """Refuse targets that would overwrite an input or one another."""
+    """Refuse targets that would overwrite an input or one another.
+
+    Raises:
+        ArchiveError: one would.
+    """
     inputs = {path.resolve() for job in jobs for path in job.sources}
     written: dict[Path, Path] = {}
     for job in jobs:

@@ -1,10 +1,13 @@
-"""What has been done in a folder, told line by line, so that an interrupted command goes on where it was.
+"""The record of work done in a folder, line by line, so that an interrupted command can be resumed.
 
-``manifest.jsonl`` has a JSON object a line: ``path`` (below the folder), ``to``, ``aside`` (whether the
-original was to be kept) and ``outcome``: migrated, unchanged, or why not; of files that went well also
-``source`` (digest of what was read), ``from``, ``bytes`` and ``digest`` (of what was written). Digests are
-blake2b of 16 bytes, in hex. The last line of a path that tells a digest counts, and is believed only as far
-as the files are still those.
+``manifest.jsonl`` has a JSON object a line:
+
+- ``path`` (below the folder), ``to`` (the target release) and ``aside`` (whether a backup was to be kept);
+- ``outcome``: ``migrated``, ``unchanged``, or the reason of a failure;
+- for a file without failure also ``from`` (its release), ``source`` (digest of the input), ``bytes`` and
+  ``digest`` (size and digest of the output). Digests are blake2b of 16 bytes, in hex.
+
+The last line of a path that has a digest counts, and only if the files still have these digests.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ MANIFEST_NAME = "manifest.jsonl"
 
 
 class Manifest:
-    """The manifest of a folder; in a ``with`` statement it takes new lines.
+    """The manifest of a folder; inside a ``with`` statement, lines can be added.
 
     Args:
-        folder: which; made if need be.
-        target: what its files are migrated to.
-        aside: whether originals are kept.
+        folder: the folder; made if it is missing.
+        target: the release that the files are migrated to.
+        aside: whether each file keeps a backup of the original.
     """
 
     def __init__(self, folder: Path, target: str, *, aside: bool) -> None:
@@ -52,8 +55,8 @@ class Manifest:
         self._file = self.path.open("a+b")
         self._file.seek(0)
         lines = self._file.read().split(b"\n")
-        self._known = dict(_told(lines))
-        if lines[-1]:  # cut short by an interruption: what comes next is a line of its own
+        self._known = dict(_entries(lines))
+        if lines[-1]:  # cut short by an interruption; the next entry needs a line of its own
             self._file.write(b"\n")
         return self
 
@@ -64,9 +67,10 @@ class Manifest:
             self._file.close()
 
     def left(self, work: FilePlan) -> FilePlan:
-        """What is not done yet: all but files that are as they were, with results that are as written.
+        """The work that is not done yet.
 
-        Results of files that were changed since, or that were changed themselves, may be replaced.
+        A file is done if it and its result have the digests of the manifest. If one of them was changed
+        since, the file is done again, and its result may be replaced.
         """
         jobs = []
         changed = 0
@@ -86,7 +90,7 @@ class Manifest:
         return replace(work, jobs=jobs)
 
     def add(self, outcome: Outcome) -> None:
-        """A line for a file that is finished."""
+        """Add a line for a finished file."""
         line: ManifestLine = {"path": self._name(outcome.job), **self._asked}
         if outcome.error:
             line["outcome"] = escaped(outcome.error)
@@ -108,23 +112,23 @@ class Manifest:
 
 
 def is_same(path: Path, digest: str) -> bool:
-    """Whether a file is there and has a digest."""
+    """Whether a file exists and has a digest."""
     return _digest(path) == digest
 
 
-def _told(lines: list[bytes]) -> list[tuple[str, ManifestLine]]:
-    """The lines that tell a digest, by path; whatever else stands there is passed over."""
-    told = []
+def _entries(lines: list[bytes]) -> list[tuple[str, ManifestLine]]:
+    """Paths and lines that have a digest; anything else in the file is skipped."""
+    entries = []
     for line in lines:
-        with suppress(ValueError, TypeError, KeyError, RecursionError):  # the last of lists in lists in lists
+        with suppress(ValueError, TypeError, KeyError, RecursionError):  # the last by deeply nested lists
             read = json.loads(line)
             if isinstance(read["digest"], str):
-                told.append((str(read["path"]), read))
-    return told
+                entries.append((str(read["path"]), read))
+    return entries
 
 
 def _digest(path: Path) -> str | None:
-    """None where no file can be read."""
+    """A file's digest; None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,4 +1,4 @@
-"""The work on many files, in a pool of processes that neither a broken file nor Ctrl-C leaves in disorder."""
+"""The work on many files in a pool of processes; neither a crash nor Ctrl-C leaves anything behind."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     Verb = Callable[..., Any]
 
 MAX_WORKERS = 61
-"""Workers; Windows waits for no more."""
+"""Processes; Windows waits for no more."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one file.
+    """The outcome of one file's work.
 
     Attributes:
-        job: its paths.
-        facts: what the library's verb returned; None where it failed.
-        sizes: bytes of what was read, of what was written, and of the companion if there is one.
-        error: why it failed.
+        job: the file's paths.
+        facts: the result of the library's verb; None if it failed.
+        sizes: bytes of the input, the output, and the companion if there is one; empty if it failed.
+        error: why it failed; "" if it did not.
     """
 
     job: Job
@@ -48,8 +48,8 @@ def perform(verb: Verb, job: Job) -> Outcome:
     """Do one file's work.
 
     Raises:
-        ArchiveError: as the verb does.
-        OSError: as the verb does, or a folder cannot be made.
+        ArchiveError: the verb raises it.
+        OSError: the verb raises it, or a folder cannot be made.
     """
     for target in job.targets:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -59,24 +59,29 @@ def perform(verb: Verb, job: Job) -> Outcome:
 
 
 def outcomes(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome]:
-    """Do the work on some files; their outcomes come as they finish.
+    """Do the work on some files.
 
     Args:
-        verb: the library's, which takes a job's paths; also a partial of one.
-        jobs: one a file.
-        workers: how many processes; 1 works in this one.
+        verb: the library's function, or a partial of it; it takes a job's paths.
+        jobs: one job a file.
+        workers: the number of processes; 1 works in this one.
+
+    Yields:
+        The outcomes, as files finish.
     """
     workers = min(workers, len(jobs), MAX_WORKERS)
     if workers == 1:
         yield from (_attempt(verb, job) for job in jobs)
         return
-    for job in (yield from _pooled(verb, jobs, workers)):  # alone, so that only the file that does it is lost
+    # A killed process breaks the pool. Each file that was left is tried alone, so that only the file that
+    # kills its process is lost.
+    for job in (yield from _pooled(verb, jobs, workers)):
         if (yield from _pooled(verb, [job], 1)):
             yield Outcome(job, error="the process that worked on it was killed; is there enough memory?")
 
 
 def _pooled(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, list[Job]]:
-    """Do the work in other processes; returns what is left to do if one of them was killed."""
+    """Do the work in other processes, and return the jobs that are left if one of them was killed."""
     left = []
     # Spawned: forks would copy the locks of numpy's and rich's threads.
     with ProcessPoolExecutor(workers, get_context("spawn"), _await_the_end) as pool:
@@ -97,7 +102,7 @@ def _pooled(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome,
 
 
 def _attempt(verb: Verb, job: Job) -> Outcome:
-    """Do one file's work, whatever comes of it. Errors become texts, for not every error can be pickled."""
+    """Do one file's work and catch its errors. They become texts, for not every error can be pickled."""
     try:
         return perform(verb, job)
     except Exception as error:  # noqa: BLE001 (the other files still count)
@@ -105,7 +110,7 @@ def _attempt(verb: Verb, job: Job) -> Outcome:
 
 
 def told(error: Exception) -> str:
-    """Why a file failed."""
+    """An error as the reason that a file failed."""
     if isinstance(error, ArchiveError):
         return str(error)
     if isinstance(error, OSError):
@@ -114,33 +119,35 @@ def told(error: Exception) -> str:
 
 
 def _work(verb: Verb, job: Job) -> Outcome:
-    """One file's work in a worker."""
+    """Do one file's work in a worker process."""
     try:
         return _attempt(verb, job)
     finally:
-        if signal.getsignal(signal.SIGTERM) is _stay:  # unwound; the pool would go on with the next file
+        # A signal has ended the work, and all is cleaned up; the pool would go on with the next file.
+        if signal.getsignal(signal.SIGTERM) is _stay:
             os._exit(Status.INTERRUPTED)
 
 
 def _await_the_end() -> None:
-    """Let a signal end this worker quietly."""
+    """Prepare a worker: a signal ends it quietly."""
     for one in ENDING_SIGNALS:
         signal.signal(one, _leave)
 
 
 def _leave(*_: object) -> None:
+    """End this worker, once: later signals are ignored."""
     for one in ENDING_SIGNALS:
         signal.signal(one, _stay)
     raise SystemExit(Status.INTERRUPTED)
 
 
 def _stay(*_: object) -> None:
-    """This worker is ending already; its unwinding must not be interrupted."""
+    """Ignore a signal: this worker is ending already, and its clean-up must not be interrupted."""
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C; processes that are started meanwhile inherit that."""
+    """Ignore Ctrl-C; processes that are started meanwhile inherit this."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

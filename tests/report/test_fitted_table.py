@@ -66,7 +66,7 @@ def listings(renderable: RenderableType) -> Iterator[FittedTable]:
 
 
 def assert_keeps_its_numbers(renderable: RenderableType) -> None:
-    """At each width each number of the cells is there, as often, and no line is wider."""
+    """Check at each width that every number of the cells is shown as often, and that no line is wider."""
     cells = [str(cell) for listing in listings(renderable) for row, _ in listing.rows for cell in row[1:]]
     numbers = Counter(NUMBER.findall(" ".join(cells)))
     assert numbers
@@ -174,7 +174,7 @@ def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> Non
 
 
 def on_a_terminal(width: int, *arguments: object) -> str:
-    """What a command prints on a terminal of so many columns."""
+    """The output of a command on a terminal of this width."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)]
     env = {**os.environ, "COLUMNS": str(width), "TERM": "xterm"}
