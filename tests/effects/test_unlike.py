@@ -19,7 +19,7 @@ from torch import nn
 
 from archive.backend import BackendError, Effectful, lower
 from archive.effects import GuardError, ReplayError, State
-from tests.support import effect_unlike
+from tests.support import effect_unlike, effect_unlike_tensors
 from tests.support.corpus import FIXTURES
 from tests.support.effect_models import CASES
 from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.torch
 def module(one: Unlike) -> nn.Module:
     if isinstance(one.forward, type):
         return one.forward()
-    made: Any = type("Unlike", (nn.Module,), {"forward": one.forward, "__module__": effect_unlike.__name__})()
+    made: Any = type("Unlike", (nn.Module,), {"forward": one.forward, "__module__": one.forward.__module__})()
     for name, value in copy.deepcopy(one.attributes).items():
         setattr(made, name, value)
     return made
@@ -120,7 +120,7 @@ def test_right_or_refused(number: int, stock: bool) -> None:  # noqa: FBT001
         with pytest.raises(GuardError) as caught:
             loaded(*its[0], **its[1])
         assert f"forward: this call is not as the one that was captured: {said}" in str(caught.value)
-        assert f'File "{effect_unlike.__file__}", line {here[0]},' in str(caught.value)
+        assert f'File "{one.forward.__code__.co_filename}", line {here[0]},' in str(caught.value)
         assert f"{lines[here[0] - start].rstrip()}\n" in str(caught.value)
         assert same(kept, state_of(loaded.state.module, names))
         assert same(its, (arguments, named))
@@ -289,7 +289,7 @@ def test_a_table_without_guards_is_read_and_run() -> None:
 
 
 def test_the_grad_mode_is_that_of_the_example() -> None:
-    number = [one.forward for one in UNLIKE].index(effect_unlike.no_gradient)
+    number = [one.forward for one in UNLIKE].index(effect_unlike_tensors.no_gradient)
     loaded = Effectful.of(lowered(number))
     said = "expected torch.is_grad_enabled is True, found False"
     with torch.no_grad(), pytest.raises(GuardError, match=said):
