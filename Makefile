@@ -78,7 +78,7 @@ test: .venv/.ready
 
 bench: .venv/.bench-ready
 	@mkdir -p build
-	@.venv/bin/python tools/bench.py
+	@.venv/bin/python -m tools.bench
 	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
 	@.venv/bin/python -m tools.bench_backend >> build/BENCHMARKS.md
 	@.venv/bin/python -m tools.bench_effects >> build/BENCHMARKS.md

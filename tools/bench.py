@@ -1,7 +1,11 @@
 """The numbers behind the claims, each a ratio against a peer measured in the same run.
 
-Models are traced on the spot with PyTorch; the peer of decoding is ``pickle.loads`` (which executes what it
-reads), that of the command is a process that imports PyTorch and runs the failing call.
+    python -m tools.bench               all parts
+    python -m tools.bench decoding      one part: records, decoding, memory, processes, startup
+
+Models are traced on the spot with PyTorch. Decoding has three peers: ``pickle.loads`` (in C, executes what it
+reads), ``pickletools.genops`` and the tests' slow reader, a stack machine in plain Python. The command's
+peers are a process that imports PyTorch and runs the failing call, and one that imports numpy alone.
 """
 
 from __future__ import annotations
@@ -9,6 +13,9 @@ from __future__ import annotations
 import io
 import linecache
 import pickle
+import pickletools
+import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -28,12 +35,16 @@ from archive.formats.callstack_map import build_callstack_map, generation, parse
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import read_trees
+from tests.support import slow_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from archive.debuginfo.tables import HandleTable, RangeTable
+
 OPS = 52_000
 ROUNDS = 7
+STARTS = 15
 ORACLES = Path(__file__).parent.parent / "fixtures" / "oracles"
 BY_TORCH = """
 import warnings; warnings.simplefilter("ignore")
@@ -88,6 +99,16 @@ def fake_builders() -> None:
     sys.modules["torch.jit._pickle"] = module
 
 
+def read_ranges(pickles: list[Pickle]) -> RangeTable:
+    """A record of source ranges as columns."""
+    return parse_source_ranges(read_trees(pickles, [False], DEFAULT_LIMITS), DEFAULT_LIMITS)
+
+
+def read_handles(pickles: list[Pickle]) -> HandleTable:
+    """A call-stack map as columns."""
+    return parse_callstack_map(read_trees(pickles, [False], DEFAULT_LIMITS), 0, DEFAULT_LIMITS)
+
+
 def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[Pickle]], object]) -> None:
     """Rows of one record: decode, columns."""
     pickles = [Pickle("record", data)]
@@ -99,6 +120,42 @@ def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[P
         f"{title}: decode to tokens", f"{decode / peer:.2f}x", "pickle.loads", f"{peer * 1e3:.0f} ms"
     )
     table.add_row(f"{title}: decode to columns", f"{columns / peer:.2f}x", "pickle.loads", "")
+
+
+def peak(work: Callable[[], object]) -> int:
+    """The most bytes that some work holds at once."""
+    tracemalloc.start()
+    result = work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    del result
+    return most
+
+
+def plainly(table: Table) -> None:
+    """Decoding in columns against the plain way: ``pickletools``, and a stack machine in 25 lines."""
+    with archive.open(saved(string_table=True, lite=True)) as opened:
+        ranges = max(opened.range_records, key=lambda one: opened.records[one].size)
+        texts = [bytes(opened.records[name].view()) for name in (ranges, "callstack_debug_map.pkl")]
+    ways: list[tuple[str, bytes, Callable[[bytes], object], Callable[[list[Pickle]], object]]] = [
+        ("source ranges", texts[0], slow_reader.source_ranges, read_ranges),
+        ("call-stack map", texts[1], slow_reader.callstack_map, read_handles),
+    ]
+    for title, data, slow, fast in ways:
+        pickles = [Pickle("record", memoryview(data))]
+        for what, peer, ours in (
+            ("tokens", lambda: list(pickletools.genops(data)), lambda: scan(pickles, DEFAULT_LIMITS)),  # noqa: B023
+            ("rows", lambda: slow(data), lambda: fast(pickles)),  # noqa: B023 (used at once)
+        ):
+            times = best(ours), best(peer, 2)
+            held = peak(ours), peak(peer)
+            table.add_row(
+                f"{title}, {len(data):,} B: {what}",
+                f"{times[0] / times[1]:.4f}x time, {held[0] / held[1]:.3f}x memory",
+                "pickletools" if what == "tokens" else "slow reader",
+                f"{times[0] * 1e3:.0f} ms against {times[1]:.2f} s; "
+                f"{held[0] / 1e6:.0f} MB against {held[1] / 1e6:.0f} MB",
+            )
 
 
 def records(table: Table) -> None:
@@ -113,9 +170,7 @@ def records(table: Table) -> None:
                 table,
                 f"{title}, {rows:,} rows",
                 data,
-                lambda pickles: parse_source_ranges(
-                    read_trees(pickles, [False], DEFAULT_LIMITS), DEFAULT_LIMITS
-                ),
+                read_ranges,
             )
             ranges = opened.range_table
             number = ranges.numbers[record]
@@ -130,9 +185,7 @@ def records(table: Table) -> None:
             table,
             f"call-stack map, {len(handles):,} rows",
             data,
-            lambda pickles: parse_callstack_map(
-                read_trees(pickles, [False], DEFAULT_LIMITS), 0, DEFAULT_LIMITS
-            ),
+            read_handles,
         )
         encode = best(lambda: build_callstack_map(handles, generation(handles)), 3)
         exact = build_callstack_map(handles, generation(handles)) == data
@@ -205,12 +258,41 @@ def processes(table: Table) -> None:
     table.add_row("--help imports of torch, numpy", loaded, "", "")
 
 
+def cpu(command: list[str]) -> float:
+    """Seconds of the processor that a process takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, capture_output=True, check=True, cwd=ORACLES)  # noqa: S603 (our own command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def startup(table: Table) -> None:
+    """One handle looked up by a new process, against one that imports numpy: in turn, the median of each."""
+    command = [sys.executable, "-c", "from archive.cli import main; main()"]
+    ours = [*command, "symbolicate", "plain_stack.ptl", "1445"]
+    peer = [sys.executable, "-c", "import numpy"]
+    cpu(ours)  # compiles what is not compiled yet
+    pairs = [(cpu(ours), cpu(peer)) for _ in range(STARTS)]
+    mine, other = (statistics.median(times) for times in zip(*pairs, strict=True))
+    note = f"{mine * 1e3:.0f} ms of processor against {other * 1e3:.0f} ms"
+    table.add_row("symbolicate one handle, start to end", f"{mine / other:.2f}x", "import numpy", note)
+
+
+PARTS = {
+    "records": records,
+    "decoding": plainly,
+    "memory": memory,
+    "processes": processes,
+    "startup": startup,
+}
+
+
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the parts that are named, by default all."""
     warnings.simplefilter("ignore")
     table = Table("what", "measured", "against", "note")
-    for measure in (records, memory, processes):
-        measure(table)
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name](table)
     Console(width=130).print(table)
 
 

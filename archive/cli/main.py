@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -97,6 +99,8 @@ def main() -> None:
     Raises:
         SystemExit: always, with the exit status.
     """
+    # Else the interpreter looks for garbage once more at its end: a tenth of a short command.
+    atexit.register(gc.freeze)
     try:
         group(prog_name="debug-archive")
     except ArchiveError as error:

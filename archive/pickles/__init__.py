@@ -4,7 +4,7 @@ In: records' bytes. ``scan`` finds each instruction (``walk``: where it begins),
 each one takes, ``tree`` holds the result. Out: a ``Tree``. Back: ``write`` lays values out as PyTorch's
 pickler does.
 
-These modules replace 25 lines of ``pickletools`` and a stack machine, for speed: on real records they take a
-fraction of its time and memory (BENCHMARKS.md, "Decoding"). The plain way stands in
+These modules do what ``pickletools`` and a stack machine do in 25 lines. They stand here for speed: on large
+records they are 12 to 55 times as fast (BENCHMARKS.md, "Decoding"). The plain way stands in
 ``tests/support/slow_reader.py`` and is compared with this one in ``tests/pickles``.
 """

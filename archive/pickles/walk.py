@@ -38,7 +38,8 @@ LANE = 256
 """Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few."""
 STRIDES = 16
 """Steps of all lanes at once, before those that have left are taken out."""
-KNOWN_OPCODE = np.isin(np.arange(256), list(BY_CODE))
+KNOWN_OPCODE = np.zeros(256, np.bool_)
+KNOWN_OPCODE[list(BY_CODE)] = True
 ADVANCE = np.where(KNOWN_OPCODE, SIZE, 1).astype(np.int64)
 """Bytes from an instruction to the next, by code; 0: not told by the code alone, or STOP. Unknown codes count
 1, so that a lane which starts amid an instruction gropes on."""

@@ -243,5 +243,13 @@ def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     imported = set(done.stderr.split())
     assert "archive.debuginfo.symbolicate" in imported
-    idle = {"rich", "construct", "zstandard", "archive.companion.layout", "archive.formats.effects.record"}
+    idle = {
+        "rich",
+        "construct",
+        "zstandard",
+        "json",
+        "secrets",
+        "archive.companion.layout",
+        "archive.formats.effects.record",
+    }
     assert not idle & imported
