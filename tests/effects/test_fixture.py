@@ -1,4 +1,4 @@
-"""The archive with effects among the fixtures: made again to the byte, and run."""
+"""The fixture with effects: made again to the byte, and run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.torch
 COUNTING = FIXTURES / "effects" / "counting.pt"
 
 
-def test_it_is_made_again_to_the_byte() -> None:
+def test_the_fixture_is_made_again_to_the_byte() -> None:
     assert made() == COUNTING.read_bytes()
 
 
-def test_it_does_what_the_model_does() -> None:
+def test_the_fixture_does_the_same_as_the_model() -> None:
     eager, loaded = counting(), Effectful.load(COUNTING)
     for number in range(3):
         x = torch.full((2, 3), float(number))

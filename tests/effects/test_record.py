@@ -1,4 +1,4 @@
-"""The effects' record: to bytes and back, what is shared, and what is refused."""
+"""The record of effects: built and parsed back, rows shared, rules kept; in archives and commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from archive.formats.effects.model import (
     ClosureCell,
     Constant,
     Effect,
+    EffectTable,
     GlobalName,
+    Guard,
+    Look,
     Made,
     New,
     Op,
@@ -53,12 +56,10 @@ from tests.support.tampering import STACK, said, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.formats.effects.model import EffectTable
-
 
 @patient
 @given(tables)
-def test_round_trip(effects: EffectTable) -> None:
+def test_a_table_parses_back_from_its_record(effects: EffectTable) -> None:
     data = build_effects(effects)
     again = read(data)
     assert build_effects(again) == data
@@ -99,21 +100,21 @@ def test_constants_keep_their_type(literal: Any) -> None:  # noqa: ANN401
     assert repr(value.value) == repr(literal)
 
 
-def test_a_number_too_long_to_print() -> None:
+def test_an_integer_too_long_for_decimal_is_kept() -> None:
     effects = table(Effect(Op.APPEND, attribute("h"), None, Constant(1 << 20_000)))
     assert read(build_effects(effects)) == effects
     with pytest.raises(ArchiveError, match="setattr, key: expected a text, found 0x1000"):
         build_effects(table(Effect(Op.SET_ATTRIBUTE, SELF, Constant(1 << 20_000), Output(0))))
 
 
-def test_equal_constants_of_other_types_are_other_rows() -> None:
+def test_equal_constants_of_different_types_have_different_rows() -> None:
     made = Made("list", tuple(Constant(one) for one in (1, True, 1.0, 0.0, -0.0, 1)))
     _, _, constants, _, values, _, _ = unpacked(build_effects(table(state=((SELF, made),))))
     assert len(constants) == 5
     assert values[-1] == ("list", -1, (1, 2, 3, 4, 5, 1))
 
 
-def test_everything_is_there_once() -> None:
+def test_each_string_and_row_is_written_once() -> None:
     effects = [Effect(Op.APPEND, attribute("history"), None, Made("list", (Output(1),))) for _ in range(500)]
     data = build_effects(table(*effects))
     _, strings, _, sources, values, _, _ = unpacked(data)
@@ -125,7 +126,7 @@ def test_everything_is_there_once() -> None:
 
 
 @pytest.mark.parametrize("literal", [1j, [1], {1}, object, type("Sub", (int,), {})(3)])
-def test_what_is_no_constant_is_not_built(literal: Any) -> None:  # noqa: ANN401
+def test_a_constant_of_another_type_is_refused(literal: Any) -> None:  # noqa: ANN401
     with pytest.raises(ArchiveError, match="expected a constant: None, bool, int"):
         build_effects(table(Effect(Op.APPEND, attribute("h"), None, Constant(literal))))
 
@@ -151,14 +152,39 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("effect", "problem"), NONSENSE)
-def test_effects_that_make_no_sense_are_not_built(effect: Effect, problem: str) -> None:
+def test_an_effect_that_breaks_a_rule_is_refused(effect: Effect, problem: str) -> None:
     with pytest.raises(ArchiveError) as caught:
         build_effects(table(effect))
     assert "method 'forward', effect 0" in str(caught.value)
     assert problem in str(caught.value)
 
 
-def test_methods_and_temporaries_are_there_once() -> None:
+SETTING = Constant("torch.is_grad_enabled")
+INVALID_GUARDS = [
+    (Guard(Look.DIM, Constant(None), Constant(2)), "dim of None"),
+    (Guard(Look.SETTING, At(X), Constant(value=True), SETTING), "setting of x"),
+    (Guard(Look.DIM, At(X), Constant("2")), "dim as '2'"),
+    (Guard(Look.DIM, At(X), Constant(value=True)), "dim as True"),
+    (Guard(Look.SAME, At(X), Constant(2)), "same as 2"),
+    (Guard(Look.EQUAL, At(X), At(SELF)), "equal as self"),
+    (Guard(Look.DIM, At(X), Constant(2), Constant(0)), "dim, key"),
+    (Guard(Look.SIZE, At(X), Constant(2)), "size, key"),
+    (Guard(Look.SIZE, At(X), Constant(2), Constant("0")), "size, key"),
+    (Guard(Look.HAS, At(X), Constant(value=True)), "has, key"),
+    (Guard(Look.HAS, At(X), Constant(value=True), At(SELF)), "has, key"),
+    (Guard(Look.SAME, At(X), At(Temporary(0))), "temporary 0, which nothing makes"),
+]
+
+
+@pytest.mark.parametrize(("guard", "problem"), INVALID_GUARDS)
+def test_a_guard_that_breaks_a_rule_is_refused(guard: Guard, problem: str) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        build_effects(EffectTable((replace(method(), guards=(guard,)),), ()))
+    assert "method 'forward', guard 0" in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_methods_and_temporaries_are_unique() -> None:
     with pytest.raises(ArchiveError, match="method 'forward' are there 2 times"):
         build_effects(replace(COUNTING, methods=COUNTING.methods * 2))
     new = Effect(Op.NEW, Temporary(0), Constant("m:C"))
@@ -167,12 +193,12 @@ def test_methods_and_temporaries_are_there_once() -> None:
 
 
 @pytest.mark.parametrize("value", [Output(0), New(0)])
-def test_state_has_no_outputs_and_no_new_objects(value: Output | New) -> None:
+def test_state_has_neither_outputs_nor_new_objects(value: Output | New) -> None:
     with pytest.raises(ArchiveError, match="state, row 0"):
         build_effects(table(state=((SELF, value),)))
 
 
-def test_an_archive_with_effects() -> None:
+def test_an_archive_gives_out_its_effects() -> None:
     with archive.open(with_effects(STACK, COUNTING)) as opened:
         assert opened.effects == COUNTING
         assert kind_of(EFFECTS) is RecordKind.EFFECTS
@@ -181,7 +207,7 @@ def test_an_archive_with_effects() -> None:
         assert opened.effects is None
 
 
-def test_a_broken_record_in_an_archive() -> None:
+def test_an_error_names_archive_and_record() -> None:
     with (
         archive.open(tampered(STACK, {EFFECTS: b"\x80\x02K\x01."})) as opened,
         pytest.raises(ArchiveError) as caught,
@@ -190,12 +216,12 @@ def test_a_broken_record_in_an_archive() -> None:
     assert (caught.value.record, bool(caught.value.file)) == (EFFECTS, True)
 
 
-def test_it_is_part_of_the_archive_id() -> None:
+def test_the_record_is_part_of_the_archive_id() -> None:
     with archive.open(STACK) as without, archive.open(with_effects(STACK, COUNTING)) as opened:
         assert archive_id(without.container.records) != archive_id(opened.container.records)
 
 
-def test_split_shrink_and_migrate_leave_it_alone(tmp_path: Path) -> None:
+def test_split_shrink_and_migrate_keep_the_record(tmp_path: Path) -> None:
     original = tmp_path / "model.ptl"
     original.write_bytes(with_effects(STACK, COUNTING))
     split(original, tmp_path / "device.ptl", tmp_path / "model.ptdbg")
@@ -208,11 +234,11 @@ def test_split_shrink_and_migrate_leave_it_alone(tmp_path: Path) -> None:
             assert EFFECTS in opened.records
 
 
-def test_verification_has_nothing_against_it() -> None:
+def test_verification_accepts_the_record() -> None:
     assert said(with_effects(STACK, COUNTING)) == said(STACK)
 
 
-def test_a_cell_and_a_global_are_not_one_another() -> None:
+def test_a_cell_and_a_global_of_one_name_stay_apart() -> None:
     effects = table(
         Effect(Op.SET_CELL, ClosureCell("m", "n"), None, At(GlobalName("m", "n"))),
         Effect(Op.SET_GLOBAL, GlobalName("m", "n"), None, At(ClosureCell("m", "n"))),

@@ -1,4 +1,4 @@
-"""Effects' records that are broken, or made to harm: one error with its place, soon."""
+"""Broken and hostile records of effects: each ends in one error with its place, soon."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VERSION, STRINGS, CONSTANTS, SOURCES, VALUES, METHODS, STATE = range(7)
 
 
 def put(field: int, row: int, new: object) -> Callable[[], bytes]:
-    """The record with another row."""
+    """The record with one row replaced."""
 
     def made() -> bytes:
         fields = list(ROWS)
@@ -110,7 +110,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("made", "problem"), HOSTILE)
-def test_hostile_records(made: Callable[[], bytes], problem: str) -> None:
+def test_a_broken_row_is_an_error_with_its_place(made: Callable[[], bytes], problem: str) -> None:
     assert problem in refused(made())
 
 
@@ -130,14 +130,14 @@ def test_a_float_is_written_one_way(text: str) -> None:
     )
 
 
-def test_a_text_that_is_no_utf8() -> None:
+def test_a_text_that_is_not_utf8_is_refused() -> None:
     assert "field strings, row 0: expected UTF-8" in refused(
         build_effects(COUNTING).replace(b"forward", b"f\xff\xfeward"[:7])
     )
 
 
 def bomb(rows: int) -> bytes:
-    """Lists of two of the list before, on and on."""
+    """Lists that each contain the list before twice."""
     made: Any = Output(1)
     for _ in range(rows):
         made = Made("list", (made, made))
@@ -147,14 +147,14 @@ def bomb(rows: int) -> bytes:
     return packed((1, ("forward", "x"), (), (("local", -1, 1),), tuple(values), ((0, (), 0, (effect,)),), ()))
 
 
-def test_size_bombs() -> None:
+def test_rows_that_share_one_another_too_often_are_refused_soon() -> None:
     assert read(bomb(10)).methods[0].effects[0].op is Op.APPEND
     start = time.perf_counter()
     assert "effect_bytes is limited to 16,777,216" in refused(bomb(60))
     assert time.perf_counter() - start < 5
 
 
-def test_depth_bombs() -> None:
+def test_rows_too_deep_in_one_another_are_refused() -> None:
     rows = 10_000
     sources = [("local", -1, 1), *(("attribute", row, 1) for row in range(rows))]
     data = packed((1, ("f", "x"), (), tuple(sources), (("output", 0, ()),), ((0, (rows,), 0, ()),), ()))
@@ -164,7 +164,7 @@ def test_depth_bombs() -> None:
     assert "field constants, row 100: effect_depth is limited to 100" in refused(data)
 
 
-def test_many_uses_of_one_long_text() -> None:
+def test_too_many_uses_of_one_long_text_are_refused() -> None:
     many = [("append", 0, -1, 0, -1)] * 30_000
     data = packed(
         (1, ("f", "x" * 1000), (), (("local", -1, 1),), (("output", 0, ()),), ((0, (), 0, tuple(many)),), ())
@@ -172,7 +172,7 @@ def test_many_uses_of_one_long_text() -> None:
     assert "effect_bytes is limited to" in refused(data)
 
 
-def test_limits_are_the_callers() -> None:
+def test_the_caller_s_limits_apply() -> None:
     data = build_effects(COUNTING)
     with pytest.raises(LimitError):
         read(data, replace(DEFAULT_LIMITS, effect_bytes=100))
@@ -180,7 +180,7 @@ def test_limits_are_the_callers() -> None:
         read(data, replace(DEFAULT_LIMITS, effect_depth=1))
 
 
-def test_what_is_too_deep_to_read_is_not_built() -> None:
+def test_a_table_too_deep_to_parse_is_not_built() -> None:
     deep: Any = SELF
     for _ in range(150):
         deep = Item(deep, 0)
@@ -193,7 +193,7 @@ def test_what_is_too_deep_to_read_is_not_built() -> None:
 
 
 def attempt(data: bytes) -> None:
-    """Read a record: it has a table, which can be written, or ends in one error."""
+    """Parse a record: its table can be built again, or the error names the record."""
     try:
         found = read(data)
     except ArchiveError as error:

@@ -1,4 +1,4 @@
-"""Effects done again: each op, all or nothing, with permission only, and without the model's classes."""
+"""Replay: each op, values from before the first change, code only by permission, errors with their effect."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ if TYPE_CHECKING:
 
 
 def one(op: Op, place: str, key: Value | None = None, value: Value | None = None) -> Any:  # noqa: ANN401
-    """What an effect makes of a module."""
+    """The module of the small program after one effect."""
     return done(Effect(op, at(place), key, value)).module
 
 
-def test_attributes() -> None:
+def test_attributes_are_set_and_deleted() -> None:
     assert one(Op.SET_ATTRIBUTE, "self", Constant("a"), Output(0)).a == 100
     assert one(Op.SET_ATTRIBUTE, "self.child", Constant("n"), Constant(6)).child.n == 6
     assert getattr(one(Op.SET_ATTRIBUTE, "self", Constant("no name"), Constant(6)), "no name") == 6
     assert not hasattr(one(Op.DELETE_ATTRIBUTE, "self", Constant("a")), "a")
 
 
-def test_items() -> None:
+def test_items_are_set_and_deleted() -> None:
     assert one(Op.SET_ITEM, "self.items", Constant(-3), Output(0)).items[0] == 100
     assert one(Op.SET_ITEM, "self.cache", Constant("n"), Output(0)).cache == {"k": 1, "l": 2, "n": 100}
     assert one(Op.DELETE_ITEM, "self.cache", Constant("k")).cache == {"l": 2}
     assert one(Op.DELETE_ITEM, "self.items", Constant(0)).items[0] == 11
 
 
-def test_lists() -> None:
+def test_lists_and_dicts_change_by_their_own_methods() -> None:
     assert one(Op.APPEND, "self.child.log", None, Output(0)).child.log == [100]
     assert one(Op.EXTEND, "self.child.log", None, Made("tuple", (Output(0), Constant(2)))).child.log == [
         100,
@@ -77,7 +77,7 @@ def test_lists() -> None:
     assert one(Op.CLEAR, "self.items").same == []
 
 
-def test_globals_and_cells() -> None:
+def test_globals_and_cells_can_swap_their_values() -> None:
     state = done(
         Effect(Op.SET_GLOBAL, at("m.one:COUNT"), None, At(CELL)),
         Effect(Op.SET_CELL, CELL, None, At(at("m.one:COUNT"))),
@@ -86,7 +86,7 @@ def test_globals_and_cells() -> None:
     assert state.cell(CELL.function, CELL.name).cell_contents == 7
 
 
-def test_tensors_are_changed_in_place_and_swapped() -> None:
+def test_tensors_change_in_place_so_that_two_can_swap() -> None:
     state = started()
     before: Any = state.module
     mean, var = before.mean, before.var
@@ -99,7 +99,7 @@ def test_tensors_are_changed_in_place_and_swapped() -> None:
     assert (mean.data, var.data) == ([1, 1], [0, 0])
 
 
-def test_outputs_that_are_the_tensors_themselves() -> None:
+def test_outputs_may_be_the_tensors_that_change() -> None:
     state = started()
     module: Any = state.module
     done(
@@ -125,7 +125,7 @@ def test_new_objects_are_made_without_init() -> None:
     assert vars(made)["held"] == [made, 100]
 
 
-def test_hooks() -> None:
+def test_a_hook_is_registered_and_removed_by_its_number() -> None:
     state, x = started(), Tensor(1)
     register = forward(Effect(Op.REGISTER_HOOK, X, Constant("package.module:hook"), Constant(4)))
     replay(register, state, outputs(), arguments={"x": x}, allow=ALLOWED)
@@ -134,13 +134,13 @@ def test_hooks() -> None:
     assert (x.hooks, state.hooks) == ({}, {})
 
 
-def test_saved_for_backward() -> None:
+def test_a_context_saves_values_for_backward() -> None:
     saving = Effect(Op.SAVE_FOR_BACKWARD, at("self.context"), None, Made("tuple", (Output(0), Constant(1))))
     module: Any = done(saving).module
     assert module.context.saved == (100, 1)
 
 
-def test_results_and_values_are_those_from_before() -> None:
+def test_results_and_values_are_those_before_the_first_change() -> None:
     swap = forward(
         Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(at("self.b"))),
         Effect(Op.SET_ATTRIBUTE, SELF, Constant("b"), At(at("self.a"))),
@@ -154,7 +154,7 @@ def test_results_and_values_are_those_from_before() -> None:
     assert (module.a, module.b) == ("two", 1)
 
 
-def test_targets_are_those_from_before() -> None:
+def test_targets_are_those_before_the_first_change() -> None:
     state = started()
     before: Any = state.module
     child = before.child
@@ -168,7 +168,7 @@ def test_targets_are_those_from_before() -> None:
 
 @patient
 @given(methods())
-def test_what_replay_does_is_what_the_facts_say(method: MethodEffects) -> None:
+def test_replay_equals_a_plain_interpreter_of_the_facts(method: MethodEffects) -> None:
     expected, found = started(method), started(method)
     before = picture(found)
     x, y = Tensor(3, 4), Tensor(3, 4)
@@ -185,7 +185,7 @@ def test_what_replay_does_is_what_the_facts_say(method: MethodEffects) -> None:
         assert picture(found, replayed, y, other) == picture(expected, result, x, out)
 
 
-def test_an_error_names_effect_and_line() -> None:
+def test_an_error_names_the_effect_and_the_model_s_line() -> None:
     effects = forward(Effect(Op.APPEND, at("self.a"), None, Output(0), 17))
     with pytest.raises(ReplayError) as caught:
         replay(effects, started(), [1], arguments={}, symbolicate=lambda handle: f"models.py:{handle}")
@@ -196,7 +196,7 @@ def test_an_error_names_effect_and_line() -> None:
     assert error.__cause__ is not None
 
 
-def test_an_explanation_that_fails() -> None:
+def test_an_error_has_the_debug_handle_if_it_cannot_be_symbolicated() -> None:
     def unknown(_: int) -> str:
         raise ArchiveError("broken")
 
@@ -220,7 +220,7 @@ def test_an_explanation_that_fails() -> None:
         (Effect(Op.SET_ITEM, at("self.cache"), Made("list", ()), Output(0)), "unhashable"),
     ],
 )
-def test_what_is_not_there(effect: Effect, problem: str) -> None:
+def test_a_missing_place_is_an_error_that_leaves_the_state_alone(effect: Effect, problem: str) -> None:
     state = started()
     before = picture(state)
     with pytest.raises(ReplayError, match="forward: ") as caught:
@@ -247,7 +247,7 @@ def test_code_is_refused_without_permission(effect: Effect) -> None:
 
 
 @pytest.mark.parametrize("name", ["collections:Nothing", "no.such.module:C"])
-def test_code_that_is_not_there(name: str) -> None:
+def test_a_class_that_does_not_exist_is_an_error_of_its_effect(name: str) -> None:
     with pytest.raises(ReplayError, match="forward: tmp0 = object"):
         prepared(forward(Effect(Op.NEW, Temporary(0), Constant(name))), [name])
 
@@ -261,11 +261,11 @@ def test_code_that_is_not_there(name: str) -> None:
         Effect(Op.SET_GLOBAL, GlobalName("m", "__builtins__"), None, Output(0)),
     ],
 )
-def test_pythons_own_names_are_refused(effect: Effect) -> None:
+def test_special_attributes_are_refused(effect: Effect) -> None:
     with pytest.raises(ReplayError, match="is Python's own"):
         prepared(forward(effect))
 
 
-def test_effects_that_make_no_sense_are_refused() -> None:
+def test_effects_that_break_a_rule_are_refused() -> None:
     with pytest.raises(ReplayError, match="expected a text"):
         prepared(forward(Effect(Op.SET_ATTRIBUTE, SELF, Constant(1), Output(0))))

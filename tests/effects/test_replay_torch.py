@@ -1,4 +1,4 @@
-"""Effects done to real modules and tensors, and undone."""
+"""Replay and undo on real modules and tensors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Model(nn.Module):
 
 
 def picture(module: nn.Module) -> Any:  # noqa: ANN401
-    """All that a module has, in its order; tensors by identity and content."""
+    """Everything that a module has, in order; tensors by identity and elements."""
 
     def shown(value: Any) -> Any:  # noqa: ANN401
         if isinstance(value, torch.Tensor):
@@ -118,7 +118,7 @@ def test_changes_of_a_module_are_undone(change: Effect) -> None:
 
 
 @pytest.mark.parametrize("name", list(CHANGES)[:-2])
-def test_changes_of_a_module_are_done(name: str) -> None:
+def test_each_change_of_a_module_is_seen_in_it(name: str) -> None:
     module = Model()
     before = picture(module)
     replay(
@@ -127,7 +127,7 @@ def test_changes_of_a_module_are_done(name: str) -> None:
     assert picture(module) != before
 
 
-def test_a_buffer_in_place_stays_the_same_tensor() -> None:
+def test_a_buffer_changed_in_place_stays_the_same_tensor() -> None:
     module = Model()
     mean = module.mean
     effects = MethodEffects("forward", (), Output(0), (CHANGES["in place"],))
@@ -136,7 +136,7 @@ def test_a_buffer_in_place_stays_the_same_tensor() -> None:
     assert mean.tolist() == [7, 7]
 
 
-def test_hooks_on_arguments_and_on_what_the_graph_gives() -> None:
+def test_hooks_are_registered_on_arguments_and_outputs() -> None:
     register = MethodEffects(
         "forward",
         (X,),
@@ -164,7 +164,7 @@ def test_hooks_on_arguments_and_on_what_the_graph_gives() -> None:
     assert sorted(state.hooks) == [1]
 
 
-def test_a_hook_that_was_registered_is_taken_off_again() -> None:
+def test_a_registered_hook_is_removed_when_a_later_change_fails() -> None:
     x = torch.ones(2, requires_grad=True)
     effects = (Effect(Op.REGISTER_HOOK, X, HOOK, Constant(0)), BROKEN)
     state = State.of(Model())

@@ -1,4 +1,4 @@
-"""What effects are done to: live modules, and states made from a table."""
+"""States: inputs read from them, fresh ones made from a table, live modules and what they give access to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def forward(*effects: Effect) -> MethodEffects:
     return MethodEffects("forward", (X,), Output(0), effects)
 
 
-def test_inputs() -> None:
+def test_inputs_are_read_from_arguments_and_state() -> None:
     state = started()
     module: Any = state.module
     method = MethodEffects(
@@ -45,7 +45,7 @@ def test_inputs() -> None:
         inputs(method, state, {})
 
 
-def test_a_fresh_state_is_as_the_table_says() -> None:
+def test_a_fresh_state_holds_the_values_of_the_table() -> None:
     own = tensors()
     state = State.fresh(EffectTable((), START), own)
     module: Any = state.module
@@ -58,7 +58,7 @@ def test_a_fresh_state_is_as_the_table_says() -> None:
     assert state.globals["m.one"]["LIST"] == [0]
 
 
-def test_a_fresh_state_of_containers_in_themselves() -> None:
+def test_containers_of_a_fresh_state_may_contain_themselves() -> None:
     rows = (
         (
             at("self.loop"),
@@ -69,7 +69,7 @@ def test_a_fresh_state_of_containers_in_themselves() -> None:
     assert module.loop[0] is module.loop[1][1] is module.loop
 
 
-def test_a_fresh_state_has_what_effects_ask_for() -> None:
+def test_a_fresh_state_has_the_targets_of_effects() -> None:
     effects = forward(
         Effect(Op.SET_ATTRIBUTE, at("self.inner.part"), Constant("n"), Output(0)),
         Effect(Op.SET_ITEM, Item(at("self.layers"), 0), Constant("n"), Output(0)),
@@ -94,12 +94,12 @@ def test_a_fresh_state_has_what_effects_ask_for() -> None:
         (((at("self.a"), Output(1)),), "is no state"),
     ],
 )
-def test_a_state_that_cannot_be(rows: tuple[Any, ...], problem: str) -> None:
+def test_a_contradictory_state_is_refused_with_its_place(rows: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(LookupError, match=problem):
         State.fresh(EffectTable((), rows))
 
 
-def test_a_long_chain_of_places() -> None:
+def test_a_long_chain_of_places_is_refused_as_too_deep() -> None:
     rows = [(at(f"self.a{i}"), At(at(f"self.a{i + 1}"))) for i in range(5000)]
     with pytest.raises(LookupError, match="too deep"):
         State.fresh(EffectTable((), tuple(rows)))
@@ -108,7 +108,7 @@ def test_a_long_chain_of_places() -> None:
 COUNT = 0
 
 
-def test_the_globals_of_a_live_module() -> None:
+def test_globals_of_a_live_module_s_own_packages_change() -> None:
     state = State.of(Thing.__new__(Thing))
     here = GlobalName(__name__, "COUNT")
     replay(forward(Effect(Op.SET_GLOBAL, here, None, Output(0))), state, [5], arguments={})
@@ -128,12 +128,12 @@ def test_the_globals_of_a_live_module() -> None:
         (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(GlobalName(__name__, "forward"))), "is code, and"),
     ],
 )
-def test_a_live_module_gives_away_its_own_data_alone(effect: Effect, problem: str) -> None:
+def test_a_live_module_gives_access_only_to_its_own_data(effect: Effect, problem: str) -> None:
     with pytest.raises(ReplayError, match=problem):
         replay(forward(effect), State.of(Thing.__new__(Thing)), [5], arguments={})
 
 
-def test_other_modules_and_code_with_permission() -> None:
+def test_other_modules_and_code_need_permission() -> None:
     state = State.of(Thing.__new__(Thing), modules=["string"])
     take = Effect(Op.SET_ATTRIBUTE, SELF, Constant("a"), At(GlobalName("string", "Template")))
     module: Any = state.module
@@ -141,7 +141,7 @@ def test_other_modules_and_code_with_permission() -> None:
     assert module.a.__name__ == "Template"
 
 
-def test_the_cells_of_a_live_module() -> None:
+def test_cells_of_a_live_module_s_functions_change() -> None:
     kept, shared = 1, 2
 
     def inner() -> tuple[int, int]:
@@ -158,7 +158,7 @@ def test_the_cells_of_a_live_module() -> None:
         replay(forward(Effect(Op.SET_CELL, CELL, None, Output(0))), state, [5], arguments={})
 
 
-def test_cells_of_two_functions_of_one_name() -> None:
+def test_cells_of_two_functions_of_one_name_are_refused() -> None:
     def made(kept: int) -> Callable[[], int]:
         return lambda: kept
 
@@ -169,5 +169,5 @@ def test_cells_of_two_functions_of_one_name() -> None:
         replay(forward(Effect(Op.SET_CELL, cell, None, Output(0))), State.of(module), [5], arguments={})
 
 
-def test_attributes_are_facts() -> None:
+def test_a_path_is_a_chain_of_attributes() -> None:
     assert Attribute(SELF, "a") == at("self.a")

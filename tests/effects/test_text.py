@@ -1,4 +1,4 @@
-"""Effects as Python: how they read, that they compile, and that they do what replay does."""
+"""Effects as Python: each fact's text, and programs that compile and do the same as replay."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         (Attribute(Temporary(3), "a"), "tmp3.a"),
     ],
 )
-def test_sources(source: Source, text: str) -> None:
+def test_a_source_reads_as_python(source: Source, text: str) -> None:
     assert source_text(source) == text
 
 
@@ -92,7 +92,7 @@ def test_sources(source: Source, text: str) -> None:
         (Made("dict", (Constant("a"), Output(0))), "{'a': out[0]}"),
     ],
 )
-def test_values(value: Value, text: str) -> None:
+def test_a_value_reads_as_python(value: Value, text: str) -> None:
     assert value_text(value) == text
 
 
@@ -129,11 +129,11 @@ def test_values(value: Value, text: str) -> None:
         (Effect(Op.REMOVE_HOOK, X, None, Constant(3)), "hooks.pop(3).remove()"),
     ],
 )
-def test_effects(effect: Effect, text: str) -> None:
+def test_an_effect_reads_as_a_statement(effect: Effect, text: str) -> None:
     assert effect_text(effect) == text
 
 
-def test_a_method() -> None:
+def test_a_method_reads_as_a_function() -> None:
     assert method_source(COUNTING.methods[0]) == (
         "# graph(x, self.count) -> 3 values\n"
         "def forward(self, x, out):\n"
@@ -145,7 +145,7 @@ def test_a_method() -> None:
     )
 
 
-def test_what_is_changed_is_read_before() -> None:
+def test_a_source_that_an_earlier_change_touches_is_read_first() -> None:
     swap = MethodEffects(
         "step",
         (X,),
@@ -199,7 +199,7 @@ def test_no_name_hides_another() -> None:
     )
 
 
-def test_how_many_values_the_graph_gives() -> None:
+def test_the_graph_has_as_many_outputs_as_its_method_uses() -> None:
     made = Made("list", (Output(4), Made("tuple", (Output(2),))))
     assert output_count(MethodEffects("f", (), made, ())) == 5
     assert output_count(MethodEffects("f", (), Constant(1), (Effect(Op.APPEND, X, None, Output(6)),))) == 7
@@ -216,7 +216,7 @@ def test_every_program_compiles(table: EffectTable) -> None:
 
 
 def ran(method: MethodEffects, state: State, out: list[Any], x: Tensor) -> Any:  # noqa: ANN401
-    """What the printed program gives."""
+    """The result of the printed program."""
     program = method_program(method)
     space = namespace(state)
     for name, cell in program.cells.items():

@@ -1,4 +1,4 @@
-"""Effects of which one fails: everything is as it was before, whatever was changed by then."""
+"""Undo: when one effect fails, the state is as it was before the first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ BROKEN = Effect(Op.DELETE_ITEM, at("self.child.log"), Constant(99))
 @given(
     methods(), st.integers(0, 7), st.sampled_from([BROKEN, Effect(Op.COPY, at("self.mean"), None, Output(1))])
 )
-def test_a_change_that_fails_leaves_nothing_behind(method: MethodEffects, place: int, broken: Effect) -> None:
+def test_a_failed_change_leaves_the_state_as_it_was(
+    method: MethodEffects, place: int, broken: Effect
+) -> None:
     effects = (*method.effects[:place], broken, *method.effects[place:])
     broken_method = MethodEffects(method.method, method.inputs, method.result, effects)
     state, x, out = started(method), Tensor(3, 4), outputs()
@@ -61,11 +63,11 @@ def test_a_change_that_fails_leaves_nothing_behind(method: MethodEffects, place:
 
 @patient
 @given(st.data())
-def test_each_kind_is_undone(data: st.DataObject) -> None:
-    """Each kind, done well, with a failure right behind it."""
+def test_each_kind_of_effect_is_undone(data: st.DataObject) -> None:
+    """Each kind once, with a failure right behind it."""
     for kind in kinds:
         effect = data.draw(kind)
-        test_a_change_that_fails_leaves_nothing_behind.hypothesis.inner_test(  # type: ignore[attr-defined]
+        test_a_failed_change_leaves_the_state_as_it_was.hypothesis.inner_test(  # type: ignore[attr-defined]
             forward(effect), 1, BROKEN
         )
 
@@ -98,7 +100,7 @@ def _deleted() -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("made", [Slotted, Guarded, Defaults, Plain, _deleted])
 @pytest.mark.parametrize("op", [Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE])
-def test_all_kinds_of_attributes_are_undone(made: Callable[[], Any], op: Op) -> None:
+def test_attributes_of_any_kind_of_object_are_undone(made: Callable[[], Any], op: Op) -> None:
     held = made()
     before = list(getattr(held, "__dict__", {}).items()), getattr(held, "count", "none")
     change = Effect(op, SELF, Constant("count"), Constant(5) if op is Op.SET_ATTRIBUTE else None)
@@ -123,7 +125,7 @@ def test_all_kinds_of_attributes_are_undone(made: Callable[[], Any], op: Op) -> 
         (Op.CLEAR, None, None),
     ],
 )
-def test_all_kinds_of_containers_are_undone(made: Any, op: Op, key: int | None, value: Any) -> None:  # noqa: ANN401
+def test_items_of_any_kind_of_container_are_undone(made: Any, op: Op, key: int | None, value: Any) -> None:  # noqa: ANN401
     held = made.copy()
     change = Effect(op, X, None if key is None else Constant(key), None if value is None else Constant(value))
     with pytest.raises(ReplayError):
@@ -137,7 +139,7 @@ def _with_x(held: object) -> State:
     return State({**started().roots, "x": held})
 
 
-def test_an_extension_that_fails_halfway() -> None:
+def test_an_extension_that_fails_halfway_is_undone() -> None:
     def failing() -> Any:  # noqa: ANN401
         yield 1
         raise ValueError("no more")
@@ -168,7 +170,7 @@ def test_changes_below_a_temporary_are_undone_where_they_were_made() -> None:
     assert picture(state) == before
 
 
-def test_what_cannot_be_put_back_is_not_changed() -> None:
+def test_an_object_without_backup_is_not_changed() -> None:
     class Odd:
         __slots__ = ()
 
@@ -179,7 +181,7 @@ def test_what_cannot_be_put_back_is_not_changed() -> None:
         done(Effect(Op.CLEAR, X), state=_with_x(Odd()))
 
 
-def test_an_interruption_is_undone_and_goes_on() -> None:
+def test_an_interruption_goes_on_after_changes_are_undone() -> None:
     class Interrupting:
         def append(self, _: object) -> None:
             raise KeyboardInterrupt

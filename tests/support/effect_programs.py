@@ -1,4 +1,4 @@
-"""Effects that can be done: a small model without PyTorch, hypothesis strategies, and a plain interpreter."""
+"""A small program without PyTorch: its state, strategies for effects on it, and a plain interpreter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SELF, X = Local("self"), Local("x")
 
 
 class Tensor:
-    """As much of a tensor as effects need."""
+    """A tensor without PyTorch, with the methods that effects call."""
 
     requires_grad = False
 
@@ -74,7 +74,7 @@ class Tensor:
 
 @dataclass
 class Handle:
-    """Of a hook."""
+    """The handle of a registered hook."""
 
     tensor: Tensor
     number: int
@@ -87,14 +87,14 @@ class Handle:
 
 
 class Context:
-    """Of a function with a backward pass."""
+    """The context of an autograd function."""
 
     def save_for_backward(self, *saved: object) -> None:
         self.saved = saved
 
 
 class Thing:
-    """A class that effects make objects of."""
+    """A class of which effects make objects, without calling it."""
 
     def __init__(self) -> None:
         raise AssertionError("never called")
@@ -108,7 +108,7 @@ ALLOWED = {"package.module:Thing": Thing, "package.module:hook": hook}
 
 
 def at(path: str) -> Source:
-    """``self.child.log``, ``self.items[0]``, ``m.one:COUNT``."""
+    """The source of a path: ``self.child.log``, ``self.items[0]``, ``m.one:COUNT``."""
     if ":" in path:
         return GlobalName(*path.split(":"))
     first, *rest = path.split(".")
@@ -145,14 +145,14 @@ def tensors() -> list[Tensor]:
 
 
 def started(*methods: MethodEffects) -> State:
-    """The state that effects are done to."""
+    """The state of the small program."""
     state = State.fresh(EffectTable(methods, START), tensors())
     state.module.context = Context()
     return state
 
 
 def picture(state: State, *others: object) -> object:
-    """All there is in a state, in its order, and what is the same object."""
+    """Everything in a state, in order; a number stands for an object seen before."""
     seen: dict[int, int] = {}
 
     def shown(value: Any) -> object:  # noqa: ANN401, PLR0911 (one a type)
@@ -185,7 +185,7 @@ def picture(state: State, *others: object) -> object:
 def interpreted(  # noqa: C901 (one a kind)
     effects: MethodEffects, state: State, out: list[Any], arguments: dict[str, Any]
 ) -> Any:  # noqa: ANN401
-    """Effects done as their facts say: everything read first, then one change after the other."""
+    """Make effects one after the other, after everything is read; gives the method's result."""
     made: dict[int, Any] = {}
 
     def found(source: Source) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
@@ -282,7 +282,7 @@ def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> No
 
 
 def namespace(state: State) -> dict[str, Any]:
-    """What a printed program finds: modules by their names, and the dicts that it asks for."""
+    """The globals of a printed program: Python modules, and the dicts that it looks names up in."""
     spaces: dict[str, Plain] = {}
     for module, names in state.globals.items():
         space = Plain()
@@ -347,7 +347,7 @@ kinds: list[SearchStrategy[Effect]] = [
 
 @st.composite
 def methods(draw: DrawFn) -> MethodEffects:
-    """A method whose effects mostly go well."""
+    """A method whose effects mostly succeed."""
     effects = draw(st.lists(st.one_of(kinds), max_size=7))
     if draw(st.booleans()):
         target, held = Temporary(0), Temporary(1)

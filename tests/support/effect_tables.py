@@ -1,4 +1,4 @@
-"""Tables of effects: hypothesis strategies, and how they are read and compared."""
+"""Tables of effects: strategies for all valid ones, and records of them parsed and unpickled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GIVEN = Output(0)
 
 
 def attribute(name: str) -> Attribute:
-    """Of the module itself."""
+    """An attribute of ``self``."""
     return Attribute(SELF, name)
 
 
@@ -99,7 +99,7 @@ def unpacked(data: bytes) -> list[Row]:
 
 
 def with_effects(path: Path, effects: EffectTable) -> bytes:
-    """An archive that keeps effects."""
+    """The bytes of an archive with a record of effects added."""
     return tampered(path, {EFFECTS: build_effects(effects)})
 
 

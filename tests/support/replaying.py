@@ -1,4 +1,4 @@
-"""Effects done to the state of a small program."""
+"""Replay of effects on the state of the small program."""
 
 from __future__ import annotations
 
