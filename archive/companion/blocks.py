@@ -1,8 +1,15 @@
-"""Long columns of packed companions, in blocks of 65,536 rows that are inflated one at a time.
+"""Long columns of packed companions, in blocks of 65,536 rows, each of which can be read without the others.
 
-A section of blocks begins with its index, for each block ``stored size u32, crc32 u32, before i64``; the
-blocks follow, each compressed on its own. ``before`` is what the block's transform starts from, as if the
-block were a column: so none has to be read for another.
+A section of blocks begins with its index, 16 bytes for each block. The blocks follow, each compressed on its
+own:
+
+======  =====  ========  =======================================================================
+offset  bytes  field     meaning
+======  =====  ========  =======================================================================
+0       4      stored    bytes of the block in the file
+4       4      checksum  their crc32
+8       8      before    the value that the block's transform starts from, as if it were a column
+======  =====  ========  =======================================================================
 """
 
 from __future__ import annotations
@@ -25,16 +32,16 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 1 << 16
 BLOCK_INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
 TRANSFORM, ZIGZAG = 32, 16
-"""What a transform's number and the zigzag flag add to a directory line's coding, times themselves."""
+"""Factors of the transform's number and of the zigzag flag in a directory line's ``coding``."""
 
 
 def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tuple[Section, bytes]:
-    """A column's section.
+    """The section of a column in blocks: its line in the directory, and its bytes.
 
     Args:
-        number: the column's.
+        number: of the column.
         values: the column (n).
-        encoded: the same, encoded; not by BACK, which looks back across blocks.
+        encoded: the column, encoded; not by BACK, whose values refer to rows of other blocks.
         level: of zstd.
     """
     planes = np.frombuffer(encoded.data, np.uint8).reshape(encoded.width, len(values))
@@ -53,7 +60,7 @@ def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tup
 
 
 def _before(values: Ints, encoded: Encoded, at: Ints) -> Ints:
-    """What the transform of each block starts from."""
+    """The value that the transform of each block starts from."""
     if encoded.transform is Transform.FLAT:
         return np.zeros(len(at), np.int64)
     if encoded.transform is Transform.INDEX:
@@ -63,7 +70,7 @@ def _before(values: Ints, encoded: Encoded, at: Ints) -> Ints:
 
 
 class BlockColumn:
-    """A column of blocks, of which only the one that was read last is held.
+    """A column in blocks. The block that was read last is kept.
 
     Args:
         section: the column's line in the directory.

@@ -1,4 +1,4 @@
-"""What sections are compressed with, and how they are inflated without trust in what is said of them."""
+"""Compression of sections. Sizes that a file states are not trusted: no more is inflated than is allowed."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STRONGEST = 19
+"""The level of zstd that stands for "as small as possible"; higher ones gain next to nothing."""
 QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
 PIECE = 1 << 20
+"""Bytes that are inflated at once."""
 SMALL, MIDDLING = 1 << 16, 1 << 22
-"""Bytes up to which both are used at their strongest, and LZMA is tried, whatever the level."""
+"""Up to SMALL bytes both codecs use their strongest setting, up to MIDDLING bytes LZMA is tried at any level."""
 
 
 class Codec(IntEnum):
-    """The codecs: as it is, a zstd frame, a raw LZMA1 stream, a zstd frame that uses the dictionary."""
+    """The codecs of sections."""
 
     NONE = 0
+    """The bytes as they are."""
     ZSTD = 1
+    """A zstd frame."""
     LZMA = 2
+    """A raw LZMA1 stream."""
     WORDS = 3
+    """A zstd frame that refers to :mod:`archive.companion.dictionary`."""
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
-    """The least that some bytes become.
+    """Some bytes, compressed with the codec that makes them smallest.
 
     Args:
         data: the bytes.
         level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
-        codec: the one to use.
+        codec: the only codec to use; None tries all but WORDS.
     """
     tried = [codec] if codec is not None else [Codec.NONE, Codec.ZSTD]
     if codec is None and (len(data) <= MIDDLING or level >= STRONGEST):
@@ -52,7 +58,7 @@ def lzma(data: bytes, preset: int) -> bytes:
 
 
 def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
-    """A zstd frame without checksum and size, which the directory has."""
+    """A zstd frame without checksum and size, for the directory has both."""
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
     )
@@ -64,7 +70,7 @@ def _level(data: bytes, level: int) -> int:
 
 
 def _filters(size: int, preset: int = GOOD) -> list[dict[str, int]]:
-    """Raw LZMA1 that takes bytes as bytes: columns have no words to align to."""
+    """The filters of a raw LZMA1 stream. Positions have no bits (``lp``, ``pb``): byte planes have no alignment."""
     window = max(4096, 1 << max(size - 1, 1).bit_length())
     return [
         {

@@ -1,6 +1,6 @@
-"""Words that strings in companions are likely to hold: what zstd may refer to without having seen them.
+"""The dictionary of zstd for the strings of companions: words that strings are likely to hold.
 
-They belong to the format: a word added or moved would make companions unreadable. Version 1 has file
+The words are part of the format: a word added or moved would make companions unreadable. Version 1 has file
 names, and names of functions and records, of PyTorch's and Transformers' modules as traces and archives
 spell them.
 """
@@ -35,7 +35,7 @@ RECORDS = (
 
 @cache
 def dictionary() -> zstandard.ZstdCompressionDict:
-    """The words as zstd takes them, those most likely last."""
+    """The words as zstd takes them: the likelier ones behind, where references are shorter."""
     words: list[str] = []
     for model in MODELS.split():
         words.append(f"{PACKAGES}transformers/models/{model}/modeling_{model}.py(\1): forward\n")

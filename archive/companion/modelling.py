@@ -21,7 +21,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
 from archive.companion.templates import NO_FILE
-from archive.normalform.texts import added_up
+from archive.normalform.texts import sum_over_texts
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -125,7 +125,7 @@ class _Texts:
     def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:
         leaf = np.append(columns["text.node"], -1)[columns["source.text"]]
         line = columns["node.line"]
-        self.lengths = np.append(added_up(columns["node.parent"], lengths[line]), 0)[leaf]
+        self.lengths = np.append(sum_over_texts(columns["node.parent"], lengths[line]), 0)[leaf]
         first = np.append(line, -1)[leaf]
         files, lines = templates.frames()
         self.files = np.append(files, NO_FILE)[first]

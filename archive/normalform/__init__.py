@@ -1,6 +1,7 @@
 """The debug information of a whole archive as columns, each fact once, whatever layouts its records have.
 
-In: tables of source ranges, call stacks and handles. Out: columns and a pool of strings (``form.Facts``), and
-from them the records again, to the byte (``records``), in any layout (``relayout``), with operations led to
-other sources (``relocate``).
+In: an archive's tables of source ranges, call stacks and handles, which ``builder`` brings into normal form.
+Out: a ``form.NormalForm``, and from it the tables and the ``records`` again, to the byte. ``columns``
+declares the columns, ``check`` refuses those that contradict one another, and ``relocate`` leads operations
+to other source.
 """

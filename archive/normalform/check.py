@@ -23,9 +23,9 @@ def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str
 
     Args:
         columns: by name.
-        strings: how many strings there are.
-        limits: what the columns may ask for.
-        unread: columns whose values don't count yet.
+        strings: number of strings.
+        limits: what hostile columns may cost.
+        unread: columns that are still modelled: their values are not checked.
 
     Raises:
         ArchiveError: naming the column and row.
@@ -53,21 +53,26 @@ def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str
 
 
 FEWER_ROWS = "row.column"
-"""A column that has fewer rows than its table while it is modelled."""
+"""The column that has fewer rows than its table while it is modelled."""
 
 PARTS: dict[ColumnName, ColumnName] = {
     "record.rows": "row.range",
     "method.instructions": "instruction.handle",
     "pathed.steps": "step.path",
 }
-"""Columns that cut another one into parts, one behind the other."""
+"""Columns that count how many rows of another column belong to each of their own rows."""
 
 
 def refuse_beyond(budget: int, wanted: int, place: str) -> None:
-    """Refuse what would take more bytes than are allowed.
+    """Refuse to make more bytes than are allowed.
+
+    Args:
+        budget: bytes that are allowed.
+        wanted: bytes that would be made.
+        place: what they would be made of, for the message.
 
     Raises:
-        LimitError: it would.
+        LimitError: ``wanted`` exceeds the budget.
     """
     if wanted > budget:
         raise LimitError("companion_inflation", budget, wanted, place=place)
@@ -89,7 +94,7 @@ def _check_tables(columns: Columns) -> None:
 
 
 STRING_TABLES = {"string", "template", "number"}
-"""Tables that the strings are made of, which each profile has its own of."""
+"""Tables of the strings themselves; each profile of companions has other ones."""
 
 
 def _expect(columns: Columns, name: ColumnName) -> None:
@@ -98,7 +103,7 @@ def _expect(columns: Columns, name: ColumnName) -> None:
 
 
 def _sizes(columns: Columns) -> dict[str, int]:
-    """How many rows each table has."""
+    """The number of rows of each table; refuses tables whose columns differ in it."""
     sizes: dict[str, int] = {}
     for column in COLUMNS:
         values = columns.get(column.name)

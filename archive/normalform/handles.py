@@ -1,8 +1,8 @@
-"""Call-stack maps and what is recorded of instructions, in their normal form, and back.
+"""Call-stack maps, and the handles or module paths of instructions, to columns and back.
 
-Handles stand in their order; where each one's row stands in the record is kept apart, for PyTorch writes
-rows in hash order. Frames and modules are numbered by the first handle that leads to them, outermost
-frame first. Frames that were one object stay one.
+Handles are sorted. PyTorch writes their rows in hash order, so ``handle.place`` keeps the record's order.
+Frames and modules are numbered by the first handle that leads to them, outermost frame first. Frames that
+were one object in the pickle stay one row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def pack_handles(table: HandleTable, pool: Pool) -> Columns:
-    """The normal form of a call-stack map."""
+    """The columns of a call-stack map."""
     order = np.argsort(table.handle, kind="stable")
     stack = table.stack[order]
     frames = _visited(stack, table.next)
@@ -55,7 +55,15 @@ def pack_handles(table: HandleTable, pool: Pool) -> Columns:
 
 
 def _visited(stack: Ints, following: Ints) -> Ints:
-    """All frames, in the order in which stacks lead to them."""
+    """All frames, in the order in which stacks lead to them.
+
+    Args:
+        stack: the first frame of each stack (h).
+        following: the frame behind each frame (f).
+
+    Returns:
+        Frames that some stack has, ordered by the first such stack, and in it by depth.
+    """
     step = np.append(following, -1)
     never = np.iinfo(np.int64).max
     seen = np.full(len(step), never)
@@ -70,7 +78,7 @@ def _visited(stack: Ints, following: Ints) -> Ints:
 
 
 def unpack_handles(columns: Columns, strings: StringTable) -> HandleTable:
-    """The table of a normal form, rows in the record's order."""
+    """The call-stack map of some columns, rows in the record's order."""
     order = columns["handle.place"]
     return HandleTable(
         strings,
@@ -88,7 +96,7 @@ def unpack_handles(columns: Columns, strings: StringTable) -> HandleTable:
 
 
 def pack_methods(table: MethodTable, pool: Pool) -> Columns:
-    """The normal form of the handles of each method's instructions."""
+    """The columns of the handles of each method's instructions."""
     return {
         "method.name": pool.add(table.strings, table.name),
         "method.instructions": np.diff(table.first),
@@ -98,13 +106,13 @@ def pack_methods(table: MethodTable, pool: Pool) -> Columns:
 
 
 def unpack_methods(columns: Columns, strings: StringTable) -> MethodTable:
-    """The table of a normal form."""
+    """The handles of each method's instructions, from columns."""
     version, first = int(columns["file.method_version"][0]), firsts(columns["method.instructions"])
     return MethodTable(strings, version, columns["method.name"], first, columns["instruction.handle"])
 
 
 def pack_paths(table: MethodTable, pool: Pool) -> Columns:
-    """The normal form of the module paths of each method's instructions."""
+    """The columns of the module paths of each method's operators."""
     return {
         "pathed.name": pool.add(table.strings, table.name),
         "pathed.steps": np.diff(table.first),
@@ -114,6 +122,6 @@ def pack_paths(table: MethodTable, pool: Pool) -> Columns:
 
 
 def unpack_paths(columns: Columns, strings: StringTable) -> MethodTable:
-    """The table of a normal form."""
+    """The module paths of each method's operators, from columns."""
     version, first = int(columns["file.path_version"][0]), firsts(columns["pathed.steps"])
     return MethodTable(strings, version, columns["pathed.name"], first, columns["step.path"])

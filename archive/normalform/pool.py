@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Collects strings; string 0 is ""."""
+    """Distinct strings, each with a number; string 0 is ""."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {b"": 0}
@@ -25,16 +25,16 @@ class Pool:
         return len(self._numbers)
 
     def number(self, data: bytes) -> int:
-        """The number of a string."""
+        """The number of a string, which is added if it is new."""
         return self._numbers.setdefault(data, len(self._numbers))
 
     def numbers(self, strings: Iterable[bytes]) -> Ints:
-        """The numbers of some strings (n)."""
+        """The numbers of some strings (n); new ones are added."""
         known = self._numbers
         return np.array([known.setdefault(data, len(known)) for data in strings], np.int64)
 
     def add(self, table: StringTable, index: Ints) -> Ints:
-        """The numbers of strings that another table holds; -1 stays -1 (n)."""
+        """The numbers of strings of another table, given by their numbers there; -1 stays -1 (n)."""
         number, at = numbered(index)
         distinct = index[at]
         found = np.full(len(distinct), -1)
@@ -52,14 +52,20 @@ class Pool:
 
 
 def table_of(strings: Iterable[bytes]) -> StringTable:
-    """Strings as a table over one buffer."""
+    """A table of some strings, over one buffer."""
     listed = list(strings)
     length = np.array([len(data) for data in listed], np.int64)
     return table_over(memoryview(b"".join(listed)), length, borrowed=False)
 
 
 def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTable:
-    """Strings that stand one behind the other in a buffer, as a table."""
+    """A table of strings that stand one behind the other in a buffer.
+
+    Args:
+        buffer: the strings.
+        length: bytes of each one (n).
+        borrowed: whether the buffer is part of a mapped file.
+    """
     return StringTable(
         [buffer], [borrowed], np.zeros(len(length), np.int64), np.cumsum(length) - length, length
     )

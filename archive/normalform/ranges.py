@@ -1,14 +1,14 @@
-"""Source ranges of a whole archive in their normal form, and back.
+"""The source ranges of a whole archive, to columns and back.
 
-What hundreds of records repeat is here once:
+Records repeat ranges, sources and texts by the hundreds; columns have each of them once:
 
 - a *row* is an offset and a range;
-- a *range* is a source, start, end and tag. Equal ones are one range, numbered by first appearance;
-- a *source* is a text, filename and starting line, and whether it is null. Equal ones are told apart
-  where a record tells them apart, as PyTorch does if they were different objects;
+- a *range* is a source, start, end and tag. Equal ranges are one, numbered by first appearance;
+- a *source* is a text, filename and starting line, and whether it is null. Equal sources are one, unless a
+  record has both: PyTorch writes equal sources twice if they were different objects;
 - a *text* is a node in a tree of lines: see :mod:`archive.normalform.texts`.
 
-String tables and memo entries are not kept: PyTorch's rules give them again.
+String tables and memo entries are left out, for they follow from PyTorch's rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.normalform.check import refuse_beyond
 from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import Pool
-from archive.normalform.texts import added_up, harvested, planted
+from archive.normalform.texts import pack_texts, sum_over_texts, unpack_texts
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
-    """The normal form of a table's rows."""
+    """The columns of a table's rows."""
     sources = table.sources
     local = Pool()
-    text, parent, line = planted(*_lines(sources, local))
+    text, parent, line = pack_texts(*_lines(sources, local))
     number, line_at = numbered(line)
     lines = local.strings()
     line = pool.numbers(lines[string] for string in line[line_at].tolist())[number]
@@ -76,7 +76,7 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
 
 
 def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
-    """The lines of each source's text: where they begin (s + 1), and their strings."""
+    """The lines of each source's text: where each source's begin (s + 1), and their numbers in the pool."""
     piece, first = sources.piece, sources.first
     length = sources.strings.length[piece] if len(piece) else piece
     number, at = numbered(piece)
@@ -102,7 +102,7 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
 
 
 def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeTable:
-    """The table of a normal form, its texts in lines whatever a record's layout.
+    """The source ranges of some columns, with all texts in lines, whatever a record's layout.
 
     Raises:
         LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
@@ -116,7 +116,7 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
     source = columns["range.source"][span[own_at]]
     node = np.append(columns["text.node"], -1)[columns["source.text"][source]]
     _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], budget)
-    lines_first, lines = harvested(node, columns["node.parent"], columns["node.line"])
+    lines_first, lines = unpack_texts(node, columns["node.parent"], columns["node.line"])
     sources = SourceTable(
         strings,
         lines_first,
@@ -141,10 +141,10 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
 
 
 def _check_lengths(columns: Columns, strings: StringTable, node: Ints, layout: Ints, budget: int) -> None:
-    """Refuse texts that share so much that they would be beyond all measure one by one."""
+    """Refuse texts that share lines so often that each for itself they would exceed the budget."""
     parent = columns["node.parent"]
-    lines = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
+    lines = np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node]
     refuse_beyond(budget, VALUE_BYTES * int(lines.sum()), "source.text")
     joined = layout != RANGE_LAYOUTS.index(Layout.STRING_TABLE)
-    size = np.append(added_up(parent, strings.length[columns["node.line"]]), 0)[node]
+    size = np.append(sum_over_texts(parent, strings.length[columns["node.line"]]), 0)[node]
     refuse_beyond(budget, int(size[joined].sum()), "source.text")

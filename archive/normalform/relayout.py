@@ -1,7 +1,8 @@
-"""Source ranges laid out as PyTorch would: texts in one piece or in lines, string tables in its order.
+"""Source ranges as PyTorch lays them out: texts whole or in lines, string tables in its order.
 
-PyTorch's string table holds "" first; then, source by source in the order of the rows, each line of the text
-(and "" behind a last line that is ended), and the filename. A string stands where it is first needed.
+PyTorch's string table begins with "". Then follow, source by source in the order of the rows, the lines of
+the text ("" behind a last line that has a line feed) and the filename. Each string is there once, where it is
+first needed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def laid_out(table: RangeTable) -> RangeTable:
             order of its rows; a string "" among its strings.
     """
     sources = table.sources
+    # Strings that a record with a string table needs: for each use the record, the string, and its turn.
     owner = np.zeros(len(sources), np.int64)
     owner[table.source] = np.repeat(np.arange(len(table.names)), np.diff(table.first))
     pieced = np.array([layout is Layout.STRING_TABLE for layout in table.layouts], np.bool_)
@@ -67,12 +69,12 @@ def laid_out(table: RangeTable) -> RangeTable:
 
 
 def _nothing(strings: StringTable) -> int:
-    """The string ""."""
+    """The number of the string ""."""
     return int(np.flatnonzero(strings.length == 0)[0])
 
 
 def _pieces(sources: SourceTable, in_lines: np.ndarray) -> tuple[StringTable, Ints, Ints]:
-    """Strings, and the pieces of each source's text: lines, or the text as one."""
+    """Strings, and the pieces of each source's text: its lines where ``in_lines``, else the whole text."""
     strings = sources.strings
     counts = np.diff(sources.first)
     alone = np.flatnonzero(~in_lines)
@@ -101,14 +103,14 @@ def _is_ended(strings: StringTable, string: int) -> bool:
 
 
 def _joined(sources: SourceTable, which: Ints) -> tuple[list[bytes], Ints]:
-    """The distinct texts of some sources, and which one each has."""
+    """The distinct texts of some sources, and the number of each source's text."""
     known: dict[bytes, int] = {}
     numbers = [known.setdefault(bytes(sources[source].text), len(known)) for source in which.tolist()]
     return list(known), np.array(numbers, np.int64)
 
 
 def table_with(strings: StringTable, more: list[bytes]) -> StringTable:
-    """A table with further strings behind its own, in a buffer of their own."""
+    """A table with further strings behind its own; they get a buffer of their own."""
     length = np.array([len(data) for data in more], np.int64)
     return StringTable(
         [*strings.buffers, memoryview(b"".join(more))],

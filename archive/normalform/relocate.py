@@ -1,9 +1,9 @@
-"""Other source for some operations of an archive: what code was made from, instead of the made code.
+"""Redirects operations of an archive from generated source to the source that it was generated from.
 
-A handle of the call-stack map that leads to generated source is led to the source that was generated from,
-with the calls on the way; a row of source ranges to that source alone. PyTorch prints what it finds. The
-ranges of handles become rows of ``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags;
-tags are above those in use. A backend's own handles are added to the call-stack map.
+A handle of the call-stack map gets the range of that source, and the calls on the way there; a row of source
+ranges gets the range alone. PyTorch then prints that source. The ranges of handles become rows of
+``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags; tags are above those in use. A
+backend's own handles are added to the call-stack map.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_HANDLES: Columns = {
 
 @dataclass(slots=True)
 class _New:
-    """Rows to be added to some columns."""
+    """Rows that will be added to some columns."""
 
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class _New:
 
 
 class Attachment:
-    """Source for operations, added to the debug information of an archive.
+    """Sources of operations, added to the debug information of an archive.
 
     Args:
         form: that debug information; if it has a call-stack map, one of four elements. An empty map is added
@@ -84,22 +84,22 @@ class Attachment:
             self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
 
     def relocate(self, row: int, span: Span) -> None:
-        """Lead a row of source ranges, by its number in the whole archive, to another source."""
+        """Give a row of source ranges, by its number in the whole archive, another source."""
         self._columns["row.range"] = self._columns["row.range"].copy()
         self._columns["row.range"][row] = len(self._columns["range.source"]) + self.tag_of(span) - self._tag
 
     def lead(
         self, row: int, span: Span, steps: Sequence[Step], *, last: str | None = None, op: str | None = None
     ) -> None:
-        """Lead a debug handle to another source.
+        """Give a debug handle another source.
 
         Args:
             row: of the handle, in the order of their numbers.
             span: the operation's own source.
             steps: the calls that lead there, behind those of the handle's own call stack.
-            last: instance of the last call of that stack that is kept, or none without such a call; None
-                keeps all.
-            op: the operator's name; None keeps it.
+            last: instance of the last call of the handle's own stack to keep; a stack without such a call is
+                dropped. None keeps all calls.
+            op: the operator's name; None keeps the present one.
         """
         columns = self._columns
         columns["handle.tag"] = columns["handle.tag"].copy()
@@ -116,9 +116,9 @@ class Attachment:
         """Add a debug handle, which the map does not have yet.
 
         Args:
-            handle: it.
+            handle: its number.
             op: the operator's name.
-            span: its source; None where that is not known.
+            span: the operation's source; None where it is unknown.
             steps: the calls that lead there.
         """
         tag = -1 if span is None else self.tag_of(span)
@@ -127,7 +127,7 @@ class Attachment:
         self._handles.rows.append((handle, tag, self._pool.number(op.encode()), stack, place))
 
     def _stack(self, calls: list[tuple[int, int, int]]) -> int:
-        """The first frame of a call stack; equal ones that were added are one, from their ends on."""
+        """The first frame of a call stack, which is added. Added stacks share the frames they end with."""
         frame = -1
         for call in reversed(calls):
             key = frame, *call
@@ -146,7 +146,7 @@ class Attachment:
             frame = int(columns["frame.next"][frame])
 
     def _until(self, instance: str | None, frame: int) -> Sequence[tuple[int, int, int]]:
-        """The calls of a stack up to the last one of an instance; all, if that is None."""
+        """The calls of a stack up to the last call of an instance; all calls, if ``instance`` is None."""
         calls = [*self._calls(frame)]
         if instance is None:
             return calls
@@ -174,7 +174,7 @@ class Attachment:
         return module, tag, self._pool.number(step.function.encode())
 
     def tag_of(self, span: Span) -> int:
-        """The tag of a range; a new one where the archive has not been given it yet."""
+        """The tag of a range, which is added with a new tag if it has not been added yet."""
         if span not in self._tags:
             source = self._source(span.text, span.filename, span.line)
             self._tags[span] = self._tag + len(self._tags)
@@ -201,7 +201,7 @@ class Attachment:
         return self._nodes[parent, line]
 
     def form(self) -> NormalForm:
-        """The debug information with what was added."""
+        """The debug information with all that was added."""
         return NormalForm(self._all(), self._pool.table())
 
     def _all(self) -> Columns:
@@ -228,12 +228,12 @@ class Attachment:
         return columns
 
     def _layout(self) -> Layout:
-        """That of the archive's records with rows: PyTorch writes an empty one as if it had none."""
+        """The layout of the archive's records that have rows."""
         pieced = RANGE_LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
         return Layout.STRING_TABLE if pieced else Layout.INLINE
 
     def _left_alone(self, columns: Columns) -> Ints:
-        """Ranges that handles still refer to, and whose rows lead elsewhere now."""
+        """Ranges that handles still refer to, but no row does any more."""
         used = np.concatenate([columns["handle.tag"], columns["frame.tag"]])
         known = columns["range.tag"][: len(self._columns["range.tag"])]
         shown = np.zeros(len(known), np.bool_)

@@ -1,8 +1,13 @@
 """Texts as paths in a tree of lines, so that stacks of frames share their outer frames.
 
-A traced operation's text is its Python stack, innermost frame first; texts of one model end alike. So a
-text is a *node*: its first line, and in ``parent`` the node of the rest (-1: nothing follows). Equal
-texts are one node. Nodes are numbered by the first text that needs them, its last line first.
+A traced operation's text is its Python stack, innermost frame first, so the texts of one model end alike.
+Each line is a *node*, and its parent the line that follows it (-1 behind the last one). A text is the node of
+its first line::
+
+    text 0: "f", "g", "main"        main (0) <- g (1) <- f (2)      text 0 is node 2
+    text 1: "h", "g", "main"                        ^--- h (3)      text 1 is node 3
+
+Equal texts are one node. Nodes are numbered by the first text that needs them, its last line first.
 """
 
 from __future__ import annotations
@@ -20,12 +25,12 @@ DEEPEST_SHARED = 20_000
 """Lines from a text's end that may be shared; beyond, sharing would cost more time than it saves bytes."""
 
 
-def planted(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
-    """The tree of some texts.
+def pack_texts(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
+    """Build the tree of some texts.
 
     Args:
-        first: the first line of each text (t + 1).
-        lines: the lines, as numbers (first[-1]).
+        first: where each text's lines begin in ``lines``, and the end of the last one (t + 1).
+        lines: the lines of all texts, as numbers (first[-1]).
 
     Returns:
         The node of each text, -1 for those without lines (t); parent and line of each node (k).
@@ -36,6 +41,8 @@ def planted(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
     count, depth = 0, 0
     texts = np.flatnonzero(left)
     span = int(lines.max(initial=0)) + 1
+    # Round d takes the d-th line from the end of each text. Texts that have the same node so far, and the same
+    # line, share the next node, too.
     while len(texts):
         line = lines[first[texts] + left[texts] - 1]
         _, where, inverse = np.unique((node[texts] + 1) * span + line, return_index=True, return_inverse=True)
@@ -75,8 +82,12 @@ def _ordered(node: Ints, parent: Ints, line: Ints, owner: Ints, depth: Ints) -> 
     return rank[node], rank[parent[order]], line[order]
 
 
-def added_up(parent: Ints, sizes: Ints) -> Ints:
-    """For each node, the sum of some sizes over the lines of its text (k)."""
+def sum_over_texts(parent: Ints, sizes: Ints) -> Ints:
+    """For each node, the sum of some sizes over the lines from there to the root (k).
+
+    Each round adds what a node points to, and then points twice as far: a text of n lines takes log2(n)
+    rounds.
+    """
     total, ahead = sizes.copy(), parent.copy()
     while (going := ahead >= 0).any():
         total[going] += total[ahead[going]]
@@ -84,9 +95,9 @@ def added_up(parent: Ints, sizes: Ints) -> Ints:
     return total
 
 
-def harvested(node: Ints, parent: Ints, line: Ints) -> tuple[Ints, Ints]:
-    """The lines of texts, given by their nodes: as ``first`` and ``lines`` of :func:`planted`."""
-    counts = np.append(added_up(parent, np.ones(len(parent), np.int64)), 0)[node]
+def unpack_texts(node: Ints, parent: Ints, line: Ints) -> tuple[Ints, Ints]:
+    """The lines of texts, given by their nodes, as ``first`` and ``lines`` of :func:`pack_texts`."""
+    counts = np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node]
     first = firsts(counts)
     lines = np.empty(int(first[-1]), np.int64)
     at, place = node.copy(), first[:-1].copy()

@@ -17,7 +17,7 @@ from archive.companion.codecs import Codec, compressed, inflated, zstd
 from archive.companion.encodings import Encoded, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import templated
-from archive.normalform.texts import harvested, planted
+from archive.normalform.texts import pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.made_archives import Made, archives
 from tests.support.strategies import EDGES, column, patient, texts, whole
@@ -126,8 +126,8 @@ def test_references_to_rows_that_are_not_before_are_refused(back: list[int]) -> 
 def test_texts_are_harvested_as_they_were_planted(lines: list[list[int]]) -> None:
     first = firsts(column(map(len, lines)))
     flat = column(line for text in lines for line in text)
-    node, parent, line = planted(first, flat)
-    again, lines_again = harvested(node, parent, line)
+    node, parent, line = pack_texts(first, flat)
+    again, lines_again = unpack_texts(node, parent, line)
     assert (again.tolist(), lines_again.tolist()) == (first.tolist(), flat.tolist())
     pairs = list(zip(parent.tolist(), line.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)  # what texts end alike in is there once
@@ -145,9 +145,9 @@ def paths(pairs: list[tuple[int, int]]) -> list[tuple[int, ...]]:
 
 def test_texts_that_share_no_line_are_planted_at_once() -> None:
     lines = np.arange(100_000)
-    node, parent, line = planted(column([0, 60_000, 100_000]), lines)
+    node, parent, line = pack_texts(column([0, 60_000, 100_000]), lines)
     assert len(parent) == 100_000
-    first, again = harvested(node, parent, line)
+    first, again = unpack_texts(node, parent, line)
     assert (first.tolist(), np.array_equal(again, lines)) == ([0, 60_000, 100_000], True)
 
 
