@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STRONGEST = 19
-"""The level of zstd that stands for "as small as possible"; higher ones gain next to nothing."""
+"""The level of zstd from which on size counts more than time."""
 QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
 PIECE = 1 << 20
 """Bytes that are inflated at once."""
 SMALL, MIDDLING = 1 << 16, 1 << 22
-"""Up to SMALL bytes both codecs use their strongest setting, up to MIDDLING bytes LZMA is tried at any level."""
+"""Up to SMALL bytes both codecs use their strongest setting; up to MIDDLING, any level tries LZMA."""
 
 
 class Codec(IntEnum):
@@ -70,7 +70,7 @@ def _level(data: bytes, level: int) -> int:
 
 
 def _filters(size: int, preset: int = GOOD) -> list[dict[str, int]]:
-    """The filters of a raw LZMA1 stream. Positions have no bits (``lp``, ``pb``): byte planes have no alignment."""
+    """The filters of a raw LZMA1 stream. ``lp`` and ``pb`` are 0: byte planes have no words to align to."""
     window = max(4096, 1 << max(size - 1, 1).bit_length())
     return [
         {

@@ -1,17 +1,28 @@
-"""How a column of integers becomes bytes in a packed companion.
+"""Columns of integers as bytes, in packed companions.
 
-A *transform* turns values into small residuals:
+A *transform* turns values into residuals, which are mostly small, and compress well:
 
-- FLAT: the values; DELTA: differences to the value before; INDEX: differences to the row's number;
-- PEAK: how far below 1 + the largest value so far. References that are numbered by first use become 0 for
-  a new one, 1 for the newest, and so on;
-- BACK: 0 for a new value, else how many rows ago it last stood. New values have to be each one more than
-  the largest so far;
-- SAME: nothing; all values are the first one.
+=========  ==================================================================  ======================
+transform  residual                                                            of 4, 5, 4, 6, 6, 5
+=========  ==================================================================  ======================
+FLAT       the value                                                           4, 5, 4, 6, 6, 5
+DELTA      difference to the value before                                      0, 1, -1, 2, 0, -1
+INDEX      difference to ``start`` + the row's number                          0, 0, -2, -1, -2, -4
+PEAK       how far the value is below 1 + the largest one before               0, 0, 2, 0, 1, 2
+BACK       0 for a new value, else how many rows before it stood last          0, 0, 2, 0, 1, 4
+SAME       none: all values are ``start``                                      (not all are the same)
+=========  ==================================================================  ======================
 
-Each starts from ``start``: the value before the first row. Residuals are then zigzag coded if any is
-negative (0, -1, 1, -2 … become 0, 1, 2, 3 …) and laid out in byte planes: all lowest bytes, then all
-second ones …, as many as the largest needs.
+``start`` is 0 for FLAT, else the first value. PEAK and BACK are for references that are numbered by first
+use: the next new one has residual 0. BACK can hold no other columns: each new value is one more than the
+largest before.
+
+Residuals are zigzag coded if any of them is negative (0, -1, 1, -2 … become 0, 1, 2, 3 …), and laid out in
+byte planes, as many as the largest one needs: the lowest bytes of all rows, then the second ones …::
+
+    0x0102, 0x0304, 0x0005   →   02 04 05  01 03 00
+
+So the high bytes, nearly all 0, stand together.
 """
 
 from __future__ import annotations
@@ -30,10 +41,11 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 NARROW = 1 << 61
+"""Values below this, in size, leave PEAK's residuals within 64 bits."""
 
 
 class Transform(IntEnum):
-    """The transforms."""
+    """The transforms, by their numbers in files."""
 
     FLAT = 0
     DELTA = 1
@@ -47,10 +59,10 @@ class Encoded(NamedTuple):
     """A column as bytes.
 
     Attributes:
-        transform: which one.
+        transform: of the values.
         zigzag: whether residuals are zigzag coded.
-        width: bytes a residual.
-        start: the value before the first one.
+        width: bytes of a residual; 0 with SAME.
+        start: the value that the transform starts from.
         data: the byte planes.
     """
 
@@ -62,11 +74,11 @@ class Encoded(NamedTuple):
 
 
 def encodings(values: Ints, *, whole: bool = True) -> Iterator[Encoded]:
-    """A column in every transform that can hold it, or in SAME alone.
+    """A column in every transform that can hold it; if all values are equal, in SAME alone.
 
     Args:
         values: the column (n, at least one).
-        whole: whether BACK may be used, which is read from its first row on or not at all.
+        whole: whether BACK is among them. Its values can only be read from the first row on.
     """
     first = int(values[0])
     if (values == first).all():
@@ -85,7 +97,7 @@ def encodings(values: Ints, *, whole: bool = True) -> Iterator[Encoded]:
 
 
 def _back(values: Ints) -> Ints | None:
-    """The residuals of BACK; None where new values do not count up."""
+    """The residuals of BACK; None if a new value is not one more than the largest before."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     again = ordered[1:] == ordered[:-1]
@@ -137,7 +149,7 @@ def _values(transform: Transform, residuals: Ints, start: int) -> Ints:
 
 
 def _from_back(back: Ints, start: int) -> Ints:
-    """The values of BACK: each row looks ever further back, twice as far a round."""
+    """The values of BACK. Each row refers to where its value stood last; each round skips twice as far."""
     rows = np.arange(len(back))
     if ((back < 0) | (back > rows)).any():
         raise ArchiveError(expected="references to rows before", found="others")

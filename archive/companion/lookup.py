@@ -1,9 +1,12 @@
-"""What single handles and tags stand for, read from a companion's columns without reading them whole.
+"""Looks up single handles and tags in a companion, without reading its columns whole.
 
-A lookup takes these steps: find the handle among ``handle.handle``, which is in order (a few reads, or
-one block); read its row's tag, operator and first frame; follow ``frame.next``. The first range with a
-tag is range *t* for tag *t*, if PyTorch numbered them; else it is found by bisection, or, where tags are
-in no order, among all. Then range, source, text, and the lines of the text along ``node.parent``.
+A lookup takes these steps:
+
+1. Find the handle's row by bisection, for ``handle.handle`` is in order: a few reads, or one block. 2. Read
+the row's tag, operator and first frame, and follow ``frame.next``. 3. Find the first range with the tag. If
+PyTorch numbered them, range *t* has tag *t*; else bisection finds it, or,
+   where tags are in no order (``file.ordered``), a search of all.
+4. Read the range, its source, its text, and the lines of the text along ``node.parent``.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ColumnReader(Protocol):
-    """A column that is read value by value."""
+    """A column whose values can be read one by one."""
 
     def __len__(self) -> int: ...
 
@@ -48,14 +51,14 @@ class ColumnReader(Protocol):
         """
 
     def find(self, value: int) -> int:
-        """The first row that has a value, of a column in order; -1 where none has."""
+        """The first row that has a value, in a column that is in order; -1 where none has."""
 
     def all(self) -> np.ndarray:
         """All values, checked."""
 
 
 class WholeColumn:
-    """A column that has been read."""
+    """A column that has been read whole."""
 
     __slots__ = ("_values",)
 
@@ -70,7 +73,7 @@ class WholeColumn:
         return int(self._values[inside(row, len(self._values))])
 
     def find(self, value: int) -> int:
-        """The first row that has a value, of a column in order; -1 where none has."""
+        """The first row that has a value, in a column that is in order; -1 where none has."""
         row = int(np.searchsorted(self._values, value))
         return row if row < len(self._values) and self._values[row] == value else -1
 
@@ -80,10 +83,10 @@ class WholeColumn:
 
 
 def inside(row: int, rows: int) -> int:
-    """A row, if there are so many.
+    """A row number that is within bounds.
 
     Raises:
-        ArchiveError: there are not.
+        ArchiveError: there are not so many rows.
     """
     if not 0 <= row < rows:
         raise ArchiveError(expected=f"one of {rows} rows", found=str(row))
@@ -91,11 +94,11 @@ def inside(row: int, rows: int) -> int:
 
 
 class CompanionLookup:
-    """Facts of single handles and tags.
+    """A companion's handles, tags and their sources, each looked up alone.
 
     Args:
         columns: by name.
-        strings: what they refer to.
+        strings: what columns of names refer to.
         limits: how long call stacks may be.
         budget: bytes that a text may have.
     """
@@ -110,7 +113,7 @@ class CompanionLookup:
 
     @cached_property
     def _handles(self) -> ColumnReader | None:
-        """The debug handles in order; None, or none, where there are none."""
+        """The debug handles in order; None without a call-stack map."""
         return self._columns["handle.handle"] if "handle.handle" in self._columns else None  # noqa: SIM401
 
     @cached_property
@@ -130,10 +133,11 @@ class CompanionLookup:
             raise problem.within(place=f"{name}, row {row}") from problem.__cause__
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """What a debug handle stands for; None where it is unknown.
+        """Tag, operator and call stack of a debug handle; None for an unknown one.
 
         Raises:
-            ArchiveError: what is recorded of it was changed, or contradicts itself.
+            ArchiveError: the file was changed there, or contradicts itself.
+            LimitError: the call stack is too long, or comes back to itself.
         """
         row = self._handles.find(handle) if self._handles else -1
         if row < 0:
@@ -171,10 +175,10 @@ class CompanionLookup:
         return None if index < 0 else self.string(index)
 
     def range_of(self, tag: int) -> SourceRange | None:
-        """The range that has a tag; None where none has.
+        """The first range that has a tag; None where none has.
 
         Raises:
-            ArchiveError: what is recorded of it was changed, or contradicts itself.
+            ArchiveError: the file was changed there, or contradicts itself.
         """
         row = self._tagged(tag)
         if row < 0:
@@ -204,7 +208,7 @@ class CompanionLookup:
         return Source(text, self._string(filename), line, null)
 
     def _pieces(self, text: int) -> list[int]:
-        """The lines of a text."""
+        """The strings that are a text's lines; [] for the empty text."""
         pieces: list[int] = []
         node = self.at("text.node", text) if text >= 0 else -1
         size = 0
@@ -221,7 +225,7 @@ class CompanionLookup:
         return pieces
 
     def tag_of(self, handle: int) -> int:
-        """The tag of a debug handle; -1 where it is unknown."""
+        """The tag of a debug handle; -1 for an unknown one."""
         row = self._handles.find(handle) if self._handles else -1
         return -1 if row < 0 else self.at("handle.tag", row)
 
@@ -238,7 +242,7 @@ class CompanionLookup:
 
 
 class _Text(Text):
-    """A text whose lines are looked for when someone asks for them."""
+    """A text whose lines are looked up when someone asks for them."""
 
     __slots__ = ("_number", "_pieces")
 

@@ -1,4 +1,4 @@
-"""What each companion begins with: PNG's manner, so that a transfer as text breaks it in the first bytes."""
+"""The first bytes of a companion. Like PNG's, they are broken by a transfer as text, which is noticed then."""
 
 from __future__ import annotations
 

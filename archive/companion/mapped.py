@@ -1,8 +1,8 @@
-"""The mapped profile: flat columns of the least width, 64-byte aligned, read where they lie.
+"""Builds and parses mapped companions: arrays of the least width, 64-byte aligned, read where they lie.
 
-Instead of templates there is ``string.end``: where each string ends in the section of strings. The last
-section, PAGES, has the crc32 of every 4,096 bytes before it; a page is checked when something on it is
-read for the first time.
+Strings stand one behind the other in the section STRINGS, and ``string.end`` has where each one ends; there
+are no templates. The last section, PAGES, has the crc32 of every 4,096 bytes between the directory and
+itself; a page is checked when something on it is read for the first time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SIGNED = 16
 
 
 def build_mapped(contents: Contents) -> bytes:
-    """The file."""
+    """A mapped companion."""
     strings = contents.strings
     text = b"".join([strings.data(string) for string in range(len(strings))])
     columns: Columns = {**contents.columns, "string.end": np.cumsum(strings.length)}
@@ -92,7 +92,7 @@ def check_sections(directory: Directory) -> None:
 
 
 def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Contents:
-    """What a mapped companion holds, all of it checked; strings stay where they lie.
+    """All that a mapped companion holds, checked; strings stay where they lie.
 
     Raises:
         ArchiveError: its bytes were changed, or contradict one another.
@@ -122,10 +122,10 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Cont
 
 
 def values(data: memoryview, section: Section) -> np.ndarray:
-    """A column where it lies.
+    """A column where it lies, as an array of its own width.
 
     Raises:
-        ArchiveError: the section doesn't hold as many values as it says.
+        ArchiveError: the section does not hold as many values as the directory says.
     """
     width = section.coding % SIGNED
     if width not in (1, 2, 4, 8) or width * section.rows != len(data) or section.coding > 2 * SIGNED:

@@ -1,4 +1,4 @@
-"""The columns of a mapped companion, read where they lie, page by page checked."""
+"""Columns and strings of a mapped companion, read where they lie; each page is checked on its first use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Pages:
         return np.frombuffer(stored, "<u4")
 
     def check(self, start: int, end: int) -> None:
-        """Refuse bytes ``start`` to ``end`` of the file if they were changed."""
+        """Refuse bytes ``start`` to ``end`` of the file if a page of them was changed."""
         first, last = start - self.begin >> PAGE_BITS, end - 1 - self.begin >> PAGE_BITS
         for page in range(first, last + 1):
             if not self.seen[page]:
@@ -98,8 +98,8 @@ class MappedColumn:
     def find(self, value: int) -> int:
         """The first row that has a value, of a column in order; -1 where none has.
 
-        The search itself reads pages that are not checked: it can miss a value, but not find a wrong one. So
-        before one counts as unknown, all pages are checked.
+        The search reads pages unchecked: on changed ones it may miss a value, but the value it finds is
+        checked. So all pages are checked before a value counts as missing.
         """
         row = self._search(value)
         if row < 0 or self.at(row) != value:

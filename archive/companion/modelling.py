@@ -1,14 +1,14 @@
-"""What packed companions leave out of their columns because other columns tell it.
+"""Columns that other columns determine: packed companions store the difference to what those tell.
 
 ==================  ========================================================================================
-column              kept instead
+column              stored instead
 ==================  ========================================================================================
 row.offset          difference to the row before in the same record
 row.line            the same
 row.column          the columns of those rows alone that are the first of their record or of a line
-range.end           0 if the range ends with its text, else the range's length + 1 (negative lengths as such)
-source.filename     0 if it is the file of the text's first frame, ``<file>(<line>): <function>``; else + 2
-source.line         difference to the line of that frame; as it is where the text starts with no frame
+range.end           0 if the range ends where its text ends, else its length + 1, or a negative length itself
+source.filename     0 if it is the file of the text's first frame, ``<file>(<line>): <function>``; else it + 2
+source.line         difference to the line of that frame; the line itself where the text begins with no frame
 ==================  ========================================================================================
 """
 
@@ -32,12 +32,12 @@ MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filenam
 
 
 def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
-    """What is kept of the columns.
+    """The columns as packed companions store them.
 
     Args:
         columns: by name.
         templates: the strings.
-        lengths: their lengths in bytes.
+        lengths: of the strings, in bytes.
     """
     kept = dict(columns)
     if "record.rows" in columns:
@@ -57,7 +57,7 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
 
 
 def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
-    """The columns again; references in them have been checked.
+    """The columns again, of stored ones whose references have been checked.
 
     Raises:
         ArchiveError: columns that do not fit together.
@@ -114,12 +114,12 @@ def _columns(kept: Columns, offset: Ints, new: np.ndarray) -> Ints:
 
 
 class _Texts:
-    """What sources' texts tell of them.
+    """What the texts of sources tell about them.
 
     Attributes:
         lengths: bytes of each source's text (s).
-        files: the string that is the file of its first frame; NO_FILE where there is none (s).
-        lines: that frame's line; 0 where there is none (s).
+        files: the string that is the file of the text's first frame; NO_FILE where there is none (s).
+        lines: the line of that frame; 0 where there is none (s).
     """
 
     def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:

@@ -1,15 +1,21 @@
-"""The packed profile, written: columns modelled, encoded, and compressed as one.
+"""Builds packed companions: columns are modelled, encoded, and compressed together.
 
-The section SOLID holds everything. Inflated it is: the number of columns (u8); for each a line
-(``COLUMN_LINE``); the columns' bytes in the same order; the templates of the strings; the raw records. A
-line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
+The section SOLID holds everything. Inflated it is::
 
-The templates are a section of their own, STRINGS, if they are smaller with the words that all companions
+    u8           number of columns
+    COLUMN_LINE  for each column
+    bytes        of each column, in the same order
+    bytes        of the templates of strings
+    bytes        of the raw records
+
+A line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
+
+The templates are a section of their own, STRINGS, if that is smaller with the dictionary that all companions
 share (:mod:`archive.companion.dictionary`).
 
-Where the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own,
-in blocks: see :mod:`archive.companion.blocks`. (Those that one value tells stay, and so do
-``row.range`` and ``string.template`` if they are encoded by looking back.)
+If the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own, in
+blocks: see :mod:`archive.companion.blocks`. Columns of one value (SAME) stay in SOLID, and so do
+``row.range`` and ``string.template`` if they are encoded by BACK.
 """
 
 from __future__ import annotations
@@ -34,20 +40,21 @@ if TYPE_CHECKING:
     from archive.normalform.columns import ColumnName, Columns
 
 COLUMN_LINE_BYTES = 24
-"""Bytes of a column's line, if its numbers are of 64 bits."""
+"""Most bytes of a column's line."""
 
 MUCH = 1 << 22
-"""Bytes of columns, inflated, from which on long ones are apart."""
+"""Bytes of all encoded columns from which on long columns get sections of their own."""
 
 LINE = 14
-"""Bytes of a section's line in the directory, about."""
+"""Bytes that a line of the directory takes, about."""
 
 WHOLE = {Transform.BACK}
+"""Transforms whose values can only be read from the first row on, and so not in blocks."""
 NEVER_ALONE = {"row.range", "string.template"}
-"""Columns of which nobody asks for single rows, and which may be encoded by looking back."""
+"""Columns of which nobody asks for single rows: they may be encoded by BACK."""
 
 LONG, QUICK = 1 << 12, 6
-"""The rows from which on transforms of a column are compared at this level of zstd; else at its strongest."""
+"""From LONG rows on, a column's encodings are compared at zstd's level QUICK, else at its strongest."""
 
 COLUMN_LINE = construct.Struct(
     "number" / construct.Int8ul,
@@ -63,7 +70,7 @@ COLUMN_LINE = construct.Struct(
 
 
 def build_packed(contents: Contents, level: int) -> bytes:
-    """The file.
+    """A packed companion.
 
     Args:
         contents: of the file.
@@ -92,7 +99,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
 
 
 def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
-    """Whichever takes less, with the texts in a section of their own or not."""
+    """The smaller way: all in one section, or the texts in a section of their own."""
     preset = BEST if len(solid[0]) <= SMALL else QUICKEST
     apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
     return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
@@ -103,7 +110,7 @@ def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Secti
 
 
 def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnName]:
-    """The columns that get sections of their own: none, unless all together are much to inflate."""
+    """The columns that get sections of their own: none, if all together are soon inflated."""
     if sum(len(one.data) for one in encoded.values()) <= MUCH:
         return []
     long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK_ROWS and one.width]
@@ -124,7 +131,7 @@ def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
 
 
 def _least(values: Ints, *, whole: bool = True) -> Encoded:
-    """The encoding that compresses best; ``whole`` if it may be one that is read from its first row on."""
+    """The encoding that compresses best; unless ``whole``, one whose blocks can be read alone."""
     if not len(values):
         return Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
     candidates = list(encodings(values, whole=whole))

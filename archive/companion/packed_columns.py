@@ -1,4 +1,4 @@
-"""The packed profile, read: columns decoded when they are asked for, and restored when all are."""
+"""Parses packed companions: each column is decoded when it is asked for; all together are restored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import ColumnName, Columns
 
 STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
-"""The columns that make up the strings."""
+"""The columns that strings are made of."""
 
 
 class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
@@ -56,7 +56,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         self._made: dict[ColumnName, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
-        """A section that is compressed as one."""
+        """A section that is compressed whole, inflated and checked."""
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         section, stored = self._directory.sections[number], self._stored(number)
@@ -147,14 +147,19 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
 
     @property
     def raw(self) -> memoryview:
-        """The records that are kept as they are."""
+        """The bytes of the raw records."""
         return self._body[self.end + self._texts_here :]
 
 
 def _lines(
     body: memoryview, directory: Directory, budget: int
 ) -> tuple[dict[ColumnName, tuple[int, int, Encoded]], int]:
-    """For each column its rows, where its bytes begin, and its encoding; and where the strings begin."""
+    """The lines of the solid section.
+
+    Returns:
+        For each column its number of rows, where its bytes begin, and its encoding; and where the strings
+        begin.
+    """
     count = body[0] if len(body) else 0
     stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
     try:
@@ -200,7 +205,7 @@ def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Cont
 
 
 class PackedLookup(CompanionLookup):
-    """Facts of single handles and tags, of columns that are still modelled."""
+    """Looks up handles and tags in columns that are still modelled."""
 
     def __init__(self, columns: PackedColumns, limits: Limits) -> None:
         super().__init__(columns, columns.strings, limits, columns.budget)

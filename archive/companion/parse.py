@@ -1,4 +1,4 @@
-"""The bytes of a companion to facts."""
+"""The bytes of a companion to its contents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Opened:
 
     @cached_property
     def lookup(self) -> CompanionLookup:
-        """What single handles and tags stand for; no more is read than that takes."""
+        """Looks up single handles and tags; no more is read than that takes."""
         if self.directory.profile is CompanionProfile.PACKED:
             return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
         mapped = MappedColumns(self._data, self.directory)

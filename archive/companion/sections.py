@@ -1,4 +1,4 @@
-"""What lies in each section of a companion, and about how much of it."""
+"""The parts of each section of a companion, and about how many bytes each takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksum
 def section_parts(
     data: memoryview, directory: Directory, number: int, limits: Limits
 ) -> list[tuple[str, int, int]]:
-    """For each column in a section: its name, the bytes it takes when compressed alone, and inflated.
+    """Name, bytes and inflated bytes of each part of a section.
+
+    The parts of the solid section are compressed together; for each the bytes are told that it takes alone.
 
     Raises:
         ArchiveError: the section was changed.

@@ -1,10 +1,18 @@
-r"""Strings as templates and numbers: what generated names differ in.
+r"""Strings as templates and numbers.
 
 Traced models have thousands of strings that differ in a number only: ``/a/b.py(12): forward``,
-``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number (in brackets before ``: ``,
-or behind ``___torch_mangle_``; decimal, without leading zeros, up to 18 digits) leaves byte 1, a *hole*,
-in the string's template. Numbers stand template by template, and in one template place by place, each in
-the order of the strings. Where any string holds byte 0 or 1 itself, all stay as they are.
+``code/__torch__/torch/nn/modules/linear/___torch_mangle_7.py``. Such a number is in brackets before ``: ``,
+or behind ``___torch_mangle_``; it is decimal, without leading zeros, of up to 18 digits. It leaves a *hole*,
+byte 1, in the string's template::
+
+    strings                    templates                      numbers
+    /a.py(12): f               0  /a.py(): f                12, 14 (template 0)
+    x.___torch_mangle_7.A      1  x.___torch_mangle_.A      7 (template 1)
+    /a.py(14): f
+
+Numbers stand template by template, in one template hole by hole, and for one hole in the order of the
+strings: so similar ones are neighbours. Where any string has a byte 0 or 1 of its own, no string is taken
+apart.
 """
 
 from __future__ import annotations
@@ -29,19 +37,19 @@ AFTER = b"): "
 HOLE, SEPARATOR = b"\1", b"\0"
 MOST_DIGITS = 18
 POINTER = 64
-"""Bytes that a string takes besides its own."""
+"""Bytes of memory that a string takes besides its text, for limits."""
 FRAME_TEMPLATE = re.compile(rb"([^\x01]*)\(\x01\): ")
 NO_FILE = -2
 
 
 @dataclass(frozen=True, eq=False)
 class Templates:
-    """Strings as templates and numbers.
+    """n strings as t templates and numbers.
 
     Attributes:
         texts: the templates (t).
         which: the template of each string (n).
-        numbers: what fills the holes.
+        numbers: the numbers in the holes.
     """
 
     texts: Sequence[bytes]
@@ -50,23 +58,23 @@ class Templates:
 
     @property
     def holes(self) -> Ints:
-        """How many holes each template has; none where there are no numbers (t)."""
+        """The number of holes in each template; 0 if no string was taken apart, and byte 1 is no hole (t)."""
         if not len(self.numbers):
             return np.zeros(len(self.texts), np.int64)
         return np.array([text.count(HOLE) for text in self.texts], np.int64)
 
     @property
     def size(self) -> int:
-        """Bytes of all strings together, at most."""
+        """An upper bound of the memory of all strings, in bytes."""
         lengths = np.array([len(text) for text in self.texts], np.int64)
         uses = np.bincount(self.which, minlength=len(self.texts))
         return int((lengths * uses).sum()) + MOST_DIGITS * len(self.numbers) + POINTER * len(self.which)
 
     def frames(self) -> tuple[Ints, Ints]:
-        """The strings that are frames, ``<file>(<line>): <function>``.
+        """File and line of the strings that are frames of a Python stack, ``<file>(<line>): <function>``.
 
         Returns:
-            For each string, the string that is the file, or NO_FILE; and the line, 0 where it is none (n).
+            For each string, the number of the string that is the file, or NO_FILE; and the line, or 0 (n).
         """
         number = np.full(len(self.texts), -1, np.int64)
         number[self.which] = np.arange(len(self.which))
@@ -83,7 +91,7 @@ class Templates:
         return np.where(framed, files[self.which], NO_FILE), line
 
     def _bounds(self) -> Ints:
-        """Where the numbers of each template begin, and those of the last one end (t + 1).
+        """Where the numbers of each template begin, and where those of the last one end (t + 1).
 
         Raises:
             ArchiveError: there are more or fewer numbers than holes.
@@ -94,7 +102,7 @@ class Templates:
         return first
 
     def filled(self) -> list[bytes]:
-        """The strings.
+        """The strings again.
 
         Raises:
             ArchiveError: there are more or fewer numbers than holes.
@@ -117,7 +125,7 @@ class Templates:
 
 
 def templated(strings: Sequence[bytes]) -> Templates:
-    """Templates of some strings, numbered by first use."""
+    """Take strings apart; templates are numbered by first use."""
     blob = SEPARATOR.join(strings)
     if HOLE in blob or blob.count(SEPARATOR) != max(len(strings) - 1, 0):
         texts = {string: number for number, string in enumerate(dict.fromkeys(strings))}
@@ -137,7 +145,7 @@ def templated(strings: Sequence[bytes]) -> Templates:
 
 
 def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
-    """Where the numbers begin and end that leave a hole."""
+    """Where the numbers that leave a hole begin and end."""
     digit = np.concatenate(([0], (data >= ord("0")) & (data <= ord("9")), [0])).astype(np.int8)
     edges = np.diff(digit)
     start, stop = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -157,7 +165,7 @@ def _stands(data: np.ndarray, at: Ints, word: bytes) -> np.ndarray:
 
 
 def _without(blob: bytes, start: Ints, stop: Ints) -> bytes:
-    """The bytes with a hole in the place of each number."""
+    """The bytes with a hole in place of each number."""
     data = np.frombuffer(blob, np.uint8).copy()
     inside = np.zeros(len(data) + 1, np.int8)
     inside[start + 1] += 1
@@ -168,7 +176,7 @@ def _without(blob: bytes, start: Ints, stop: Ints) -> bytes:
 
 
 def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
-    """The numbers."""
+    """The values of the numbers between some positions."""
     data = np.frombuffer(blob, np.uint8)
     values = np.zeros(len(start), np.int64)
     for offset in range(int((stop - start).max(initial=0))):
@@ -178,10 +186,14 @@ def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
 
 
 def cut(data: bytes | memoryview, length: Ints) -> list[bytes]:
-    """Strings that stand one behind the other.
+    """Cut strings apart that stand one behind the other.
+
+    Args:
+        data: the strings.
+        length: bytes of each one.
 
     Raises:
-        ArchiveError: they are not as long as the data.
+        ArchiveError: together the strings are not as long as the data.
     """
     bounds = firsts(length).tolist()
     if bounds[-1] != len(data):

@@ -41,8 +41,8 @@ def pack_texts(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
     count, depth = 0, 0
     texts = np.flatnonzero(left)
     span = int(lines.max(initial=0)) + 1
-    # Round d takes the d-th line from the end of each text. Texts that have the same node so far, and the same
-    # line, share the next node, too.
+    # Round d takes the d-th line from the end of each text. Texts that have the same node so far and the same
+    # line share the next node, too.
     while len(texts):
         line = lines[first[texts] + left[texts] - 1]
         _, where, inverse = np.unique((node[texts] + 1) * span + line, return_index=True, return_inverse=True)
