@@ -1,4 +1,4 @@
-"""The first bytes of a companion. Like PNG's, they are broken by a transfer as text, which is noticed then."""
+"""The first bytes of a companion. As in PNG files, a transfer as text breaks them, which is noticed."""
 
 from __future__ import annotations
 
