@@ -1,8 +1,8 @@
-"""Side effects of eager modules: captured as a table beside a pure graph, and done again after it has run.
+"""Side effects of eager modules: captured as a table beside a pure graph, replayed after the graph has run.
 
-``capture`` calls a module with what stands in for its state, and gives the graph and the table of effects;
+``capture`` calls a module on proxies of its state, and gives the graph and the table of effects;
 ``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and keeps the table; ``Effectful``
-runs both where the archive is loaded. ``replay`` does the effects alone. Needs PyTorch.
+runs both where the archive is loaded. ``replay`` makes the changes alone. Needs PyTorch.
 """
 
 from archive.effects.capture.capture import Captured, capture

@@ -1,4 +1,4 @@
-"""What cannot be captured."""
+"""Errors of a capture."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import linecache
 
 
 class CaptureError(RuntimeError):
-    """A model whose effects cannot be captured.
+    """A model cannot be captured.
 
     Attributes:
-        message: what is wrong.
-        filename: of the model's source; "" where no line of it is to blame.
-        line: in that file, from 1.
+        message: the reason.
+        filename: of the model's source; "" where no line of it is the reason.
+        line: in that file, from 1; 0 without a filename.
     """
 
     def __init__(self, message: str, filename: str = "", line: int = 0) -> None:
@@ -29,4 +29,4 @@ class CaptureError(RuntimeError):
 
 
 class ValueRefusedError(Exception):
-    """A value that a table of effects cannot hold."""
+    """A table of effects cannot hold a value."""

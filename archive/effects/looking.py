@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WITHOUT_MODES = torch._C.DisableTorchFunction
-"""Looks at tensors in this context are not recorded as operations of a model."""
+"""A context in which calls of PyTorch are not recorded as the model's."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BUILTIN_TYPES: dict[str, type] = {
     one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))

@@ -1,1 +1,14 @@
-"""A call of an eager module becomes a graph and a table of what the call changes."""
+"""A call of an eager module becomes a graph and a table of what the call changes.
+
+The modules from the highest to the lowest; each imports only from lower ones:
+
+- ``capture``, ``attempt``, ``next_snapshot``: as many calls as are needed, one call, the state behind it;
+- ``finish``, ``bounds``, ``sharing``, ``initial``: a call's graph and table are completed;
+- ``functions``, ``objects``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``, ``sizes``: the parts
+  that follow the model through functions, attributes, values, calls of PyTorch, builtins and metadata;
+- ``proxies``, ``containers``, ``open_list``, ``tracked_dict``: proxies of everything that a call can change;
+- ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
+- ``graph_builder``, ``inputs``, ``guards``, ``scalars``, ``shape``: the graph and its guards;
+- ``side_effects``, ``flattening``, ``reach``, ``pending``, ``variables``: the table of effects;
+- ``sites``, ``sources``, ``function_code``, ``operations``: facts about code and PyTorch.
+"""

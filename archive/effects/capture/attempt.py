@@ -101,7 +101,7 @@ def _wrapped(
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
             call.guards.note(Look.LENGTH, Local(name), len(value))
-            given += [wrapping.argument(one, Item(Local(name), place)) for place, one in enumerate(value)]
+            given += [wrapping.argument(one, Item(Local(name), index)) for index, one in enumerate(value)]
         else:
             given.append(wrapping.argument(value, Local(name)))
     return tuple(given)
@@ -146,13 +146,13 @@ def _result(call: CapturedCall, proxy: Any, method: str, arguments: tuple[Any, .
 
 def _failed(failure: Exception) -> CaptureError:
     """A model's own error, with the model's line."""
-    trace, place = failure.__traceback__, ("", 0)
+    trace, line = failure.__traceback__, ("", 0)
     while trace is not None:
         filename = trace.tb_frame.f_code.co_filename
         if of_model(filename):
-            place = filename, trace.tb_lineno
+            line = filename, trace.tb_lineno
         trace = trace.tb_next
-    return CaptureError(f"{type(failure).__name__}: {failure}", *place)
+    return CaptureError(f"{type(failure).__name__}: {failure}", *line)
 
 
 def _unfollowed(call: CapturedCall, functions: Functions) -> CaptureError | None:

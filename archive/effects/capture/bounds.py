@@ -45,7 +45,7 @@ SIZE_METHODS = ("size", "numel", "dim")
 
 
 class Bounds:
-    """Bounds the ints of a recorded call.
+    """Bounds the ints of a call.
 
     Args:
         call: the captured call.
@@ -53,7 +53,7 @@ class Bounds:
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
-        self._ints: dict[Any, Any] = {}  # by node
+        self._ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
         for value in call.builder.values():
             if is_scalar(value) and type(value_of(value)) is int:
                 self._ints[call.builder.node_of(value)] = value
@@ -74,14 +74,17 @@ class Bounds:
                 continue
             if self._is_size(node):
                 if bits < SIZE_BITS:
-                    self._call.guards.note(Look.RANGE, value, 1 << bits, place=node.meta.get("place"))
+                    self._call.guards.note(Look.RANGE, value, 1 << bits, statement=node.meta.get("statement"))
                 continue
             given = self._call.builder.input_of(value)
             subject = value if given is None else given.source
-            place = next((user.meta["place"] for user in node.users if user.meta.get("place")), None)
-            self._call.guards.note(Look.RANGE, subject, 1 << bits, place=place)
+            statement = next(
+                (user.meta["statement"] for user in node.users if user.meta.get("statement")), None
+            )
+            self._call.guards.note(Look.RANGE, subject, 1 << bits, statement=statement)
 
     def _is_computed(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether interval arithmetic gives the bound of a node."""
         return node.op == "call_function" and node.target in BOUNDS
 
     @staticmethod
@@ -91,6 +94,7 @@ class Bounds:
 
     @staticmethod
     def _is_size(node: Any) -> bool:  # noqa: ANN401
+        """Whether a node gives a size, a length or a number of dimensions."""
         return node.target in SIZE_METHODS or node.target is len
 
     def _excess(self, bits: int) -> Any:  # noqa: ANN401
@@ -108,7 +112,7 @@ class Bounds:
 
     @staticmethod
     def _refused(node: Any) -> CaptureError:  # noqa: ANN401
-        return error_at("an int that does not fit into 64 bits", node.meta.get("place"))
+        return error_at("an int that does not fit into 64 bits", node.meta.get("statement"))
 
 
 def _bound(argument: Any) -> int:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""The state of one captured call, and what every part of the capture asks of it.
+"""The state of one captured call, and the questions that all parts of the capture ask it.
 
 The parts need one another: to wrap a value may be to copy a function, whose globals are wrapped when they are
 read, and may be objects with methods to copy. To keep them apart, each part knows the call alone, and reaches
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Wrap(Protocol):
-    """Gives the model a proxy for a value, or the value itself where that is safe."""
+    """Wraps values: the model gets a proxy, or the value itself if nobody can change it."""
 
     def __call__(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        """Wrap a value that lives at a source; None for a value that is the same in each call."""
+        """Wrap a value, given its source; None for a value that is the same in each call."""
 
 
 class FunctionCopies(Protocol):
@@ -70,13 +70,13 @@ class ObjectProxies(Protocol):
         """The class behind a class's proxy; other classes as they are."""
 
     def load(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """An attribute."""
+        """Read an attribute."""
 
     def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
-        """An attribute of a class, through its proxy."""
+        """Read an attribute of a class, through the class's proxy."""
 
     def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """The attribute that ``super(cls, proxy)`` finds."""
+        """Read the attribute that ``super(cls, proxy)`` finds."""
 
     def save(self, proxy: Any, name: str, value: object) -> None:  # noqa: ANN401
         """Set an attribute."""
@@ -120,16 +120,16 @@ class CapturedCall:
         functions: see ``FunctionCopies``.
         objects: see ``ObjectProxies``.
         guards: conditions that the call relies on.
-        builder: of the graph.
-        side_effects: the table.
+        builder: builds the graph.
+        side_effects: the table of effects.
         seen_written: sources that this call sets.
         seen_mutated: sources of lists and dicts that this call changes.
-        refusal: the first error that this call was refused with.
+        refusal: the first error with which the call was refused.
         originals: real values by source, as they were before the call.
-        aliases: sources of values that were met before at another source, with that source.
-        proxies: of variables.
-        real: the real objects of variables.
-        met: the statement that first met each list or dict.
+        aliases: further sources of a value, each with the source at which the value was first read.
+        proxies: by variable.
+        real: real objects by variable.
+        met: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
@@ -243,7 +243,7 @@ class CapturedCall:
     def store(self, variable: Variable, name: str, value: object) -> None:
         """Note that an object's attribute is set; the value ``DELETED`` deletes it."""
         self.check_once()
-        place = self.here()
+        statement = self.here()
         existed = True
         if variable.source is not None:
             source = variable.source
@@ -256,7 +256,7 @@ class CapturedCall:
             self.seen_written.add(source)
         elif value is DELETED:
             existed = False
-        self.side_effects.store_attr(variable, name, value, existed=existed, place=place)
+        self.side_effects.store_attr(variable, name, value, existed=existed, statement=statement)
 
     def check_once(self) -> None:
         """Refuse a change that ``torch.utils.checkpoint`` would make again in backward."""

@@ -34,9 +34,9 @@ class TrackedList(list[Any]):
     def fill(self, values: Iterable[object]) -> None:
         """Give it its items, wrapped; their guards are held back until they are read."""
         guards = self._call.guards
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             with guards.held() as held:
-                list.append(self, self._call.wrap(value, Item(self._source, place)))
+                list.append(self, self._call.wrap(value, Item(self._source, index)))
             self._held.append(held)
         self._expected = list(list.__iter__(self))
 

@@ -41,13 +41,13 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     """
     builder, effects = call.builder, call.side_effects
     effects.result = result
-    effects.result_place = _start_of(getattr(type(module), effects.method, None))
+    effects.result_statement = _start_of(getattr(type(module), effects.method, None))
     with WITHOUT_MODES():
         _note_differences(call)
         changed = builder.changed()
         _check_storages(call, changed)
     for one in changed:
-        effects.mutation(one.source, Op.COPY, value=_cloned(call, one), place=one.place)
+        effects.mutation(one.source, Op.COPY, value=_cloned(call, one), statement=one.statement)
     held = _held(call, changed)
     kept = _kept_inputs(call)
     effects.inputs = tuple(one.source for one in kept)
@@ -152,7 +152,7 @@ def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
         address = one.original.untyped_storage().data_ptr()
         if address and users[address] > 1:
             message = "a tensor that is changed in place shares its memory with another one"
-            raise error_at(message, one.place)
+            raise error_at(message, one.statement)
 
 
 def _cloned(call: CapturedCall, one: Input) -> object:

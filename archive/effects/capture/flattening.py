@@ -141,17 +141,17 @@ class Flattening:
                 self._temporaries[variable] = len(self._temporaries)
         for number in self._shared:
             self._temporaries[number] = len(self._temporaries)
-        with _placed(table.result_place):
+        with _naming(table.result_statement):
             result = self.value(table.result)
         rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
         effects: list[Effect] = []
         sites: list[Site] = []
         places: list[Statement] = []
-        for effect, place in rows:
-            if place is not None:
-                sites.append(place.site(f"effects::{effect.op}"))
-                places.append(place)
-            handle = len(sites) - 1 if place is not None else -1
+        for effect, statement in rows:
+            if statement is not None:
+                sites.append(statement.site(f"effects::{effect.op}"))
+                places.append(statement)
+            handle = len(sites) - 1 if statement is not None else -1
             effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
         guards, guard_sites = self._guards()
         defaults = tuple((Local(name), Constant(value)) for name, value in table.defaults.items())
@@ -164,8 +164,8 @@ class Flattening:
         guards = []
         for one in self._table.guards:
             handle = -1
-            if one.place is not None:
-                handle = handles.setdefault(one.place.site("effects::guard"), len(handles))
+            if one.statement is not None:
+                handle = handles.setdefault(one.statement.site("effects::guard"), len(handles))
             subject = self._subject(one.subject)
             value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
             key = None if one.key is None else Constant(one.key)
@@ -184,7 +184,7 @@ class Flattening:
             yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(made)
         for identity, value in self._shared.items():
             source = Temporary(self._temporaries[identity])
-            with _placed(None):
+            with _naming(None):
                 if isinstance(value, dict):
                     pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
                     effects = [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
@@ -192,11 +192,11 @@ class Flattening:
                     effects = [Effect(Op.EXTEND, source, None, Made("list", self._items(value)))]
             for effect in effects:
                 yield effect, None
-        for context, values, place in self._table.save_for_backward:
+        for context, values, statement in self._table.save_for_backward:
             if context in self._reach.variables or context.source is not None:
-                with _placed(place):
+                with _naming(statement):
                     kept = Made("tuple", self._items(values))
-                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), place
+                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), statement
 
     def _made_at(self, key: Variable | int) -> Statement | None:
         """The statement that makes an object: the one that sets its first attribute."""
@@ -209,43 +209,43 @@ class Flattening:
     def _hooked(self) -> Iterator[tuple[Effect, Statement | None]]:
         """Effects that put outputs with hooks into lists, since an output has no source of its own."""
         for number, hook in self._table.tensor_hooks.items():
-            with _placed(hook.place):
+            with _naming(hook.statement):
                 value = self.value(hook.tensor)
             if isinstance(value, At):
                 self._hook_sources[number] = value.source
                 continue
             holder = Temporary(len(self._temporaries) + self._holders)
             self._holders += 1
-            yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.place
-            yield Effect(Op.APPEND, holder, None, value), hook.place
+            yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.statement
+            yield Effect(Op.APPEND, holder, None, value), hook.statement
             self._hook_sources[number] = Item(holder, 0)
 
     def _hooks(self) -> Iterator[tuple[Effect, Statement | None]]:
         for number, hook in self._table.tensor_hooks.items():
             source = self._hook_sources[number]
             effect = Effect(Op.REGISTER_HOOK, source, Constant(hook.function), Constant(number))
-            yield effect, hook.place
+            yield effect, hook.statement
 
     def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
         rows: list[tuple[tuple[bool, int], Effect, Statement | None]] = []
-        for (variable, name), (number, place) in self._table.stores.items():
+        for (variable, name), (number, statement) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
-            with _placed(place):
+            with _naming(statement):
                 effect = self._store(variable, name)
             if effect is not None:
-                rows.append(((True, number), effect, place))
+                rows.append(((True, number), effect, statement))
         for mutation in self._table.log:
             target = mutation.target
             source = self._source(target) if isinstance(target, Variable) else target
-            with _placed(mutation.place):
+            with _naming(mutation.statement):
                 key = None if mutation.key is ABSENT else self.value(mutation.key)
                 value = None if mutation.value is ABSENT else self.value(mutation.value)
             # Tensors come first: other effects may put another tensor where this one was found.
             order = mutation.op is not Op.COPY, mutation.order
-            rows.append((order, Effect(mutation.op, source, key, value), mutation.place))
-        for _, effect, place in sorted(rows, key=itemgetter(0)):
-            yield effect, place
+            rows.append((order, Effect(mutation.op, source, key, value), mutation.statement))
+        for _, effect, statement in sorted(rows, key=itemgetter(0)):
+            yield effect, statement
 
     def _store(self, variable: Variable, name: str) -> Effect | None:
         """The effect that sets an attribute, cell or global; None if the value was there before."""
@@ -266,12 +266,12 @@ class Flattening:
 
 
 @contextmanager
-def _placed(place: Statement | None) -> Iterator[None]:
+def _naming(statement: Statement | None) -> Iterator[None]:
     """Name the model's statement in the error where a value is refused."""
     try:
         yield
     except ValueRefusedError as error:
-        raise error_at(str(error), place) from None
+        raise error_at(str(error), statement) from None
 
 
 def _class_of(value: object) -> str:

@@ -14,7 +14,7 @@ import torch
 
 from archive.effects.capture.builtin import replaced_builtins
 from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
-from archive.effects.capture.sites import place, position_of
+from archive.effects.capture.sites import position_of, statement_in
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import ClosureCell, GlobalName
 
@@ -209,7 +209,7 @@ class Functions:
                 before = call.snapshot.global_name(names.real, name)
                 if before is not ABSENT:
                     call.originals.setdefault(source, before)
-                self._store(source, name, value, self._place(ran, name))
+                self._store(source, name, value, self._storing_statement(ran, name))
         for identity, (cell, fresh, shared) in list(self._cells.items()):
             now = contents_of(fresh)
             if now is self._contents.get(identity, ABSENT):
@@ -220,7 +220,7 @@ class Functions:
             before = call.snapshot.cell(cell)
             if before is not ABSENT:
                 call.originals.setdefault(shared, before)
-            self._store(shared, shared.name, now, self._place(ran, shared.name))
+            self._store(shared, shared.name, now, self._storing_statement(ran, shared.name))
 
     def _store(self, source: Source, name: str, value: object, at: Statement | None) -> None:
         effects = self._call.side_effects
@@ -238,13 +238,13 @@ class Functions:
         else:
             effects.store_global(variable, name, value, at)
 
-    def _place(self, ran: Ran | None, name: str) -> Statement | None:
+    def _storing_statement(self, ran: Ran | None, name: str) -> Statement | None:
         call = self._call
         if ran is None or name not in ran.stores:
             return call.here()
         code, instruction = ran.stores[name]
         called = code, call.owner_by(ran.first)
-        return place(call.frames(), call.owner_of, position_of(code, instruction), called)
+        return statement_in(call.frames(), call.owner_of, position_of(code, instruction), called)
 
     def cells(self) -> Iterator[tuple[CellType, CellType]]:
         """The real cells, each with the one of the copies."""

@@ -143,10 +143,10 @@ class GraphBuilder:
         node.meta["roots"] = frozenset().union(*map(roots_of, taken))
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in taken)
-        place = self._here()
-        if place is not None:
+        statement = self._here()
+        if statement is not None:
             shown = target if isinstance(target, str) else target.__name__
-            node.meta["site"], node.meta["place"] = place.site(f"aten::{shown}"), place
+            node.meta["site"], node.meta["statement"] = statement.site(f"aten::{shown}"), statement
         return node
 
     def argument(self, value: Any) -> Any:  # noqa: ANN401, PLR0911
@@ -183,11 +183,11 @@ class GraphBuilder:
         if type(value) in NUMBERS:
             return self.number(value, node)
         if isinstance(value, tuple | list):
-            for place, one in enumerate(value):
+            for index, one in enumerate(value):
                 if isinstance(one, torch.Tensor) and id(one) in self._nodes:
                     continue
                 if isinstance(one, torch.Tensor | tuple | list):
-                    item = self.graph.call_function(operator.getitem, (node, place))
+                    item = self.graph.call_function(operator.getitem, (node, index))
                     item.meta["roots"] = roots_of(node)
                     self.results(one, item)
         return value

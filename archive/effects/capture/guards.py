@@ -1,4 +1,4 @@
-"""Guards: conditions that a captured call relies on, noted as the model reads, checked at each later call."""
+"""Guards: conditions on which a captured call relies, noted as the model reads, checked at later calls."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Assumption:
         subject: a source, or a value that the graph makes; None for settings of PyTorch.
         value: of the property; a source for ``SAME`` and ``APART``.
         key: see ``Look``.
-        place: the model's statement.
+        statement: the model's statement.
     """
 
     look: Look
     subject: object
     value: Any
     key: Literal = None
-    place: Statement | None = None
+    statement: Statement | None = None
 
 
 class Guards:
@@ -81,16 +81,16 @@ class Guards:
         subject: object,
         value: Any,  # noqa: ANN401
         key: Literal = None,
-        place: Statement | None = None,
+        statement: Statement | None = None,
     ) -> None:
         """Note a guard."""
         other = value if look in (Look.SAME, Look.APART) else None
         known = (look, subject if isinstance(subject, SOURCES) else id(subject), key, other)
         if self._sink is not None:
-            self._sink.append((look, subject, value, key, place))
+            self._sink.append((look, subject, value, key, statement))
         elif known not in self._noted:
-            place = place or self._here() or self._argument_place(subject)
-            self._noted[known] = Assumption(look, subject, value, key, place)
+            statement = statement or self._here() or self._argument_statement(subject)
+            self._noted[known] = Assumption(look, subject, value, key, statement)
 
     @contextmanager
     def held(self) -> Iterator[Held]:
@@ -127,12 +127,12 @@ class Guards:
         else:
             self.note(Look.SIZE, origin[0], value_of(scalar), origin[1])
 
-    def constant(self, value: Any, source: Source, place: Statement | None = None) -> None:  # noqa: ANN401
+    def constant(self, value: Any, source: Source, statement: Statement | None = None) -> None:  # noqa: ANN401
         """Guard an immutable value, where it lives."""
         if is_literal(value):
-            self.note(Look.EQUAL, source, value, None, place)
+            self.note(Look.EQUAL, source, value, None, statement)
         else:
-            self.note(Look.TEXT, source, str(value), None, place)
+            self.note(Look.TEXT, source, str(value), None, statement)
 
     def items(self, value: Any, source: Source) -> None:  # noqa: ANN401
         """Guard the type and length of a list or tuple."""
@@ -158,7 +158,7 @@ class Guards:
         """Whether the method, or a decorator around it, may read an argument."""
         return name not in self._unread
 
-    def _argument_place(self, subject: object) -> Statement | None:
+    def _argument_statement(self, subject: object) -> Statement | None:
         root = root_of(subject) if isinstance(subject, SOURCES) else None
         return self._first_read.get(root.name) if isinstance(root, Local) else None
 
@@ -187,13 +187,13 @@ class Guards:
 
 def _is_reachable(source: Source) -> bool:
     """Whether a table can hold a source, and replay may look there."""
-    place = source
-    while isinstance(place, Attribute | Item):
-        if isinstance(place, Item) and not is_literal(place.key):
+    inner = source
+    while isinstance(inner, Attribute | Item):
+        if isinstance(inner, Item) and not is_literal(inner.key):
             return False
-        if isinstance(place, Attribute) and place.name[:2] == place.name[-2:] == "__":
+        if isinstance(inner, Attribute) and inner.name[:2] == inner.name[-2:] == "__":
             return False
-        place = place.base
-    if isinstance(place, GlobalName):
-        return place.name.isidentifier() and place.name[:2] != "__"
-    return not isinstance(place, Temporary)
+        inner = inner.base
+    if isinstance(inner, GlobalName):
+        return inner.name.isidentifier() and inner.name[:2] != "__"
+    return not isinstance(inner, Temporary)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.pending import Initial
+from archive.effects.capture.pending import InitialState
 from archive.effects.capture.sources import LITERALS
 from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.looking import WITHOUT_MODES
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 PLAIN_CONTAINERS = (list, dict, tuple)
 
 
-def initial_state(call: CapturedCall, effects: MethodEffects) -> Initial:
+def initial_state(call: CapturedCall, effects: MethodEffects) -> InitialState:
     """The values of sources before a call.
 
     Args:
-        call: of its call.
+        call: the captured call.
         effects: its table.
     """
-    state = _State(call)
+    state = _Entries(call)
     for source in dict.fromkeys(sources_in(effects)):
         state.add(source)
     for source, first in call.aliases.items():
         state.alias(source, first)
-    return Initial(tuple(state.entries.items()), tuple(state.tensors))
+    return InitialState(tuple(state.entries.items()), tuple(state.tensors))
 
 
 def sources_in(effects: MethodEffects) -> Iterator[Source]:
@@ -71,7 +71,7 @@ def _in_value(value: Value) -> Iterator[Source]:
             yield from _in_value(one)
 
 
-class _State:
+class _Entries:
     """Collects entries.
 
     Attributes:
@@ -117,7 +117,7 @@ class _State:
         if type(value) in LITERALS:
             return Constant(value)
         if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
-            return Constant(str(value))  # for guards, which look at its text
+            return Constant(str(value))  # guards compare the text of such values
         if not isinstance(value, (*PLAIN_CONTAINERS, torch.Tensor)):
             return None
         if id(value) in self._known:
@@ -135,7 +135,7 @@ class _State:
                 for part in (Constant(key), self._inside(one, Item(source, key)))
             ]
             return Made("dict", tuple(parts))
-        items = (self._inside(one, Item(source, place)) for place, one in enumerate(value))
+        items = (self._inside(one, Item(source, index)) for index, one in enumerate(value))
         kind = {list: "list", torch.Size: "size"}.get(type(value), "tuple")
         return Made(kind, tuple(items))
 

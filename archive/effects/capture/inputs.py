@@ -24,7 +24,7 @@ class Input:
         original: the model's own tensor, which stays as it is; or a number.
         proxy: the copy, or the number of the graph, that the call works with.
         version: version counter of the copy before the call.
-        place: the statement that last changed the tensor.
+        statement: the statement that last changed the tensor.
         latest: version counter of the copy after that statement.
         silently: whether the tensor was changed without its version counter, as by batch norm.
     """
@@ -34,7 +34,7 @@ class Input:
     original: Any
     proxy: Any
     version: int = 0
-    place: Statement | None = None
+    statement: Statement | None = None
     latest: int = 0
     silently: bool = False
 

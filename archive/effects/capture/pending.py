@@ -30,7 +30,7 @@ class Mutation:
         target: the list or dict; a source for tensors.
         key: of the item; ``ABSENT`` where the op has none.
         value: that is put there; ``ABSENT`` where the op has none.
-        place: the model's statement.
+        statement: the model's statement.
     """
 
     order: int
@@ -38,7 +38,7 @@ class Mutation:
     target: Variable | Source
     key: object = ABSENT
     value: object = ABSENT
-    place: Statement | None = None
+    statement: Statement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Hook:
     Attributes:
         tensor: that has the hook.
         function: as ``module:qualname``.
-        place: the model's statement.
+        statement: the model's statement.
     """
 
     tensor: object
     function: str
-    place: Statement | None = None
+    statement: Statement | None = None
 
 
-class Initial(NamedTuple):
+class InitialState(NamedTuple):
     """The values of sources before any effect.
 
     Attributes:
@@ -83,7 +83,7 @@ class PendingEffects(Tracking):
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
         inputs: sources that the graph takes.
         result: the method's return value.
-        result_place: the statement to name where the result is refused.
+        result_statement: the statement to name where the result is refused.
         guards: conditions that each later call must meet.
         defaults: values of arguments that may be left out.
         state: values of sources before the call.
@@ -102,8 +102,8 @@ class PendingEffects(Tracking):
         self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
         self.inputs: tuple[Source, ...] = ()
         self.result: object = None
-        self.result_place: Statement | None = None
-        self.state = Initial()
+        self.result_statement: Statement | None = None
+        self.state = InitialState()
         self.guards: list[Assumption] = []
         self.defaults: dict[str, Any] = {}
         self.stores: dict[tuple[Variable, str], tuple[int, Statement | None]] = {}
@@ -123,7 +123,7 @@ class PendingEffects(Tracking):
         value: object,
         *,
         existed: bool = True,
-        place: Statement | None = None,
+        statement: Statement | None = None,
     ) -> None:
         """Note that an attribute is set; the value ``DELETED`` deletes it.
 
@@ -132,7 +132,7 @@ class PendingEffects(Tracking):
             name: of the attribute.
             value: of the attribute from now on.
             existed: whether the attribute was there before the call: if not, deleting it has no effect.
-            place: the model's statement.
+            statement: the model's statement.
 
         Raises:
             TypeError: the variable is a list, a dict or a function, whose attributes are not followed.
@@ -144,7 +144,7 @@ class PendingEffects(Tracking):
         self.stores.pop((item, name), None)
         if value is not DELETED or existed:
             pending[name] = value
-            self.stores[item, name] = self._next(), place
+            self.stores[item, name] = self._next(), statement
         elif not pending:
             del self.store_attr_mutations[item]
 
@@ -160,10 +160,10 @@ class PendingEffects(Tracking):
             raise AttributeError(name)
         return value
 
-    def store_cell(self, cell: Variable, value: object, place: Statement | None = None) -> None:
+    def store_cell(self, cell: Variable, value: object, statement: Statement | None = None) -> None:
         """Note that a cell is set."""
         self._expect(cell, VariableKind.CELL)
-        self.store_attr(cell, "cell_contents", value, place=place)
+        self.store_attr(cell, "cell_contents", value, statement=statement)
 
     def load_cell(self, cell: Variable) -> object:
         """The contents of a cell now.
@@ -178,10 +178,12 @@ class PendingEffects(Tracking):
             raise ValueError("the cell is empty")
         return cell.contents
 
-    def store_global(self, item: Variable, name: str, value: object, place: Statement | None = None) -> None:
+    def store_global(
+        self, item: Variable, name: str, value: object, statement: Statement | None = None
+    ) -> None:
         """Note that a global is set."""
         self._expect(item, VariableKind.GLOBAL)
-        self.store_attr(item, name, value, place=place)
+        self.store_attr(item, name, value, statement=statement)
 
     def load_global(self, item: Variable, name: str) -> object:
         """The pending value of a global.
@@ -205,14 +207,14 @@ class PendingEffects(Tracking):
         op: Op,
         key: object = ABSENT,
         value: object = ABSENT,
-        place: Statement | None = None,
+        statement: Statement | None = None,
     ) -> None:
         """Note a mutation of a list or dict, given its variable, or of a tensor, given its source."""
         if isinstance(item, Variable):
             if item.mutation_type is not MutationType.VALUE_EXISTING:
                 raise TypeError(f"a {item.kind} is changed by its attributes")
             self._modified[item] = None
-        self.log.append(Mutation(self._next(), op, item, key, value, place))
+        self.log.append(Mutation(self._next(), op, item, key, value, statement))
 
     def is_attribute_mutation(self, item: Variable) -> bool:
         """Whether a variable changes by its attributes, cells and globals included."""
@@ -235,19 +237,19 @@ class PendingEffects(Tracking):
     # --- autograd ----------------------------------------------------------------------------------
 
     def track_save_for_backward(
-        self, context: Variable, values: Iterable[object], place: Statement | None = None
+        self, context: Variable, values: Iterable[object], statement: Statement | None = None
     ) -> None:
         """Note that an autograd function saves values for its backward."""
-        self.save_for_backward.append((context, tuple(values), place))
+        self.save_for_backward.append((context, tuple(values), statement))
 
-    def register_hook(self, tensor: object, hook: str, place: Statement | None = None) -> int:
+    def register_hook(self, tensor: object, hook: str, statement: Statement | None = None) -> int:
         """Note a hook on a tensor.
 
         Returns:
             The hook's number: one more than the highest in use.
         """
         number = max(self.tensor_hooks, default=-1) + 1
-        self.tensor_hooks[number] = Hook(tensor, hook, place)
+        self.tensor_hooks[number] = Hook(tensor, hook, statement)
         return number
 
     def remove_hook(self, number: int) -> None:

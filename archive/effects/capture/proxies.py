@@ -13,8 +13,8 @@ from archive.effects.capture.snapshot import instance_dict
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
+MODULE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS = tuple(f"_global{name}" for name in MODULE_HOOKS)
 OWN_METHODS = frozenset(
     (
         "__init__",
@@ -36,7 +36,9 @@ OWN_METHODS = frozenset(
         "__annotate__",
     )
 )
+"""Methods that a proxy class has itself, or that Python calls when it makes a class or an object."""
 METACLASSES = ("type", "ABCMeta")
+"""Metaclasses whose classes can have proxies."""
 OPERATIONS = (
     "__call__",
     "__getattr__",
@@ -78,6 +80,7 @@ OPERATIONS = (
     "__float__",
     "__reversed__",
 )
+"""Methods through which Python code uses an object."""
 
 
 class Untouchable:
@@ -194,7 +197,7 @@ def call_module(call: CapturedCall, proxy: Any, args: tuple[Any, ...], kwargs: d
     """
     real = call.real[call.side_effects[proxy]]
     own = instance_dict(real)
-    hooked = any(own.get(name) for name in HOOKS)
+    hooked = any(own.get(name) for name in MODULE_HOOKS)
     if hooked or any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS):
         call.refuse(f"a {type(real).__name__} with hooks of its own")
     return proxy.forward(*args, **kwargs)

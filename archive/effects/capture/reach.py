@@ -1,4 +1,4 @@
-"""The reach of effects and results: new objects that must be made, and lists and dicts that stand twice."""
+"""The reach of effects and results: objects that replay must make, and lists and dicts met twice."""
 
 from __future__ import annotations
 

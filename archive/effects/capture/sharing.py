@@ -37,7 +37,7 @@ def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) 
     for one in changed:
         for other in tensors:
             if other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
-                call.guards.note(Look.APART, one.source, other.source, place=one.place)
+                call.guards.note(Look.APART, one.source, other.source, statement=one.statement)
     effects = call.side_effects
     held = [
         one
@@ -72,11 +72,7 @@ def check_views(call: CapturedCall, changed: list[Input], flat: Flat) -> None:
             or value is addresses.get(_address(value), value)
         ):
             continue
-        place = _place(call, flat, number)
-        message = (
-            "a part of a tensor that is changed in place is kept or returned: it would not change with it"
-        )
-        raise error_at(message, place)
+        raise error_at(VIEW_KEPT, _keeping_statement(call, flat, number))
 
 
 def _address(tensor: Any) -> int:  # noqa: ANN401
@@ -84,12 +80,12 @@ def _address(tensor: Any) -> int:  # noqa: ANN401
     return address
 
 
-def _place(call: CapturedCall, flat: Flat, number: int) -> Statement | None:
+def _keeping_statement(call: CapturedCall, flat: Flat, number: int) -> Statement | None:
     """The statement that keeps an output of the graph, or returns it."""
     for effect in flat.effects.effects:
         if effect.value is not None and number in _outputs(effect.value) and effect.handle >= 0:
             return flat.places[effect.handle]
-    return call.side_effects.result_place
+    return call.side_effects.result_statement
 
 
 def _outputs(value: Value) -> set[int]:

@@ -46,7 +46,7 @@ class SideEffects(PendingEffects):
         copy.store_attr_mutations = {item: dict(one) for item, one in self.store_attr_mutations.items()}
         copy.log, copy.tensor_hooks = list(self.log), dict(self.tensor_hooks)
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
-        copy.inputs, copy.result, copy.result_place = self.inputs, self.result, self.result_place
+        copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
         copy.state, copy.stores = self.state, dict(self.stores)
         copy.guards, copy.defaults = list(self.guards), dict(self.defaults)
         copy._modified, copy._order = dict(self._modified), self._order
@@ -74,8 +74,8 @@ class SideEffects(PendingEffects):
             for one in self.log
         ]
         self.save_for_backward = [
-            (mapped(context), tuple(map(mapped, values)), place)
-            for context, values, place in self.save_for_backward
+            (mapped(context), tuple(map(mapped, values)), statement)
+            for context, values, statement in self.save_for_backward
         ]
         self._modified = dict.fromkeys(map(mapped, self._modified))
         self.result = mapped(self.result)

@@ -1,4 +1,4 @@
-"""The statement of the model that runs now: its range of the source, and the calls that lead there."""
+"""Statements of the model: the one that runs now, its range of the source, and the calls that lead to it."""
 
 from __future__ import annotations
 
@@ -88,9 +88,13 @@ def _frames(outermost: CodeType) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def error_at(message: str, place: Statement | None) -> CaptureError:
+def error_at(message: str, statement: Statement | None) -> CaptureError:
     """An error that names a statement of the model, if there is one."""
-    return CaptureError(message) if place is None else CaptureError(message, place.filename, place.line)
+    return (
+        CaptureError(message)
+        if statement is None
+        else CaptureError(message, statement.filename, statement.line)
+    )
 
 
 def is_recomputed(outermost: CodeType) -> bool:
@@ -118,14 +122,14 @@ def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None])
         frames: outermost first.
         owner_of: the module whose method a frame runs; None for functions.
     """
-    return place(frames, owner_of, _position(frames[-1])) if frames else None
+    return statement_in(frames, owner_of, _position(frames[-1])) if frames else None
 
 
 Position = tuple[int, int, int, int]
 """First line, last line, first byte in the first line, end in the last line, in bytes."""
 
 
-def place(
+def statement_in(
     frames: list[FrameType],
     owner_of: Callable[[FrameType], Owner | None],
     position: Position | None,

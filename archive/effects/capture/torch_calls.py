@@ -110,7 +110,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         given = [(one, one._version) for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
         value = (function or target)(*concrete(args), **concrete(kwargs))
         if any(one is value and one._version == version for one, version in given) and name[-1:] != "_":
-            value = torch.ops.aten.alias(value)  # another call may make another tensor of it, as `x.float()`
+            value = torch.ops.aten.alias(
+                value
+            )  # another call may give a new tensor here, as `x.float()` does
         self._note_changes()
         if name in TRAINING:
             self._note_silent(running_statistics(name, target, args, kwargs))
@@ -129,9 +131,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         for one in self._builder.inputs:
             if not is_scalar(one.proxy):
                 version = one.proxy._version
-                if version != one.version and (one.place is None or one.latest != version):
+                if version != one.version and (one.statement is None or one.latest != version):
                     self._call.check_once()
-                    one.place, one.latest = self._call.here(), version
+                    one.statement, one.latest = self._call.here(), version
 
     def _note_silent(self, tensors: list[Any]) -> None:
         """Note that the running statement has changed tensors without their version counters."""
@@ -139,7 +141,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             given = self._builder.input_of(tensor)
             if given is not None:
                 self._call.check_once()
-                given.silently, given.place = True, self._call.here()
+                given.silently, given.statement = True, self._call.here()
 
     def _detached(self, value: Any) -> Any:  # noqa: ANN401
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""

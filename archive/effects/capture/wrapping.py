@@ -105,8 +105,8 @@ class Wrapping:
             if source is not None and is_plain(value):
                 self._call.guards.items(value, source)
             items = [
-                self.wrap(one, None if source is None else Item(source, place))
-                for place, one in enumerate(value)
+                self.wrap(one, None if source is None else Item(source, index))
+                for index, one in enumerate(value)
             ]
             if type(value) is torch.Size:
                 return Shape(items) if any(map(is_scalar, items)) else value
@@ -196,14 +196,14 @@ class Wrapping:
                 self._call.guards.note(Look.TYPE, source, type_name(value))
             return self._by_source[source]
         if id(value) not in self._tensors:
-            place = self._call.paths.get(id(value), source)
+            first = self._call.paths.get(id(value), source)
             data = self._call.snapshot.tensor(value)
             made = (
                 self._call.builder.constant(data)
-                if place is None
-                else self._call.builder.tensor_input(place, value, data)
+                if first is None
+                else self._call.builder.tensor_input(first, value, data)
             )
-            self._tensors[id(value)] = made, place
+            self._tensors[id(value)] = made, first
             self._call.side_effects.keepalive.append(value)
         proxy, first = self._tensors[id(value)]
         if first is not None:
