@@ -264,3 +264,9 @@ def test_an_unbuffered_file_may_take_part_of_what_it_is_given() -> None:
         slow = Slow()
         container.rebuild(slow)
         assert slow.getvalue() == container.data
+
+
+def test_up_to_three_bytes_are_stored_even_where_deflating_is_asked_for() -> None:
+    """As miniz does."""
+    assert not new_member("code/m.py", b"abc", compress=True).deflated
+    assert new_member("code/m.py", b"abcd", compress=True).deflated

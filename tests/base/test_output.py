@@ -1,0 +1,55 @@
+"""Written files: whole or not at all, with the permissions that the user's mask leaves or that they had."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.base.errors import ArchiveError
+from archive.base.output import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def mask() -> Iterator[int]:
+    """A mask of the process that is not the usual one."""
+    before = os.umask(0o027)
+    yield 0o027
+    os.umask(before)
+
+
+def permissions(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_new_files_have_the_permissions_that_the_mask_leaves(mask: int, tmp_path: Path) -> None:
+    for name in ("first", "second"):  # the mask is still there when the second is written
+        with replacing(tmp_path / name, force=False) as file:
+            file.write(b"data")
+        assert permissions(tmp_path / name) == 0o666 & ~mask
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    path.chmod(0o604)
+    with replacing(path, force=True) as file:
+        file.write(b"after")
+    assert (path.read_bytes(), permissions(path)) == (b"after", 0o604)
+
+
+def test_what_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    with suppress(RuntimeError), replacing(path, force=True) as file:
+        file.write(b"half")
+        raise RuntimeError
+    with pytest.raises(ArchiveError, match="the file exists"), replacing(path, force=False):
+        pass
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"before")]
