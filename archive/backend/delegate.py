@@ -126,7 +126,7 @@ class Delegate:
         return cls(module, _part(module, part), lambda: debug)
 
     def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
-        """Run ``forward``: see :meth:`run`."""
+        """Run ``forward``; see :meth:`run`."""
         return self.run("forward", *inputs, **named)
 
     def run(self, method: str, *inputs: object, **named: object) -> Any:  # noqa: ANN401

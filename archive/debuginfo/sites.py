@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SELF = "SELF"
+"""TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

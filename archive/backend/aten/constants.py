@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MAX_NESTING = 64
 """Most lists, tuples and dicts inside one another."""
 INT64 = range(-(1 << 63), 1 << 63)
-MAX_DIGITS = 20
-DEVICE_NAME = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
+INT64_DIGITS = 20
+TORCH_DEVICE = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
 DTYPE_BY_NAME = {
     str(one).partition(".")[2]: one for one in vars(torch).values() if isinstance(one, torch.dtype)
 }
@@ -83,8 +83,8 @@ def integer(digits: str) -> int:
     Raises:
         ValueError: it has more bits.
     """
-    if len(digits) > MAX_DIGITS or int(digits) not in INT64:
-        raise ValueError(f"an integer of more than 64 bits: {digits[:MAX_DIGITS]}")
+    if len(digits) > INT64_DIGITS or int(digits) not in INT64:
+        raise ValueError(f"an integer of more than 64 bits: {digits[:INT64_DIGITS]}")
     return int(digits)
 
 
@@ -96,7 +96,7 @@ def finite(text: str) -> float:
     """
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"a float that is not finite: {text[:MAX_DIGITS]}")
+        raise ValueError(f"a float that is not finite: {text[:INT64_DIGITS]}")
     return value
 
 
@@ -124,7 +124,7 @@ def _dict(value: Any) -> dict[Any, Any]:  # noqa: ANN401
 
 
 def _device(value: Any) -> torch.device:  # noqa: ANN401
-    if type(value) is not str or not DEVICE_NAME.fullmatch(value):
+    if type(value) is not str or not TORCH_DEVICE.fullmatch(value):
         raise ValueError(f"no device: {shown(value)}")
     try:
         return torch.device(value)

@@ -14,6 +14,7 @@ import torch
 
 from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
+from archive.debuginfo.sites import SELF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     Module = Any
     """A ``torch._C.ScriptModule``."""
 
-SELF = "SELF"
-"""The instance that PyTorch's call stacks name for a method's own module."""
 MANGLING = re.compile(r"___torch_mangle_\d+\.")
 PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit")
 """Operations without a range in PyTorch; they belong to the operation that makes their input."""

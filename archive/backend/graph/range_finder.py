@@ -52,5 +52,5 @@ class RangeFinder:
         return cls(known)
 
     def find(self, shown: str) -> SourceRange | None:
-        """The range that PyTorch shows as a text; None where no record has it."""
+        """The range that PyTorch shows as this text; None if no record has it."""
         return self._known.get(shown)

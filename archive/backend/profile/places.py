@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.backend.source_files import GENERATED_FILE, is_pytorchs
 from archive.base.errors import one_line
 from archive.base.strings import decoded
+from archive.debuginfo.sites import SELF
 
 if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_NAME = "(unknown)"
 NO_SOURCE = "(no source)"
-INSTANCES_WITHOUT_LEVEL = frozenset({"SELF", "__loweredModule__"})
+INSTANCES_WITHOUT_LEVEL = frozenset({SELF, "__loweredModule__"})
 """Instances in call stacks that are no step of a module's path."""
 STACK_LINE = re.compile(r"(.+)\((\d+)\): (.+)")
 

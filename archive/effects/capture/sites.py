@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archive.debuginfo.sites import Site, Span, Step
+from archive.debuginfo.sites import SELF, Site, Span, Step
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ TORCH_CHECKPOINT = str(Path(TORCH_FOLDER, "utils", "checkpoint.py"))
 TORCH_MODULES = str(Path(TORCH_FOLDER, "nn", "modules")) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 INSTALLED = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
-SELF = "SELF"
-"""TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""
 COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
