@@ -1,8 +1,8 @@
-"""The archive id: what of an archive stays the same when its debug information is taken out or rewritten.
+"""The archive id: it stays the same when an archive's debug information is taken out or rewritten.
 
-blake2b, 16 bytes, over the records that are not debug information, in the order of their names: of each
-its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The serialization id,
-which PyTorch computes from all records, is left out, and so is an embedded companion.
+It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
+names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
+serialization id is left out, for PyTorch computes it from all records; so is an embedded companion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ID_BYTES = 16
 
 
 def archive_id(records: Mapping[str, Record]) -> bytes:
-    """The 16 bytes of an archive's records.
+    """The archive id of some records, 16 bytes.
 
     Raises:
         ArchiveError: a record cannot be inflated.
@@ -39,5 +39,5 @@ def archive_id(records: Mapping[str, Record]) -> bytes:
 
 
 def counts(name: str) -> bool:
-    """Whether a record is part of what the id is of."""
+    """Whether the archive id depends on a record."""
     return not kind_of(name).is_debug and name != RECORD_NAME

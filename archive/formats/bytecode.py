@@ -1,8 +1,12 @@
 """``bytecode.pkl``: the methods of the lite interpreter. Read for names, instruction counts and operators.
 
 ``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ((name, overload, ...), ...)), ...),
-...), ...)``; PyTorch 1.5 and 1.6 wrote no version (readers take it as 3). The instructions ``OP`` and ``OPN``
-call operator x.
+...), ...)``. The instructions ``OP`` and ``OPN`` call operator x. PyTorch 1.5 and 1.6 wrote no version;
+readers take it as 3.
+
+- Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``).
+- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``), instructions by
+  ``parseInstructions`` (``torch/csrc/jit/mobile/parse_bytecode.cpp``).
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ CALLING = (b"OP", b"OPN")
 
 @dataclass(frozen=True, slots=True)
 class Bytecode:
-    """What ``bytecode.pkl`` says: its version, and the number of instructions of each method."""
+    """The version of the bytecode, and the number of instructions of each method."""
 
     version: int
     instructions: Mapping[str, int]
@@ -41,7 +45,7 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
     """The methods of one record of a tree.
 
     Raises:
-        ArchiveError: a value that is not as above.
+        ArchiveError: a value is not as above.
     """
     version, items = _methods(tree, pickle)
     names: dict[int, str] = {}  # by their strings, and counts by their tables: both may be shared
@@ -58,10 +62,10 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
 
 
 def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
-    """For each method the operator that each instruction calls; b"" where it calls none.
+    """For each method, the operator that each instruction calls; b"" where it calls none.
 
     Raises:
-        ArchiveError: a value that is not as above.
+        ArchiveError: a value is not as above.
     """
     called: dict[int, list[bytes]] = {}  # by table
     operators = {}
@@ -74,12 +78,13 @@ def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
 
 
 def renumber_warnings(tree: Tree, pickle: int) -> bytes:
-    """The record with its warnings numbered from 0, by their order.
+    """The record with its warnings numbered from 0 in their order.
 
-    PyTorch numbers them by a counter of its process, which nothing reads: the same model saved twice differs.
+    PyTorch numbers them by a counter of its process, which nothing reads, so that a model saved twice
+    differs.
 
     Raises:
-        ArchiveError: a value that is not as above.
+        ArchiveError: a value is not as above.
     """
     data = bytes(tree.tokens.pickles[pickle].data)
     numbers = []
@@ -127,7 +132,7 @@ def _methods(tree: Tree, pickle: int) -> tuple[int, list[int]]:
 
 
 def _method(tree: Tree, item: int) -> tuple[int, int]:
-    """The string that is a method's name, and its table."""
+    """A method's name, as an index of a string, and its table."""
     name, table = _first_two(tree, item, "a method: name and table")
     return _text(tree, name), table
 
@@ -139,7 +144,7 @@ def _text(tree: Tree, node: int) -> int:
 
 
 def _entry(tree: Tree, table: int, wanted: bytes) -> int:
-    """The tuple that stands under a key of a method's table."""
+    """The tuple under a key of a method's table."""
     for entry in _tuple(tree, table, "a method's table"):
         key, value = _first_two(tree, entry, "a pair of key and value")
         if tree.kind(key) == ValueKind.TEXT and tree.strings.data(int(tree.value[key])) == wanted:

@@ -1,13 +1,21 @@
-"""``callstack_debug_map.pkl``: what each debug handle stands for.
+"""``callstack_debug_map.pkl``: the operation of each debug handle, and the calls that lead to it.
+
+- Written by ``torch/csrc/jit/serialization/callstack_debug_info_serialization.cpp``,
+  ``CallStackDebugInfoPickler::pickle`` and ``InlinedCallStackSerializer::serialize``.
+- Read by ``CallStackDebugInfoUnpickler::unpickle`` in the same file, for ``MobileDebugTable``
+  (``torch/csrc/jit/mobile/debug_info.cpp``). It refuses rows of another length than its own release's, equal
+  handles, and tags that no source range has.
+
+Two layouts are on disk:
 
 - 4 elements, PyTorch 1.10 on: ``((handle, tag, op name, stack or None), ...)``
 - 3 elements, 1.9.0 only: ``((handle, tag, stack or None), ...)``
 
-A stack is ``(module or None, tag, stack or None, function name)``, in 1.9.0 without the name; a module is
-``(class, instance)``. Stacks are outermost first: a stack's tag is the call's range in the caller, its third
-element goes one call deeper, and the row's tag is the operation's own range. Tag -1 is legal inside
-stacks (frozen models). Rows stand in hash order, which is kept. PyTorch writes the function name
-``FunctionName_UNKNOWN`` where it knows none.
+A stack is ``(module or None, tag, stack or None, function name)``, in 1.9.0 without the name. A module is
+``(class, instance)``. Stacks go from the outermost call inwards: a stack's tag is that of the call's range in
+the caller, its third element is one call deeper, and the row's tag is that of the operation's own range. Tag
+-1 is legal inside stacks (frozen models). PyTorch writes the function name ``FunctionName_UNKNOWN`` where it
+knows none. Rows stand in the order of PyTorch's hash map; it is kept.
 
 Memo entries: each stack and each module.
 """
@@ -58,7 +66,7 @@ CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
 
 
 def generation_of(tree: Tree, root: int) -> Generation:
-    """The layout, told by the first row's length; a map without rows counts as the newer one."""
+    """The layout, by the first row's length; a map without rows counts as the newer one."""
     rows = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
     three = bool(rows) and int(tree.count[rows[0]]) == 3  # noqa: PLR2004 (elements)
     return Generation.CALLSTACK_3 if three else Generation.CALLSTACK_4
@@ -73,7 +81,7 @@ def parse_callstack_map(tree: Tree, pickle: int, limits: Limits) -> HandleTable:
     """The handles of one record of a tree.
 
     Raises:
-        ArchiveError: naming the row and field that is not as declared.
+        ArchiveError: a value is not as declared; names its row and field.
     """
     layout = CALLSTACK_SCHEMAS[generation_of(tree, int(tree.roots[pickle]))]
     fields = parse(layout, tree, np.array([pickle]), limits).items

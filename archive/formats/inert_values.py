@@ -1,9 +1,15 @@
-"""``data.pkl``, ``constants.pkl``: the rest of an archive's pickles, as inert values.
+"""``data.pkl``, ``constants.pkl``: the module tree and the tensor constants, as inert values.
 
-Numbers, texts, tuples, lists and dicts are themselves; typed lists and tagged containers
-(``torch.jit._pickle``) are what they hold; tensors become :class:`~archive.debuginfo.model.TensorInfo`; names
-become :class:`~archive.debuginfo.model.Global`, and everything that would be made by calling one becomes
-:class:`~archive.debuginfo.model.Inert`. A shared value is one object with several holders.
+- Numbers, texts, tuples, lists and dicts are themselves.
+- Typed lists and tagged containers (calls of ``torch.jit._pickle.build_…`` and ``restore_type_tag``) are
+  replaced by what they hold.
+- Tensors become :class:`~archive.debuginfo.model.TensorInfo`.
+- Globals become :class:`~archive.debuginfo.model.Global`, and everything that a call would make becomes
+  :class:`~archive.debuginfo.model.Inert`. A shared value is one object with several holders.
+
+Written by ``ScriptModuleSerializer::writeArchive`` (``torch/csrc/jit/serialization/export_module.cpp``)
+through ``Pickler::pushIValue`` (``pickler.cpp``), tensors by ``pushLiteralTensor``; read by ``Unpickler``
+(``unpickler.cpp``), tensors by ``rebuildTensor``.
 """
 
 from __future__ import annotations
@@ -24,15 +30,18 @@ DATA = "data.pkl"
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 STORAGE = 5
+"""Elements of a storage's persistent id."""
 
 
 def inert_value(tree: Tree, root: int, limits: Limits) -> object:
     """The value of a node, described and not made.
 
     Raises:
-        ArchiveError: a value that holds itself, or a dict key that is none.
-        LimitError: deeper than ``pickle_depth``, or a tensor of more than ``dimensions``.
+        ArchiveError: a value holds itself, or a dict has a key that cannot be one.
+        LimitError: values are nested deeper than ``pickle_depth``, or a tensor has more than ``dimensions``.
     """
+    # Depth first without recursion, for a pickle may be deeper than Python's stack: a node is met twice,
+    # first to put its parts on the stack, then to be made of them.
     done: dict[int, object] = {}
     opened: set[int] = set()
     stack = [root]
@@ -64,7 +73,7 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
 
 
 def class_names(root: object) -> set[str]:
-    """The qualified names of all classes whose objects are described in a value."""
+    """The qualified names of the classes of all objects in a value."""
     names: set[str] = set()
     seen: set[int] = set()
     stack = [root]
@@ -117,7 +126,7 @@ def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
 
 
 def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
-    """What a call would have made; the state, if any, stands behind callee and arguments."""
+    """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
@@ -168,7 +177,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], limits: Limits
 
 
 def _is_storage(value: object) -> bool:
-    """Whether it is ``("storage", type, key, device, elements)``, perhaps with more behind."""
+    """Whether a value is ``("storage", type, key, device, elements)``, perhaps with more behind."""
     if not isinstance(value, tuple) or len(value) < STORAGE:
         return False
     _, kind, key, device, elements = value[:STORAGE]
@@ -185,7 +194,7 @@ def _is_size(value: object) -> bool:
 
 
 def _brief(value: object) -> str:
-    """A value for a message; of containers only the size, for shared ones may unfold without end."""
+    """A value for a message; a container only by its size, for shared ones may unfold without end."""
     if isinstance(value, tuple | list | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

@@ -1,15 +1,17 @@
 """Modules that were lowered to a backend, in ``data.pkl``.
 
-Their state is the argument of ``__setstate__``:
+Their state is the argument of ``__setstate__``, whose code ``codegen_backend_module``
+(``torch/csrc/jit/backends/backend_detail.cpp``) generates; the pickler calls ``__getstate__``, the unpickler
+``__setstate__``:
 
 - ``(method_compile_spec, processed)``: PyTorch 1.6 to 1.8; class ``torch.jit.<backend>LoweredModule``
 - ``(method_compile_spec, processed, create_backend)``: 1.9, same class; from 1.10 on class
   ``torch.jit.LoweredModule.<backend>.<original class>``; from 1.11 on held by a wrapper of class
   ``torch.jit.LoweredWrapper.<backend>.<original class>`` in its attribute ``__loweredModule__``.
 
-They may hang anywhere in the module tree, and inside tuples, lists and dicts. Debug handles stand in the
-texts of a state: behind ``<debug_handle>``, or in the instructions of a program, whose format is in
-:mod:`archive.backend.aten.blob`.
+They may stand anywhere in the module tree, and inside tuples, lists and dicts. A state's texts may hold debug
+handles: behind ``<debug_handle>`` (the form of PyTorch's own demo backend), or in the instructions of a
+program, whose format is told in :mod:`archive.backend.aten.blob`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ LONGEST_PROGRAM = 1 << 23
 GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
-"""The way from the top: that of the holder, a key in it, and whether that names an attribute."""
+"""The way from the top module to a value: its holder's way, the key there, whether that is an attribute."""
 
 
 def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
@@ -66,6 +68,7 @@ def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
 
 
 def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: bool) -> LoweredState | None:
+    """The state of an object, if its class is that of a lowered module."""
     match = LOWERED_CLASS.fullmatch(name) or LOWERED_CLASS_1_9.fullmatch(name)
     if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATION_BY_LENGTH:
         return None
@@ -85,7 +88,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
 
 
 def _path(step: Step, limits: Limits) -> str:
-    """``low.__loweredModule__``, ``blocks[3]``."""
+    """A way as text: ``low.__loweredModule__``, ``blocks[3]``."""
     parts: list[str] = []
     length = 0
     while step is not None:
@@ -98,7 +101,7 @@ def _path(step: Step, limits: Limits) -> str:
 
 
 def _children(value: object) -> Iterator[tuple[object, bool, object]]:
-    """What a value holds: key, whether it names an attribute, and child."""
+    """The children of a value: key, whether it names an attribute, and child."""
     if isinstance(value, Inert):
         for name, child in value.attributes.items():
             yield name, True, child
@@ -127,7 +130,7 @@ def _of_program(text: str) -> Iterator[int]:
 
 
 class _Blobs:
-    """The debug handles in blobs. A text that several modules hold is searched once."""
+    """Finds the debug handles in blobs; a text that several modules hold is searched once."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -1,10 +1,15 @@
-"""What is recorded of each bytecode instruction.
+"""The debug handle, or module path, of each bytecode instruction.
 
 - ``mobile_debug_handles.pkl``, PyTorch 1.9 on:
   ``(bytecode version, (method, (("function_debug_handles", ([handle, ...],)),)), ...)``: one debug handle per
   instruction.
 - ``mobile_debug.pkl``, 1.7 and 1.8: ``(4, (method, (("module_debug_info", (path, ...)),)), ...)``: one
   module path, ``top(Stack).gate(Gate).forward``, per OP or OPN instruction.
+
+- Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``);
+  the lists come from ``getFunctionTuple`` in the same file.
+- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``): from 1.9 on handles
+  alone, as many as there are instructions; before, paths alone, as many as there are operators.
 
 Memo entries: none but those of texts and names.
 """
@@ -44,7 +49,7 @@ def parse_methods(tree: Tree, pickle: int, generation: Generation, limits: Limit
     """The methods of one record of a tree.
 
     Raises:
-        ArchiveError: naming the row and field that is not as declared.
+        ArchiveError: a value is not as declared; names its row and field.
     """
     columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), limits)
     value = columns.items["table"]["entry"]["value"]

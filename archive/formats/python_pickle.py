@@ -1,7 +1,8 @@
 """Python's own pickles, of any protocol, as inert values: one instruction after the other, none executed.
 
-:mod:`archive.pickles.tree` reads what TorchScript writes, fast and strictly. ``torch.save`` uses Python's
-pickler, which knows more instructions; its pickles are small, and read here.
+TorchScript's pickles are read by :mod:`archive.pickles.tree`, fast and strictly. ``torch.save``
+(``torch/serialization.py``) uses Python's pickler, which has more opcodes. Its pickles are small, so a plain
+stack machine reads them here.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class Value:
 
     Attributes:
         what: ``list``, ``tuple``, ``dict``, ``set``, ``persistent``; or the callable.
-        arguments: what that would have been called with.
-        items: what it holds, or was given one by one.
-        pairs: keys and values that it was given.
-        state: what it was built with.
+        arguments: the callable's arguments.
+        items: the values that it holds, or that were appended to it.
+        pairs: its keys and values.
+        state: the state that BUILD gave it.
     """
 
     what: object
@@ -50,14 +51,14 @@ class Value:
     state: object = None
 
     def extend(self, values: list[object]) -> None:
-        """Give it items."""
+        """Append items."""
         if isinstance(self.items, list):
             self.items += values
         else:
             self.items = [*self.items, *values]
 
     def update(self, pairs: list[tuple[object, object]]) -> None:
-        """Give it keys and values."""
+        """Add keys and values."""
         if isinstance(self.pairs, list):
             self.pairs += pairs
         else:
@@ -65,16 +66,16 @@ class Value:
 
 
 def plain_value(data: memoryview, at: int, limits: Limits) -> tuple[object, int]:
-    """The value of a pickle, described and not made; and the byte behind it.
+    """The value of a pickle, described and not made; and the position behind the pickle.
 
     Args:
-        data: holds the pickle.
-        at: where it begins.
+        data: the bytes that hold the pickle.
+        at: its first byte.
         limits: ``plain_ops`` bounds its instructions, ``plain_bytes`` its length.
 
     Raises:
-        ArchiveError: it is no pickle.
-        LimitError: it has more instructions than allowed.
+        ArchiveError: the bytes are no pickle.
+        LimitError: the pickle has more instructions than allowed.
     """
     machine = _Machine()
     stream = io.BytesIO(data[at : at + limits.plain_bytes])
@@ -110,7 +111,7 @@ class _Machine:
             ACTIONS[name](self, argument)
 
     def popped(self) -> list[Any]:
-        """All values above the last mark, which goes too."""
+        """Take all values above the last mark, and the mark."""
         at = len(self.stack) - 1
         while self.stack[at] is not MARK_ON_STACK:
             at -= 1

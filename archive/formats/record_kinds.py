@@ -1,4 +1,8 @@
-"""What a record is, told by its name alone; which code and which source ranges belong together."""
+"""The kind of a record, by its name alone; and which code and source ranges belong together.
+
+The names are those of ``torch/csrc/jit/serialization/export_module.cpp`` (records), ``caffe2/serialize/
+inline_container.cc`` (version, byteorder, serialization id) and ``torch/package`` (``.data/``).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from enum import StrEnum
 from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
 
 VERSION_RECORDS = (".data/version", "version")
-"""Where the archive format's version may stand, in the order in which PyTorch looks for it."""
+"""The record of the archive format's version, in the order in which PyTorch looks for it."""
 
 BYTEORDER = "byteorder"
 """The byte order of tensors, from PyTorch 2.1 on."""
@@ -17,11 +21,10 @@ LEGACY_TREE = "model.json"
 """The module tree of PyTorch 1.0 to 1.2."""
 
 LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
-"""Where PyTorch 1.2 put code and its source ranges: folder and ending."""
-
+"""Folder and ending of code and of its source ranges in PyTorch 1.2."""
 
 PACKAGE_CODE = ".data/ts_code/code/"
-"""Where ``torch.package`` puts the code of its TorchScript modules, each with its source ranges."""
+"""Where ``torch.package`` puts the code of its TorchScript modules, with its source ranges."""
 
 
 class RecordKind(StrEnum):
@@ -47,7 +50,7 @@ class RecordKind(StrEnum):
 
     @property
     def is_debug(self) -> bool:
-        """Whether it is debug information: PyTorch runs the model without it."""
+        """Whether records of this kind are debug information: PyTorch runs the model without them."""
         return self in DEBUG_KINDS
 
 
@@ -61,10 +64,10 @@ DEBUG_KINDS = {
     RecordKind.ASIDE,
 }
 EMBEDDED = "extra/debug.ptdbg"
-"""Where an archive holds a companion of its own; PyTorch hands it out as the extra file ``debug.ptdbg``."""
+"""The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
 MIGRATED = "extra/migrated.ptdbg"
-"""Where a migrated archive keeps what it was before: see :mod:`archive.verbs.migrate.aside`."""
+"""The backup that a migrated archive keeps of its original: see :mod:`archive.verbs.migrate.aside`."""
 
 KIND_BY_NAME = {
     EMBEDDED: RecordKind.COMPANION,
@@ -101,7 +104,7 @@ KIND_BY_PATTERN = (
     (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
     (re.compile(r"\.data/ts_code/\d+/constants\.pkl"), RecordKind.CONSTANTS),
 )
-"""Records of ``torch.package``. Not everything below ``.data/`` tells how the archive is to be read."""
+"""Records of ``torch.package``. Others below ``.data/`` are about the archive itself."""
 
 
 def kind_of(name: str) -> RecordKind:
@@ -132,7 +135,7 @@ def is_legacy(name: str) -> bool:
 
 
 def range_records_of(code: str) -> tuple[str, str]:
-    """The names that the source ranges of a code record may have; that of PyTorch 1.2 is the last."""
+    """The names that the source ranges of a code record may have; PyTorch 1.2's is the last."""
     inner = code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
     return code + source_ranges.SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
 

@@ -1,4 +1,4 @@
-"""What each PyTorch release writes and reads: one table.
+"""The layouts that each PyTorch release writes and reads, in one table.
 
 ==========  ============  ==============  ==================  =========  ========  =======================
 releases    ranges        call stacks     of instructions     delegated  bytecode  container
@@ -18,9 +18,11 @@ releases    ranges        call stacks     of instructions     delegated  bytecod
 Seen in archives of 1.0.1, 1.2, 1.4 to 1.13, 2.0, 2.1, 2.4 and 2.13; 1.1, 1.3 and the others between are
 taken to be like their neighbours. From 1.12 on PyTorch can be told to write inline rows instead.
 
-What they read: 2.13 reads every layout of source ranges, call-stack maps of four elements alone, bytecode
-from 4 to 9, and no ``model.json``; 1.9 to 1.11 fail on string tables (tried). That older releases read what
-they write is taken for granted, and no more.
+PyTorch 2.13 reads every layout of source ranges that a release wrote (not the tag-first rows of builds
+between 1.8 and 1.9), call-stack maps of four elements only, bytecode from 4 to 9, and no ``model.json``. 1.9
+to 1.11 fail on string tables (tried). Of other releases it is only assumed that each reads what it writes.
+
+The bytecode's version is ``kProducedBytecodeVersion`` in ``caffe2/serialize/versions.h``.
 """
 
 from __future__ import annotations
@@ -37,18 +39,18 @@ Number = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a range of releases writes.
+    """The layouts that a range of releases writes.
 
     Attributes:
         first: its first release.
         last: its last release.
         ranges: layout of source ranges; None where it writes none.
         callstacks: layout of call-stack maps; None where it writes none.
-        instructions: what it records of bytecode instructions.
+        instructions: layout of the record about bytecode instructions; None where it writes none.
         delegated: whether it writes the source ranges of lowered modules.
         bytecode: version of the lite interpreter's code; None where there was none.
-        version_first: whether the archive's version is the first record; else one of the last.
-        byteorder: whether ``byteorder`` and ``.data/serialization_id`` come behind it.
+        version_first: whether the archive's version is the first record; else it is one of the last.
+        byteorder: whether it writes ``byteorder`` and ``.data/serialization_id`` behind the version.
         legacy: whether the module tree is ``model.json``.
     """
 
@@ -86,7 +88,7 @@ LOADED_BYTECODE = range(4, 10)
 
 
 def release(number: Number) -> Release:
-    """What a release writes."""
+    """The row of a release."""
     return next(one for one in RELEASES if one.first <= number <= one.last)
 
 
@@ -94,7 +96,7 @@ def number_of(name: str) -> Number:
     """A release by its name: ``1.9``, ``1.9.0``, ``latest``.
 
     Raises:
-        ArchiveError: there is none of that name, or it is not known here.
+        ArchiveError: no release has that name, or it is not in the table.
     """
     if name == "latest":
         return LATEST
@@ -107,12 +109,12 @@ def number_of(name: str) -> Number:
 
 
 def shown(number: Number) -> str:
-    """``1.9``."""
+    """A release as text: ``1.9``."""
     return f"{number[0]}.{number[1]}"
 
 
 def spanned(first: Number, last: Number) -> str:
-    """``1.9``, ``1.10 to 1.11``, ``2.1 or later``."""
+    """A range of releases as text: ``1.9``, ``1.10 to 1.11``, ``2.1 or later``."""
     if first == last:
         return shown(first)
     if last == LATEST:

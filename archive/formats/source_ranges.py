@@ -1,27 +1,35 @@
 """``*.debug_pkl``: the source ranges of one generated code record.
 
-The record lies beside its code: ``code/<path>.py.debug_pkl`` (PyTorch 1.2: ``debug/<name>.pkl``). A row
-maps a byte offset in the generated code to a range of the original source; the row of a position
-is the last one whose offset is not behind it. Offsets increase. Four layouts are on disk:
+The record lies beside its code: ``code/<path>.py.debug_pkl`` (PyTorch 1.2: ``debug/<name>.pkl``). A row maps
+a byte offset in the generated code to a range of the original source. Offsets increase; a position belongs to
+the last row whose offset is not behind it (``findSourceRangeThatGenerated``).
+
+- Written by ``torch/csrc/jit/serialization/source_range_serialization.cpp``, ``SourceRangePickler::pickle``,
+  which ``ScriptModuleSerializer::writeFiles`` (``export_module.cpp``) calls for each code record.
+- Read by ``ConcreteSourceRangeUnpickler::unpickle`` in the same file when an error is printed, and by
+  ``MobileDebugTable`` (``torch/csrc/jit/mobile/debug_info.cpp``), which takes only rows with a tag.
+
+Four layouts are on disk:
 
 - *pair rows*, 1.2 to 1.8: ``((offset, range), ...)``
-- *tag-first rows*, only builds between 1.8 and 1.9: ``((offset, tag, range), ...)``
+- *tag-first rows*, only builds between 1.8 and 1.9: ``((offset, tag, range), ...)``; PyTorch 2.13 fails on
+  them, for it takes the second element as the range
 - *inline rows*, 1.9 to 1.11, and later with the string table switched off: ``((offset, range, tag), ...)``
 - *string table*, 1.12 on: ``("FORMAT_WITH_STRING_TABLE", (str, ...), ((offset, range, tag), ...))``
 
 A range is ``(source, start, end)``. A source is ``(text, filename or None, starting line)``, and with a
-string table ``([piece, ...], filename, starting line)``, where pieces and filename are indices into the
-table, whose first string is "": PyTorch writes index 0 for "no filename", and reads it back as "". The null
-source is ``("", "", 0)``, or ``([], 0, 0)``; a source that is merely empty ``("", None, 0)``, or
-``([0], 0, 0)``.
+string table ``([piece, ...], filename, starting line)``. There pieces (one a line) and filename are indices
+into the table, whose first string is "". PyTorch writes index 0 for "no filename", and reads it back as "".
 
-A record without rows looks alike in all layouts but the last.
+The null source ("no source") is ``("", "", 0)``, or ``([], 0, 0)``. A source that is merely empty is
+``("", None, 0)``, or ``([0], 0, 0)``. A record without rows is the same in all layouts but the last.
 
-``delegated_backends.debug_pkl`` (1.10 on) has the same grammar; its offsets are all -1 and its rows are
+``delegated_backends.debug_pkl`` (1.10 on; ``writeByteCode`` in ``export_module.cpp``) has the same grammar.
+It holds the ranges of lowered modules, whose code is not in the archive: all offsets are -1, and rows are
 found by their tags.
 
-Memo entries: each distinct source object, and the outer tuple, or with a string table the table and the
-tuple of rows.
+Memo entries: each distinct source, and the outer tuple; with a string table, the table and the tuple of rows
+instead.
 """
 
 from __future__ import annotations
@@ -84,7 +92,7 @@ RANGE_SCHEMAS[Layout.EMPTY] = RANGE_SCHEMAS[Layout.INLINE]
 
 
 def layout_of(tree: Tree, root: int) -> Layout:
-    """The layout of one record, told by its outermost values."""
+    """The layout of one record, by its outermost values."""
     items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
     if not items:
         return Layout.EMPTY
@@ -97,10 +105,11 @@ def layout_of(tree: Tree, root: int) -> Layout:
 
 
 def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
-    """The rows of all records of a tree.
+    """The rows of all records of a tree, in the tree's order of records.
 
     Raises:
-        ArchiveError: a value that is not as its layout declares, or an index outside its string table.
+        ArchiveError: a value is not as its layout declares, or an index is outside its string table.
+        LimitError: a text is out of all proportion to its record.
     """
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
@@ -115,6 +124,7 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
 
 
 def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limits) -> RangeTable:  # noqa: ANN401
+    """The rows of all records of one layout."""
     names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
     if layout is Layout.STRING_TABLE:
         rows, table_first, table = columns["rows"], columns["table"].first, columns["table"].items
@@ -149,7 +159,11 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limi
 
 
 def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, table: Ints) -> SourceTable:  # noqa: ANN401
-    """Sources whose texts are pieces of their record's string table."""
+    """Sources whose texts are pieces of their record's string table.
+
+    Indices count from the beginning of each record's table; ``table_first`` makes them indices into all
+    tables.
+    """
     shared = rows.items["range"]["source"]
     index, sources = shared.index, shared.items
     record = np.zeros(len(sources["starting_line"]), np.int64)
@@ -183,7 +197,7 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
 
 
 def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, limits: Limits) -> None:  # noqa: ANN401
-    """Refuse texts out of all proportion to their record: a long piece may stand in a text many times."""
+    """Refuse texts out of all proportion to their record: one long piece may be part of a text many times."""
     record = np.repeat(np.arange(len(pickles)), np.diff(rows.first))
     size = np.diff(tree.tokens.base)[pickles][record]
     length = sources.lengths[rows.items["range"]["source"].index]
@@ -251,7 +265,7 @@ def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = 
     Args:
         table: the rows.
         record: number of the record.
-        layout: by default the record's own; another one must need no more than the columns hold.
+        layout: by default the record's own; for another one, the columns must hold all it needs.
     """
     layout = layout or table.layouts[record]
     rows = table.rows(record)
@@ -274,10 +288,12 @@ def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = 
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:
+    """A record's string table."""
     return table.table[int(table.table_first[record]) : int(table.table_first[record + 1])]
 
 
 def _inline_columns(sources: SourceTable, own: slice) -> dict[str, Any]:
+    """Sources with their texts."""
     return {
         "text": sources.piece[sources.first[own]],
         "filename": sources.filename[own],
