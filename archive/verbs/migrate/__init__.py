@@ -1,6 +1,7 @@
-"""From one release's records to another's.
+"""Migration: an archive's debug information rewritten for another PyTorch release.
 
-``rewriting`` plans and rewrites: ``ranges`` (layouts of source ranges), ``stacks`` and ``instructions``
-(handles, call stacks, module paths), ``rescue`` (lowered code). ``members`` puts the records in order,
-``aside`` keeps the original and gives it again, ``check`` compares what came out with what went in.
+``migrate`` is the command. ``rewriting`` plans and rewrites records, with ``ranges`` (layouts of source
+ranges), ``stacks`` (call stacks, handles and module paths, with ``instructions`` and ``paths``) and
+``rescue`` (lowered code). ``members`` puts the records in the release's order, ``aside`` keeps the original
+in the archive and gives it back, and ``check`` compares the result with the original.
 """

@@ -1,8 +1,8 @@
-"""What an archive was before it was migrated, kept in a record that PyTorch ignores.
+"""The original of a migrated archive, kept in a record that PyTorch ignores.
 
-``extra/migrated.ptdbg`` is a companion file (:mod:`archive.companion`) of the original. Beside its
-debug records it keeps, as they were, the records that a migration rewrites or moves: the archive's version,
-``byteorder``, and rescued code. Joined with it, the archive is the original again.
+``extra/migrated.ptdbg`` is a companion file (:mod:`archive.companion`) of the original. Besides the debug
+records it has, raw, the records that a migration rewrites or moves: the archive's version, ``byteorder``, and
+rescued code. A join of archive and record gives the original.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
 
     Args:
         original: the archive.
-        rewritten: names of records that are no debug records, and are rewritten.
+        rewritten: names of the rewritten records that are no debug records.
     """
     moved = [name for name in original.records if is_format(name) or name in rewritten]
     contents = with_digest(collect(original, moved), original.container)
@@ -40,12 +40,12 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
 
 
 def is_format(name: str) -> bool:
-    """Whether a record is one of those that tell how the archive is to be read."""
+    """Whether a record tells how the archive is to be read: ``version``, ``byteorder`` and the like."""
     return kind_of(name) is RecordKind.FORMAT and name != RECORD_NAME
 
 
 def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
-    """Write the archive that a migrated one was.
+    """Write the original of a migrated archive.
 
     Args:
         file: where to write.

@@ -1,4 +1,4 @@
-"""Whether a migrated archive is the same model and says the same, as far as its target can."""
+"""Compares a migrated archive with its original: the same model, and the same facts where both have them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def check_migrated(before: Archive, after: Archive, cuts: Mapping[str, Sequence[Cut]]) -> None:
-    """Refuse a migrated archive that is not the same model, or whose debug records say something else.
+    """Refuse a migrated archive that is another model, or whose debug records have other facts.
 
-    Every record that is not rewritten is there, byte for byte. Source ranges are the same, row by row, and so
-    are their tags where both layouts have them; of rescued code, each byte that is left comes from where it
-    came from. Where both have a call-stack map, its handles are the same, with the same tags, and, if both
-    name operators and functions, the same call stacks.
+    Records that are not rewritten must be the same bytes. Source ranges must be the same, row by row, and
+    their tags, too, if both layouts have tags; each byte that rescued code has left must have the source that
+    it had. If both have a call-stack map, handles and tags must be the same, and call stacks as deep; if both
+    maps name operators and functions, or neither does, call stacks must be the same.
 
     Args:
         before: the original.
-        after: what was made of it.
+        after: the migrated archive.
         cuts: the bytes that were taken out of code records.
 
     Raises:
@@ -60,7 +60,7 @@ def _has_tags(table: RangeTable) -> bool:
 
 
 def _refuse(old: RangeTable, new: RangeTable) -> None:
-    """Refuse records of source ranges that came from nowhere or went where they had not to."""
+    """Refuse records of source ranges that only one of the archives has, but for that of lowered modules."""
     for name in {*old.names, *new.names} - {DELEGATED}:
         if (name in old.numbers) != (name in new.numbers):
             raise ArchiveError(record=name, expected="a record before and after", found="one of them")
@@ -100,7 +100,7 @@ def _steps(table: RangeTable, name: str) -> tuple[Ints, int]:
 
 
 def _rows_at(steps: tuple[Ints, int], positions: Ints) -> Ints:
-    """The rows that tell of some places in the code; -1 where none does."""
+    """The rows that cover some positions in the code; -1 where none does."""
     offset, first = steps
     at = np.searchsorted(offset, positions, "right") - 1
     return np.where((at >= 0) & (offset[at] >= 0), first + at, -1) if len(offset) else np.full(len(at), -1)

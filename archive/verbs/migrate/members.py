@@ -1,4 +1,4 @@
-"""The records of an archive as a release orders them, and those that tell how it is to be read."""
+"""The records of a migrated archive, in the order of its target, with the records that state its format."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 LITTLE = b"little"
 HIDDEN_FROM = 6
-"""The archive's version from which on it stands in ``.data/version``."""
+"""The first archive version that is kept in ``.data/version``; earlier ones are in ``version``."""
 HIDDEN_SINCE = (1, 9)
+"""The first release that writes ``.data/version``."""
 BEHIND_BYTECODE = (
     method_handles.MODULE_PATHS,
     method_handles.METHOD_HANDLES,
@@ -30,7 +31,7 @@ BEHIND_BYTECODE = (
 
 
 def format_records(records: Mapping[str, Record], release: Release | None) -> dict[str, bytes]:
-    """The records that tell how an archive is to be read, by name: as a release has them, or as they are."""
+    """The records that tell how an archive is to be read, by name: as a release writes them, or unchanged."""
     if release is None:
         return {name: bytes(record.view()) for name, record in records.items() if is_format(name)}
     formats = {}
@@ -59,10 +60,10 @@ def ordered(
 
     Args:
         records: those of the original.
-        rewritten: debug records and code as they shall be; debug records that are not among them go.
+        rewritten: new debug records and code, by name; debug records that are not among them are dropped.
         formats: from :func:`format_records`.
-        release: whose order; by default that of the original.
-        aside: what is kept of the original.
+        release: the release; None keeps the order of the original.
+        aside: the record that keeps the original; None for none.
     """
     names = [
         name
@@ -93,7 +94,7 @@ def _id(members: Sequence[Member], records: Mapping[str, Record]) -> bytes:
 
 
 def _member(name: str, records: Mapping[str, Record], rewritten: Mapping[str, bytes]) -> Member:
-    """A record as it shall be: as it stands, if nothing of it changes."""
+    """A record of the result: the original's, compressed as it was, unless its bytes change."""
     if name not in rewritten:
         return member_from(records[name])
     if name in records and records[name].view() == rewritten[name]:

@@ -1,10 +1,9 @@
-"""Archives carried across PyTorch releases: debug information as another release writes and reads it.
+"""Rewrites an archive's debug information as another PyTorch release writes and reads it.
 
-Source ranges, call stacks, handles, module paths, and the records that tell how an archive is to be read are
-rewritten; lowered code is mended where the target refuses it; nothing else of the model is touched. What the
-archive was is kept aside in a record that PyTorch ignores, so that the way back is exact, and a migration of
-a migrated archive starts from what it was at first: however many targets it has been through, the last one
-alone counts.
+A migration rewrites source ranges, call stacks, handles, module paths, and the records that tell how an
+archive is to be read. It mends lowered code that the target refuses, and touches nothing else of the model.
+The original is kept aside in a record that PyTorch ignores: so the way back is exact, and migrating a
+migrated archive starts from its original, so that only the last target counts.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from archive.base.output import Target as Path
     from archive.reader.archive import Archive
 
-TO_LAYOUTS = {
+TO_LAYOUTS = {  # targets that are a layout of source ranges, by name
     "pair-rows": Layout.PAIR,
     "inline-rows": Layout.INLINE,
     "string-table": Layout.STRING_TABLE,
@@ -50,21 +49,21 @@ TO_LAYOUTS = {
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What became of an archive; sizes in bytes.
+    """A migration, done or planned; sizes in bytes.
 
     Attributes:
-        plan: what was done, or would be.
-        origin: where the archive came from, by its records.
-        restored: whether it had been migrated before; then origin and plan are of what it was at first.
+        plan: the steps.
+        origin: the releases that may have written the archive, by its records.
+        restored: whether the archive was a migrated one; then origin and plan are those of its original.
         size: of the archive.
         source_digest: blake2b of the archive, 16 bytes in hex.
         out_size: of the result; 0 for a plan alone.
         digest: of the result; "" for a plan alone.
-        aside_size: of what is kept in it of the original; 0 where nothing is.
-        exact: whether the way back gives the original file to the byte; else its records alone.
+        aside_size: of the record that keeps the original; 0 without one.
+        exact: whether the way back gives the original file to the byte; else it gives the same records.
         data: the result, if no file was named to write it to; b"" else.
-        refused: contradictions in the archive, left as they are, for which PyTorch refuses the result; with
-            its words.
+        refused: the contradictions in the archive for which PyTorch refuses the result, in its words; they
+            are left as they are.
     """
 
     plan: MigrationPlan
@@ -160,7 +159,7 @@ def _named(file: str) -> Iterator[None]:
 
 @contextmanager
 def _original(opened: Archive, limits: Limits) -> Iterator[Archive]:
-    """What an archive was before it was migrated: itself if it was not."""
+    """The original of a migrated archive; of any other, the archive itself."""
     if MIGRATED not in opened.records:
         yield opened
         return
@@ -173,7 +172,7 @@ def _original(opened: Archive, limits: Limits) -> Iterator[Archive]:
 def _written(
     file: BinaryIO, original: Archive, rewriting: Rewriting, planned: Migration, *, aside: bool
 ) -> Migration:
-    """What became of an archive, in a file."""
+    """Write the result, and check it."""
     kept, exact = None, not rewriting.plan.is_needed
     if rewriting.plan.is_needed:
         if aside:

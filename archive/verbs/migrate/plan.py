@@ -1,4 +1,4 @@
-"""What a migration will do, before it does it."""
+"""The target of a migration, and the steps to it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ TO_ORIGINAL = "original"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to migrate to.
+    """The target of a migration: a release, a layout of source ranges, or the archive's original.
 
     Attributes:
-        number: a release; None where something else is asked for.
-        layout: the layout of source ranges, where one is asked for by name; None for what the archive was
-            before it was migrated.
+        number: the release; None for the other targets.
+        layout: the layout; None for the other targets.
     """
 
     number: Number | None
@@ -35,7 +34,7 @@ class Target:
 
     @property
     def is_original(self) -> bool:
-        """Whether it is what the archive was before it was migrated."""
+        """Whether it is the archive as it was before it was migrated."""
         return self.number is None and self.layout is None
 
     @property
@@ -46,11 +45,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One thing that is done, or that goes.
+    """A step of a migration: something that is rewritten, mended or lost.
 
     Attributes:
-        what: in words.
-        count: how many rows, bytes or facts; None where that says nothing.
+        what: the step in words.
+        count: the number of rows, bytes or facts; None for a step that has none.
     """
 
     what: str
@@ -62,14 +61,14 @@ class PlanStep:
 
 @dataclass(slots=True)
 class MigrationPlan:
-    """What a migration will do.
+    """The steps of a migration.
 
     Attributes:
-        target: where to.
-        changes: what is rewritten.
-        rescues: what is mended, because the target refuses it otherwise.
-        losses: what the target has no place for; it needs consent.
-        remarks: what cannot be made up, and what the target refuses all the same.
+        target: of the migration.
+        changes: steps that rewrite something.
+        rescues: steps that mend what the target would refuse.
+        losses: facts that the target has no place for; they need the user's consent.
+        remarks: facts that cannot be made up, and contents that the target refuses all the same.
     """
 
     target: Target

@@ -1,13 +1,11 @@
-"""Source ranges in another layout.
+"""Source ranges in another layout, as columns of the normal form.
 
-Columns are those of :mod:`archive.companion`; the records follow from them.
-
-- *tags*: pair rows have none. Their ranges are numbered by first appearance, as PyTorch does it, behind all
-  numbers that are taken.
+- *tags*: pair rows have none. Their ranges are numbered by first appearance, as PyTorch does it, from the
+  number behind the highest one that is in use.
 - *filenames*: a string table has no "none"; its index 0 stands for it, and reads back as "". On the way
   back, "" becomes "none", but for the null source, whose filename PyTorch writes as "".
-- what PyTorch prints differs then: ``File "", line 5`` stands above a frame whose filename is "", and nothing
-  above one that has none. ``renamed`` counts the rows.
+- *texts that PyTorch prints* differ then: above a frame whose filename is "" it prints ``File "", line 5``,
+  and above one without a filename nothing. ``renamed`` counts the rows.
 - *the null source* is empty in every layout: ``("", "", 0)``, ``([], 0, 0)``.
 """
 
@@ -61,9 +59,10 @@ def relaid(columns: Columns, layout: Layout) -> Columns:
 
 
 def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
-    """The rows of an archive that print with ``File ""`` in a layout but not as they are; and the other way.
+    """The numbers of rows that gain, and that lose, a line ``File ""`` in what PyTorch prints, in a layout.
 
-    A range that covers its whole text prints that alone, and one behind its text nothing: they are the same.
+    Ranges that cover their whole text, or begin behind it, are not among them: PyTorch prints no line for
+    these.
     """
     sources = table.sources
     length = sources.lengths[table.source]
@@ -76,7 +75,7 @@ def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
 
 
 def without_record(columns: Columns, number: int) -> Columns:
-    """The columns without the rows of a record; ranges that it alone refers to stay."""
+    """The columns without a record and its rows; ranges that only this record refers to stay."""
     first = firsts(columns["record.rows"])
     kept = np.ones(len(columns["row.range"]), np.bool_)
     kept[first[number] : first[number + 1]] = False
@@ -102,21 +101,22 @@ def add_delegated(form: FormBuilder) -> None:
 
 
 def null_tag(columns: Columns) -> int | None:
-    """The tag of the null range, None where there is none."""
+    """The tag of the null range; None if no range is, or it has no tag."""
     of_null = (columns["source.null"] > 0)[columns["range.source"]]
     tags = columns["range.tag"][of_null]
     return int(tags[0]) if len(tags) and tags[0] >= 0 else None
 
 
 def cut_out(columns: Columns, number: int, begin: int, end: int) -> Columns:
-    """The rows of a record whose code has lost some bytes.
+    """The columns after a record's code has lost some bytes.
 
-    Rows that pointed into them go, but for one that still tells of the byte behind them; those behind move.
+    Rows that begin in these bytes go, but the last one stays if it covers the byte behind them. Rows behind
+    move.
 
     Args:
         columns: the ranges.
         number: of the record.
-        begin: the first byte of the code that went.
+        begin: the first byte of the code that is lost.
         end: the byte behind the last one.
     """
     first = firsts(columns["record.rows"])

@@ -1,8 +1,8 @@
-"""What has to be taken out of lowered code of PyTorch 1.6 to 1.8 before later releases load it.
+"""Takes a stale method out of code lowered by PyTorch 1.6 to 1.8, so that later releases load it.
 
-Their generated class keeps the method ``__preprocess``, which calls ``preprocess`` of the backend: a method
-that backends no longer have. PyTorch compiles all of a class when it loads it, and fails there. Nothing calls
-the method after lowering.
+The generated class has a method ``__preprocess``, which calls ``preprocess`` of the backend: a method that
+backends no longer have. PyTorch compiles a class whole when it loads it, and fails there. Nothing calls
+``__preprocess`` after lowering.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
 
 Cut = tuple[int, int]
-"""Bytes that are taken out: the first one, and the one behind the last."""
+"""Bytes that are taken out: the first one, and the one behind the last one."""
 
 LOWERED_CODE = re.compile(r"code/torch/jit(/___torch_mangle_\d+)?\.py")
 """Records that may hold classes of lowered modules, up to PyTorch 1.9."""
@@ -37,7 +37,7 @@ def may_be_stale(name: str) -> bool:
 
 
 def stale_methods(code: bytes) -> list[Cut]:
-    """Where the stale methods of all classes in some code are, first one first."""
+    """The places of the stale methods of all classes in some code, in order."""
     return [found.span() for found in STALE.finditer(code)] if CLASS.search(code) else []
 
 
@@ -49,14 +49,14 @@ def without(code: bytes | memoryview, cuts: Sequence[Cut]) -> bytes:
 
 
 def before_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
-    """Where bytes of the code that is left stood before (n)."""
+    """The positions in the original code of positions in the code that is left (n)."""
     for begin, end in cuts:
         positions = np.where(positions >= begin, positions + end - begin, positions)
     return positions
 
 
 def after_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
-    """Where bytes of the code stand when some are gone; of those that are gone: the next one (n)."""
+    """The positions in the code that is left of positions in the original; for a byte cut out, the next (n)."""
     for begin, end in reversed(cuts):
         positions = np.where(positions >= end, positions - end + begin, np.minimum(positions, begin))
     return positions

@@ -1,4 +1,4 @@
-"""From an archive and a target to the records that change, and to the plan that says so."""
+"""Makes the records of an archive for a target, and the plan that tells what changes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ PACKAGED = (1, 9)
 
 
 class Rewriting:
-    """What becomes of an archive.
+    """An archive rewritten for a target.
 
     Attributes:
-        plan: what is done.
-        release: what the target writes; None where a layout alone is asked for.
-        records: debug records and rescued code, as they shall be, by name; other debug records go.
-        formats: the records that tell how the archive is to be read, as they shall be.
-        cuts: what is taken out of code records.
+        plan: the steps.
+        release: the target's release; None for other targets.
+        records: the new debug records and rescued code, by name; other debug records are dropped.
+        formats: the new records that tell how the archive is to be read, by name.
+        cuts: for each rescued code record, the bytes that are taken out.
 
     Raises:
         ArchiveError: a debug record is broken, or archive or target are of PyTorch 1.0 to 1.2.
@@ -71,7 +71,10 @@ class Rewriting:
         self._remark()
 
     def refuse_losses(self, *, lossy: bool) -> None:
-        """Ask for consent.
+        """Refuse losses without consent.
+
+        Args:
+            lossy: whether the user consents.
 
         Raises:
             ArchiveError: something would be lost, and ``lossy`` is not given.
@@ -82,7 +85,7 @@ class Rewriting:
             raise ArchiveError(message, file=self.archive.file)
 
     def aside(self) -> tuple[bytes, bool]:
-        """What is kept of the original, and whether it gives the whole file again."""
+        """The record that keeps the original, and whether it gives the whole file again."""
         return kept_aside(self.archive, self._code)
 
     def _refuse(self, origin: Provenance) -> None:
@@ -134,7 +137,7 @@ class Rewriting:
             self.plan.rescues.append(PlanStep(f"stale method __preprocess out of {name}, bytes", size))
 
     def _lay_ranges(self, form: FormBuilder) -> None:
-        """Source ranges in the target's layout."""
+        """Bring source ranges into the target's layout."""
         wanted = self.target.layout if self.release is None else self.release.ranges
         if wanted is None:
             return
@@ -157,7 +160,7 @@ class Rewriting:
 
     @cached_property
     def _bytecode(self) -> KnownCode | None:
-        """What is known of the bytecode; None where there is none."""
+        """The bytecode, as far as call stacks need it; None where there is none."""
         archive = self.archive
         if archive.bytecode is None:
             return None
@@ -165,7 +168,7 @@ class Rewriting:
         return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:
-        """Which records come and go, or stand elsewhere."""
+        """Plan the records that come, go, or change places."""
         records = self.archive.records
         old = [name for name in records if kind_of(name).is_debug or is_format(name)]
         new = [*self.records, *self.formats]
@@ -180,7 +183,7 @@ class Rewriting:
                 self.plan.changes.append(PlanStep("order of records"))
 
     def _remark(self) -> None:
-        """What the target refuses all the same."""
+        """Remark on bytecode that the target refuses all the same."""
         version = None if self.archive.bytecode is None else self.archive.bytecode.version
         if self.release is None or version is None:
             return
