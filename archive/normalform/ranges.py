@@ -22,7 +22,7 @@ from archive.container.names import decoded, encoded
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.normalform.check import refuse_beyond
-from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
+from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import Pool
 from archive.normalform.texts import pack_texts, sum_over_texts, unpack_texts
 
@@ -35,24 +35,23 @@ if TYPE_CHECKING:
 def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     """The columns of a table's rows."""
     sources = table.sources
-    local = Pool()
-    text, parent, line = pack_texts(*_lines(sources, local))
-    number, line_at = numbered(line)
-    lines = local.strings()
-    line = pool.numbers(lines[string] for string in line[line_at].tolist())[number]
+    text, parent, line = _text_tree(sources, pool)
     filename = pool.add(sources.strings, sources.filename)
     per_row = np.diff(table.first)
     record = np.zeros(len(sources), np.int64)
     record[table.source] = np.repeat(np.arange(len(table.names)), per_row)
     null = sources.is_null.astype(np.int64)
+    # Equal sources become one, over all records; but the second equal one of a record is another source, and so
+    # is equal only to the second ones of other records.
     content = (text, filename, sources.line, null)
     known, known_at = numbered(*content, ordinals(record, *content))
     span, span_at = numbered(known[table.source], table.start, table.end, table.tag)
+    # Sources, and then texts, are numbered anew by the first range that needs them; what no range needs goes.
     used, used_at = numbered(known[table.source[span_at]])
     source_at = known_at[known[table.source[span_at]]][used_at]
     there = np.flatnonzero(text[source_at] >= 0)
     number, text_at = numbered(text[source_at][there])
-    texts = np.full(len(source_at), -1, np.int64)
+    texts = np.full(len(source_at), NO_ROW, np.int64)
     texts[there] = number
     return {
         "record.name": pool.numbers(map(encoded, table.names)),
@@ -75,6 +74,18 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     }
 
 
+def _text_tree(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints, Ints]:
+    """The node of each source's text (s); parent and line of each node (k).
+
+    Lines join the pool in the order of nodes, so that strings are numbered by first use, too.
+    """
+    local = Pool()
+    text, parent, line = pack_texts(*_lines(sources, local))
+    number, at = numbered(line)
+    lines = local.strings()
+    return text, parent, pool.numbers(lines[string] for string in line[at].tolist())[number]
+
+
 def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     """The lines of each source's text: where each source's begin (s + 1), and their numbers in the pool."""
     piece, first = sources.piece, sources.first
@@ -84,10 +95,12 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
     ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
     kept = length > 0
+    # The quick way: each piece is a line already, as in string tables.
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
     if single and (ended[kept] | last).all():
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
+    # The plain way: texts are put together and cut into lines, each list of pieces once.
     counts, numbers = [], []
     known: dict[tuple[int, ...], list[int]] = {}
     for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
