@@ -1,4 +1,4 @@
-"""Companions in another profile: small to keep, or opened in no time."""
+"""``convert`` writes a companion in another profile: small to keep, or opened in no time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion made; sizes in bytes.
+    """The result of a conversion; sizes in bytes.
 
     Attributes:
         size: of the companion before.
         out_size: of the companion after.
-        profile: which one it has now.
+        profile: of the companion after.
         archive_id: in hex; the same before and after.
     """
 
@@ -45,18 +45,18 @@ def convert(
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Conversion:
-    """Write a companion in another profile; or in the same, compressed at another level.
+    """Write a companion in another profile, or in its own at another level of compression.
 
     Args:
         source: the companion.
         out: where to write the other one.
-        profile: ``packed`` is small, ``mapped`` is opened in no time at any size.
-        level: of zstd in a packed one, 1 to 22.
+        profile: ``packed`` is small, ``mapped`` opens in no time at any size.
+        level: of zstd in a packed companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no companion, it is broken, or the target exists.
+        ArchiveError: the source is no companion or is broken, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     wanted = profile_named(profile)

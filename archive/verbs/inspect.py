@@ -1,4 +1,4 @@
-"""What is in an archive: records, layouts, rows, handles, sizes."""
+"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordFacts:
-    """One record: sizes in bytes, and in words what it holds."""
+    """One record: sizes in bytes, and its contents in words."""
 
     kind: RecordKind
     size: int
@@ -46,28 +46,28 @@ class LoweredFacts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """An archive at a glance.
+    """The contents of an archive or companion.
 
     Attributes:
         file: its name.
         root: the folder that all records are in.
         size: of the whole file, in bytes.
         kind: of the file.
-        what: the same in words.
-        told: what this very file lacks, and what can be done about it; "" where there is nothing to say.
-        companion: what kind of companion it is; "" for an archive.
+        what: the kind in words.
+        told: advice for this file, mostly about debug info that it lacks; "" where there is none.
+        companion: profile and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read.
-        platforms: those by whose rules ``.data/serialization_id`` is the id of the records, which is one, or
-            none of those known here; None where there is no such record.
-        origin: the PyTorch releases that may have written it, told by all records together.
-        migrated: whether it keeps what it was before a migration.
-        version: what the record ``.data/version`` or ``version`` says; "" where there is none.
+        platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
+            no known platform's do; None where there is no such record.
+        origin: the PyTorch releases that may have written it; None where a companion has the debug info.
+        migrated: whether it keeps its original from before a migration.
+        version: contents of the record ``.data/version`` or ``version``; "" where there is none.
         top: class of the top module.
         bytecode_version: of the lite interpreter's code; None where there is none.
         records: by name, in the file's order.
         generations: the layout of each debug record.
         rows: source-range rows in all records.
-        sources: the source texts they refer to.
+        sources: how many source texts they refer to.
         handles: the debug handles, in the file's order.
         methods: for each method, how many instructions have a handle.
         lowered: the lowered modules by attribute path.
@@ -99,14 +99,14 @@ class Inspection:
 
     @property
     def debug_bytes(self) -> int:
-        """Stored bytes of all debug records, without zip overhead; of a companion all."""
+        """Stored bytes of all debug records, without zip overhead; the whole size of a companion."""
         if self.companion:
             return self.size
         return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
 
 
 def inspect(archive: Archive) -> Inspection:
-    """Look into an archive.
+    """List the contents of an archive.
 
     Raises:
         ArchiveError: a debug record is broken.
@@ -166,7 +166,7 @@ def _archive_id(archive: Archive) -> str:
 
 
 def _platforms(archive: Archive) -> list[str] | None:
-    """The platforms by whose rules the serialization id of an archive is that of its records."""
+    """The platforms whose rules give the archive's serialization id; None where it has no id."""
     if not archive.has_code or RECORD_NAME not in archive.container.records:
         return None
     records = archive.container.records
@@ -185,7 +185,7 @@ def _version(archive: Archive) -> str:
 
 
 def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
-    """What debug records hold, in words."""
+    """The contents of debug records, in words, by name."""
     table = archive.range_table
     for number, name in enumerate(table.names):
         yield name, f"{table.layouts[number]}, {len(table.rows(number)):,} rows"

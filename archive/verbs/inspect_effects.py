@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EffectFacts:
-    """One effect.
+    """One side effect.
 
     Attributes:
-        op: what it does.
+        op: the kind of effect.
         text: the effect as Python.
         handle: debug handle of the model's statement; -1 where it has none.
-        where: file and line of that statement; "" where the archive doesn't know it.
+        where: file and line of that statement; "" where they are not known.
         line: the line itself.
     """
 
@@ -40,13 +40,13 @@ class EffectFacts:
 
 @dataclass(frozen=True, slots=True)
 class GuardFacts:
-    """What must be so at each call.
+    """A condition that each call must meet.
 
     Attributes:
-        look: what is looked at.
+        look: the property that is looked at.
         text: the condition as Python.
         handle: debug handle of the model's statement that relies on it; -1 where it has none.
-        where: file and line of that statement; "" where the archive doesn't know it.
+        where: file and line of that statement; "" where they are not known.
         line: the line itself.
     """
 
@@ -63,12 +63,12 @@ class MethodFacts:
 
     Attributes:
         method: its name.
-        graph: what its graph takes and gives.
-        result: what it returns.
-        effects: what it changes, in this order.
-        program: a Python function that does the same, line by line; effects by their places.
-        guards: what must be so, or the call is refused.
-        defaults: arguments that may be left out, and what they are then, both as Python.
+        graph: inputs and outputs of its graph, as text.
+        result: its return value, as Python.
+        effects: its changes, in the order in which they are made.
+        program: a Python function that does the same, line by line; effects are named by their places.
+        guards: conditions of a call, which is refused otherwise.
+        defaults: arguments that may be left out, and their values then, both as Python.
     """
 
     method: str
@@ -82,12 +82,12 @@ class MethodFacts:
 
 @dataclass(frozen=True, slots=True)
 class EffectsInspection:
-    """What an archive says of side effects.
+    """The side effects of an archive's methods.
 
     Attributes:
-        file: its name.
+        file: name of the archive.
         methods: those with effects.
-        state: what lived where at capture, both as Python.
+        state: places of state and the values that were there at capture, both as Python.
     """
 
     file: str
@@ -96,10 +96,10 @@ class EffectsInspection:
 
 
 def inspect_effects(archive: Archive) -> EffectsInspection:
-    """Look at the side effects of an archive's methods.
+    """List the side effects of an archive's methods.
 
     Raises:
-        ArchiveError: the archive keeps none, or they are broken.
+        ArchiveError: the archive has no record of effects, or it is broken.
     """
     table = archive.effects
     if table is None:
@@ -132,7 +132,7 @@ def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str,
 
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
-    """Where the model's statement of a debug handle is, and its line."""
+    """File and line number of a debug handle's statement, and the line itself; "" where not known."""
     if handle not in archive.handles:
         return "", ""
     frames = archive.symbolicate(handle).frames

@@ -1,4 +1,4 @@
-"""An archive and its companion made one file again, to the byte where that is possible."""
+"""An archive and its companion become one file again, the same to the byte where that is possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from archive.base.limits import Limits
@@ -35,23 +35,23 @@ class _Digest:
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Take some bytes."""
+        """Digest some bytes, and pass them on."""
         written = len(data) if self.file is None else self.file.write(data)
         self._hash.update(data[:written])
         return written
 
     @property
     def number(self) -> int:
-        """The digest, as a column holds it."""
+        """The digest as the column ``file.digest`` has it."""
         return digest_value(self._hash.digest())
 
 
 def with_digest(contents: Contents, container: Container) -> Contents:
-    """A companion's contents, with the digest of the file if a join would give it to the byte.
+    """Add the digest of the file to a companion's contents, if a join gives the file again to the byte.
 
     Args:
         contents: of the archive's companion.
-        container: the archive, as it was.
+        container: the archive before it is split.
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
@@ -77,7 +77,8 @@ def joined_to(
         contents: of its companion.
 
     Returns:
-        The length in bytes, and whether it is the archive of before; None where that is not known.
+        The length in bytes, and whether the file is the same to the byte as before the split; None if the
+        companion has no digest of that.
     """
     digested = _Digest(file)
     members = joined_members(records, contents, contents.records)
@@ -92,39 +93,26 @@ def joined_members(
     """The records of the archive before it was split, in their order, stored as they were.
 
     Args:
-        records: those that are no debug information; others are passed over.
+        records: those of the archive without debug information; debug records among them are ignored.
         contents: of the archive's companion.
         made: the debug records, by name.
 
     Raises:
         ArchiveError: there are more or fewer records than there were.
     """
-    known = contents.records
     if "member.kind" not in contents.columns:
         raise ArchiveError(place="member.kind", expected="a column", found="none")
-    kept = iter([record for name, record in records.items() if counts(name) and name not in known.raw])
-    names = {
-        Origin.RANGES: iter([name for name in known.range_names if name not in known.raw]),
-        Origin.CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
-        Origin.METHODS: iter([method_handles.METHOD_HANDLES]),
-        Origin.PATHS: iter([method_handles.MODULE_PATHS]),
-        Origin.RAW: iter(known.raw),
-        Origin.COMPUTED: iter([RECORD_NAME]),
-    }
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
-    members = []
+    raw = contents.records.raw
+    kept = iter([record for name, record in records.items() if counts(name) and name not in raw])
+    names = _names(contents)
     try:
         kinds = [MemberKind.of(value) for value in values]
-        for kind, time in zip(kinds, modified, strict=True):
-            if kind.origin is Origin.KEPT:
-                member = _stored_as(next(kept), deflated=kind.deflated)
-            else:
-                name = next(names[kind.origin])
-                data = b"" if kind.origin is Origin.COMPUTED else made[name]
-                member = _member(name, data, deflated=kind.deflated)
-                member = replace(member, crc32=0 if kind.no_crc else member.crc32)
-            members.append(replace(member, modified=time))
+        members = [
+            replace(_joined_member(kind, kept, names, made), modified=time)
+            for kind, time in zip(kinds, modified, strict=True)
+        ]
     except (StopIteration, KeyError, ValueError):
         raise ArchiveError(expected=f"{len(values)} records together", found="fewer") from None
     if next(kept, None) is not None:
@@ -135,14 +123,46 @@ def joined_members(
     ]
 
 
+def _names(contents: Contents) -> dict[Origin, Iterator[str]]:
+    """The names of the records from each origin, in the archive's order; kept records have theirs."""
+    raw = contents.records.raw
+    return {
+        Origin.RANGES: iter([name for name in contents.records.range_names if name not in raw]),
+        Origin.CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
+        Origin.METHODS: iter([method_handles.METHOD_HANDLES]),
+        Origin.PATHS: iter([method_handles.MODULE_PATHS]),
+        Origin.RAW: iter(raw),
+        Origin.COMPUTED: iter([RECORD_NAME]),
+    }
+
+
+def _joined_member(
+    kind: MemberKind,
+    kept: Iterator[Record],
+    names: Mapping[Origin, Iterator[str]],
+    made: Mapping[str, bytes | memoryview],
+) -> Member:
+    """The next member, by its kind. The computed serialization id is empty until all others are known.
+
+    Raises:
+        StopIteration: there is no record left to make it of.
+    """
+    if kind.origin is Origin.KEPT:
+        return _stored_as(next(kept), deflated=kind.deflated)
+    name = next(names[kind.origin])
+    data = b"" if kind.origin is Origin.COMPUTED else made[name]
+    member = _member(name, data, deflated=kind.deflated)
+    return replace(member, crc32=0) if kind.no_crc else member
+
+
 def _computed(member: Member, members: list[Member], *, deflated: bool) -> Member:
-    """The serialization id of an archive that PyTorch on Linux wrote."""
+    """The serialization id that PyTorch on Linux computes from an archive's members, as a member."""
     data = serialization_id(members).encode()
     return replace(_member(RECORD_NAME, data, deflated=deflated), modified=member.modified)
 
 
 def _stored_as(record: Record, *, deflated: bool) -> Member:
-    """A record, deflated or not."""
+    """A record as a member, deflated anew as PyTorch does it, or stored."""
     member = member_from(record)
     if member.deflated == deflated and not deflated:
         return member
@@ -150,7 +170,7 @@ def _stored_as(record: Record, *, deflated: bool) -> Member:
 
 
 def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
-    """A record, deflated as PyTorch does it or stored; whatever its size, as other tools do."""
+    """A member, deflated as PyTorch does it or stored. Unlike PyTorch, even short records are deflated."""
     member = new_member(name, data, compress=False)
     if not deflated or not member.size:
         return member

@@ -1,4 +1,4 @@
-"""What is in a zip that is no archive: its files, and what ``torch.save`` wrote of tensors, by name."""
+"""A zip that is no archive, listed: its files, and the tensors that ``torch.save`` wrote, by name."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A zip that is no archive, at a glance.
+    """The contents of a zip that is no archive.
 
     Attributes:
         file: its name.
         kind: of the file.
-        what: the same in words.
-        advice: what else can be done with it.
+        what: the kind in words.
+        advice: what can be done with the file.
         root: the folder that all files are in; "" where there is none.
         size: of the whole file, in bytes.
         records: its files by name, in the zip's order.
-        tensors: by the way that leads to each from the saved object; empty where there are none.
-        unread: why the tensors are not known; "" where they are.
+        tensors: by their paths from the saved object; empty where there are none.
+        unread: why the tensors could not be read; "" where they could.
     """
 
     file: str
@@ -64,15 +64,15 @@ class Listing:
 
 
 def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
-    """Look into a zip of any kind. Nothing in it is executed.
+    """List the contents of a zip of any kind. Nothing in it is executed.
 
     Args:
         source: a path, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: it is no zip (the error says what it is), or one that contradicts itself.
-        OSError: it cannot be read.
+        ArchiveError: the file is no zip (the message says what it is) or contradicts itself.
+        OSError: the file cannot be read.
     """
     with opened_zip(Mapped(source), limits) as container:
         found = recognise_zip(container, limits)

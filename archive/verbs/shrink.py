@@ -1,11 +1,11 @@
-"""Archives made smaller that stay one file.
+"""``shrink`` makes an archive smaller, and leaves it one file.
 
-- *compact*: stock PyTorch loads the archive and prints the same source from it. Each debug record is
-  encoded again in the fewest bytes that it accepts; records that are no tensors are deflated and
-  unpadded.
-- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``. Stock PyTorch loads
-  and runs the archive, without debug information; this library reads it as if nothing had happened, and
-  :func:`restore` gives the archive of before.
+- *compact*: each debug record is encoded in the fewest bytes that stock PyTorch reads as the same facts, and
+  all records but tensors are deflated and unpadded. Stock PyTorch loads the archive and prints the same
+  source from it.
+- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``. Stock PyTorch loads and
+  runs the archive, without debug information. This library reads it like the original, which
+  :func:`restore` gives back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from archive.verbs.compact.check import same_facts
 from archive.verbs.join import check_gives, with_digest
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, smallest_member, with_new_id
-from archive.verbs.split import Join, check_archive, check_handles, rejoin
+from archive.verbs.split import Join, check_archive, kept_records, rejoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How small, and who can read the debug information then."""
+    """How far an archive is shrunk. Stock PyTorch reads the debug information of the first level alone."""
 
     COMPACT = "compact"
     EMBED = "embed"
@@ -51,18 +51,18 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shrinkage:
-    """What became of an archive; sizes in bytes.
+    """The result of shrinking; sizes in bytes.
 
     Attributes:
         level: how it was shrunk.
         size: of the archive before.
         out_size: of the archive after.
         kinds: stored bytes of its records before and after, by kind, and of the zip around them (``zip``).
-        exact: whether :func:`restore` gives the file of before to the byte; False for ``compact``.
+        exact: whether :func:`restore` gives the original file back to the byte; False for ``compact``.
         archive_id: in hex; the same before and after.
-        mended: tags in the call-stack map that PyTorch refuses, and that were replaced; 0 for ``embed``.
-        refused: what of PyTorch 2.13 refuses the result by what is in its records, and with which words.
-        is_package: whether it is a torch.package; what PyTorch checks when it loads one is not known.
+        mended: tags in the call-stack map that PyTorch refuses and that were replaced; 0 for ``embed``.
+        refused: why PyTorch 2.13 refuses to load the result: the loader and its message.
+        is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
     """
 
     level: Level
@@ -92,14 +92,14 @@ def shrink(
         source: the archive.
         out: where to write the smaller one.
         level: ``compact`` or ``embed``.
-        handles: for ``embed``, whether ``mobile_debug_handles.pkl`` stays for failures on a device to name
-            their handles; it does not by default.
-        strength: of zstd in an embedded companion, 1 to 22.
+        handles: for ``embed``: whether ``mobile_debug_handles.pkl`` stays, so that a failure on a device
+            names its handles. By default it does not.
+        strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the archive cannot be read, has nothing to shrink in this way, or the target exists.
+        ArchiveError: the archive cannot be read, has nothing to shrink at this level, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     level = _level(level)
@@ -117,7 +117,7 @@ def restore(source: Source, out: Target, *, force: bool = False, limits: Limits 
 
     Args:
         source: the archive with an embedded companion.
-        out: where to write the archive of before.
+        out: where to write the original archive.
         force: replace an existing file.
         limits: what hostile input may cost.
 
@@ -160,7 +160,7 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
 
 
 def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:
-    kept = check_handles(opened, handles or "drop", asked=handles is not None)
+    kept = kept_records(opened, handles, by_default="drop")
     records = opened.container.records
     contents = with_digest(collect(opened), opened.container)
     companion = build_companion(contents, level=strength)
@@ -173,7 +173,7 @@ def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, 
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:
-    """Refuse a result that is not the same model."""
+    """Refuse a result that is another model."""
     if after.archive_id != before.archive_id:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 

@@ -1,7 +1,7 @@
-"""The records of an archive, each as small as PyTorch takes it.
+"""The records of an archive as members of a slim one, each in the fewest bytes that PyTorch reads.
 
-Tensors stay as they are, aligned to 64 bytes, for PyTorch maps them. Everything else is deflated where
-that helps. A deflate stream that is there already is kept if no better one is found.
+Tensors stay as they are, aligned to 64 bytes, because PyTorch maps them. Other records are deflated if that
+makes them shorter, and a record's own deflate stream is kept if no shorter one is found.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:
-    """The records, without debug information and serialization id, for a slim archive.
+    """All records but debug information and serialization id, as members of a slim archive.
 
     Args:
         records: by name.
-        debug: debug records that stay nevertheless.
+        debug: names of debug records that stay nevertheless.
     """
     for name, record in records.items():
         kind = kind_of(name)
@@ -37,11 +37,11 @@ def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> 
 
 
 def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:
-    """The members, and behind them their serialization id by its writer's rules, if the archive had one.
+    """Add the serialization id of the members, by the rules of the archive's writer, if it had one.
 
     Args:
         members: of the archive to be written.
-        records: of the archive as it was.
+        records: of the original archive.
     """
     listed = list(members)
     if RECORD_NAME in records:
@@ -52,7 +52,7 @@ def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> lis
 
 
 def slim_member(record: Record) -> Member:
-    """A record that is no tensor, in the fewest bytes."""
+    """A record other than a tensor as a member, in the fewest bytes."""
     return min(
         replace(member_from(record), aligned=False),
         replace(smallest_member(record.name, record.view()), crc32=record.crc32),
@@ -61,7 +61,7 @@ def slim_member(record: Record) -> Member:
 
 
 def smallest_member(name: str, data: bytes | memoryview) -> Member:
-    """A record in the fewest bytes: deflated where that helps."""
+    """A member from a record's bytes: deflated if that makes it shorter."""
     stored = replace(new_member(name, data, compress=False), aligned=False)
     stream = deflate(data)
     if len(stream) >= len(data):

@@ -1,13 +1,13 @@
-"""Debug information out of an archive into a companion file, and back.
+"""``split`` moves the debug information of an archive into a companion file; ``join`` puts it back.
 
-What is left is the same model: it loads and runs in stock PyTorch, TorchScript and lite interpreter
-alike, and has the same archive id. It is written slim: tensors aligned to 64 bytes, everything else
-deflated and unpadded. A record of debug handles may stay, so that a failure on a device still names its
-handles.
+The archive without it is the same model: stock PyTorch, TorchScript and the lite interpreter alike, loads
+and runs it, and its archive id is the same. It is written slim: tensors are aligned to 64 bytes, everything
+else is deflated and unpadded. The record of debug handles may stay, so that a failure on a device still
+names its handles.
 
-Joining gives every record back to the byte, stored or deflated as it was. The whole file is the same to
-the byte, too, if it was laid out and deflated as PyTorch does it; that is tried when splitting, and kept
-in the companion as the file's digest, which a join then checks.
+A join gives every record back to the byte, stored or deflated as it was. If the archive was laid out and
+deflated as PyTorch does it, the whole file is the same to the byte, too. A split tries that; if so, it keeps
+the file's digest in the companion, and a join checks it.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a split made; sizes in bytes.
+    """The result of a split; sizes in bytes.
 
     Attributes:
         size: of the archive.
         out_size: of the archive without debug information.
         companion_size: of the companion.
-        debug_size: what the debug records took in the archive, without zip overhead.
+        debug_size: stored bytes of the debug records in the archive, without zip overhead.
         kept: names of the debug records that stayed.
-        exact: whether a join gives the whole file back to the byte; else its records alone.
-        archive_id: what archive and companion know each other by, in hex.
-        refused: what of PyTorch 2.13 refuses what is left by what is in its records, and with which words.
+        exact: whether a join gives the whole file back to the byte, or its records alone.
+        archive_id: the id that archive and companion have in common, in hex.
+        refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message.
     """
 
     size: int
@@ -65,7 +65,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """What a join made.
+    """The result of a join.
 
     Attributes:
         size: of the archive, in bytes.
@@ -97,16 +97,16 @@ def split(
         source: the archive.
         out: where to write the archive without it.
         companion: where to write the debug information.
-        handles: whether ``mobile_debug_handles.pkl`` stays in the archive, which is what a failure on a
-            device needs to name its handles. By default it does where there is one.
-        profile: of the companion: ``packed`` is small, ``mapped`` is opened in no time at any size.
+        handles: whether ``mobile_debug_handles.pkl`` stays in the archive: a failure on a device needs it to
+            name its handles. By default it stays where there is one.
+        profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
         force: replace existing files.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the archive has no debug information, it cannot be read, ``handles`` is asked for where
-            there are none, or a target exists.
+        ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
+            are none, or a target exists.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     for target in (out, companion):
@@ -116,7 +116,7 @@ def split(
     with opening.open(source, limits=limits) as opened:
         check_archive(opened)
         records = opened.container.records
-        kept = check_handles(opened, handles or "keep", asked=handles is not None)
+        kept = kept_records(opened, handles, by_default="keep")
         contents = with_digest(collect(opened), opened.container)
         members = with_new_id(slim_members(records, kept), records)
         data = build_companion(contents, profile_named(profile), level)
@@ -149,7 +149,7 @@ def join(
     """Put debug information back into an archive.
 
     Args:
-        source: the archive without it, as ``split`` left it.
+        source: the archive that ``split`` wrote.
         companion: the companion that ``split`` wrote.
         out: where to write the archive.
         force: replace an existing file.
@@ -182,10 +182,10 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
 
 
 def check_archive(opened: Archive) -> None:
-    """Refuse what has its debug information in a companion already.
+    """Refuse a companion, and an archive that has one inside.
 
     Raises:
-        ArchiveError: it is a companion, and the error says what that is for; or it has one inside.
+        ArchiveError: it is one of these; the message says what can be done with it.
     """
     if not opened.has_code:
         raise opened.recognised.refusal(opened.file)
@@ -193,31 +193,31 @@ def check_archive(opened: Archive) -> None:
         raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
 
 
-def check_handles(opened: Archive, handles: str, *, asked: bool) -> list[str]:
-    """The debug records that stay in an archive.
+def kept_records(opened: Archive, handles: str | None, *, by_default: str) -> list[str]:
+    """The names of the debug records that stay in an archive.
 
     Args:
         opened: the archive.
-        handles: ``keep`` or ``drop``.
-        asked: whether that was asked for, and should not be passed over where there are none.
+        handles: ``keep`` or ``drop`` method handles; None for the default.
+        by_default: ``keep`` or ``drop``, if there are some.
 
     Raises:
-        ArchiveError: there are no handles to keep or drop.
+        ArchiveError: ``handles`` is given, and there are none to keep or drop.
     """
     there = method_handles.METHOD_HANDLES in opened.records
-    if asked and not there:
+    if handles and not there:
         raise ArchiveError(
             f"has no debug handles to {handles}: there is no {method_handles.METHOD_HANDLES}",
             file=opened.file,
         )
-    return [method_handles.METHOD_HANDLES] if there and handles == "keep" else []
+    return [method_handles.METHOD_HANDLES] if there and (handles or by_default) == "keep" else []
 
 
 def profile_named(profile: CompanionProfile | str) -> CompanionProfile:
-    """A profile by its name.
+    """A companion's profile by its name.
 
     Raises:
-        ArchiveError: there is none of that name.
+        ArchiveError: there is no profile of that name.
     """
     if isinstance(profile, CompanionProfile):
         return profile

@@ -1,39 +1,39 @@
-"""Where the bytes of an archive go: every byte of the file is labelled, and the sizes add up to the file's.
+"""``sizes`` labels every byte of a file, so that the sizes of all labels add up to the file's.
 
 The zip's own bytes:
 
-- *local headers*: those before the records, with names and extra fields.
+- *local headers*: the headers before the records, with names and extra fields.
 - *padding*: the extra field ``'FB'`` that moves a record's bytes to a multiple of 64, its header included.
 - *descriptors*: crc and sizes behind the records.
 - *directory*: the central headers, and all end records.
-- *gaps*: what belongs to nothing: bytes before, between or behind these, and the archive's comment.
+- *gaps*: bytes before, between or behind all these, and the archive's comment.
 
-All others are a record's, labelled by its kind, :class:`~archive.formats.record_kinds.RecordKind`.
-The bytes of a debug record, which is a pickle, are one of
+All other bytes are a record's. They are labelled by its kind,
+:class:`~archive.formats.record_kinds.RecordKind`. A debug record is a pickle, whose bytes have four parts:
 
-- *text*: what strings say, without opcode and length;
+- *text*: the characters of strings, without opcode and length;
 - *rows*: numbers, bools, None, and the opcodes that make tuples, lists and dicts of them;
-- *pickle overhead*: all else: protocol, MARK, STOP, memo writes and reads, names and calls, opcode and length
-  of strings, and bytes behind STOP;
-- *unreadable*: the whole record, where it is no pickle that PyTorch could have written.
+- *pickle overhead*: protocol, MARK, STOP, memo writes and reads, names and calls, opcode and length of
+  strings, and bytes behind STOP;
+- *unreadable*: the whole record, if it is no pickle that PyTorch could have written.
 
-Deflate mixes these, so that no stored byte is of one part alone: the stored bytes of a deflated record are
-*apportioned* to its parts, in proportion to their inflated bytes and by largest remainder.
+Deflate mixes the parts, so no stored byte belongs to one alone. The stored bytes of a deflated record are
+*apportioned* to its parts: in proportion to their inflated bytes, by largest remainder.
 
 There are five views, :class:`View`:
 
-- *kind*: as above, debug records as a whole.
-- *part*: as above, debug records by their parts.
-- *record*: with a record go its headers, padding and descriptor.
-- *module*: ``code/__torch__/a/b.py`` and its source ranges are ``__torch__.a.b``, headers included.
-- *source*: the file of the model's source that the rows and texts of source ranges are about, with their
-  overhead; a text of a string table is its first user's. Where no filename is recorded (traced models), it is
+- *kind*: as above, each debug record as a whole.
+- *part*: as above, each debug record by its parts.
+- *record*: a record together with its headers, padding and descriptor.
+- *module*: ``code/__torch__/a/b.py`` and its source ranges, headers included, are ``__torch__.a.b``.
+- *source*: the file of the model's source that rows and texts of source ranges are about, with their
+  overhead. A text in a string table belongs to its first user. Traced models record no filename; then it is
   the file of the text's first stack frame, or "(none)".
 
-Of a companion file, the kinds are its tables, and the parts their columns: see
+In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.verbs.sizes.pieces.companion_pieces`.
 
-Bytes to which a view has no answer are labelled by their kind in brackets: ``[tensor]``.
+Bytes that have no label in a view are labelled by their kind in brackets: ``[tensor]``.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
 
     Args:
         source: an open archive, which stays open, or its file: a path, a bytes-like object, a binary file.
-        inside: look into debug records. Without it, none is inflated or read, and the views part and source
-            have no answer for their bytes.
+        inside: look into debug records. Without it, none is inflated or read, and their bytes have no label
+            in the views part and source.
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:
-        ArchiveError: the source is no zip (the error says what it is), or one that contradicts itself.
-        OSError: it cannot be read.
+        ArchiveError: the source is no zip (the message says what it is) or contradicts itself.
+        OSError: the source cannot be read.
     """
     if isinstance(source, Archive):
         return _account(source, inside=inside)
@@ -80,7 +80,7 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
 
 
 def _opened(mapped: Mapped, limits: Limits) -> Archive:
-    """A companion, or any zip, as its bytes are: an embedded companion is a record like any other."""
+    """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
         return Archive(None, limits, companion=Companion(mapped, limits))
     return Archive(opened_zip(mapped, limits), limits)

@@ -1,4 +1,4 @@
-"""What an account says: pieces of the file with their labels, and their sums by view."""
+"""An account of a file: its pieces with their labels, and their sums by view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class View(StrEnum):
-    """What the bytes of a file are told apart by."""
+    """The ways to label the bytes of a file."""
 
     KIND = "kind"
     PART = "part"
@@ -37,19 +37,19 @@ class Part(StrEnum):
 
 
 STRUCTURE = (Part.HEADER, Part.PADDING, Part.DESCRIPTOR, Part.DIRECTORY, Part.GAP)
-"""The zip's own bytes: no record's, so that the part is the kind, too."""
+"""The parts of the zip itself. They are no record's, so each is a kind, too."""
 
 SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
 """Views whose labels are paths."""
 
 
 class Piece(NamedTuple):
-    """Bytes of the file that have all labels in common; a label is None where the view has no answer.
+    """Bytes of the file that have all labels in common; None where they have no label in a view.
 
     Attributes:
         kind: a ``RecordKind``, or one of ``STRUCTURE``.
-        part: None for records that are no pickled debug info.
-        record: name without root; also that of the record whose header this is.
+        part: None for a record that is no pickled debug info.
+        record: name without root; of a header, that of its record.
         module: of the record.
         source: the file of the model's source.
         stored: bytes in the file.
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
     inflated: int
 
     def label(self, view: View, depth: int | None = None) -> str:
-        """The piece's label in a view; what lies deeper than ``depth`` folders or modules is one ``*``."""
+        """The piece's label in a view; below ``depth`` folders or modules, the rest of it is ``*``."""
         label: str | None = getattr(self, view)
         if label is None:
             return f"[{self.kind}]"
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes stored in the file, and those of records when inflated."""
+    """Bytes stored in the file, and bytes of records when inflated."""
 
     stored: int = 0
     inflated: int = 0
@@ -82,25 +82,25 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """Stored bytes of a label in the old file and in the new one; None where it has no such label."""
+    """Stored bytes of a label in the old and in the new file; None for a file without this label."""
 
     old: int | None
     new: int | None
 
     @property
     def difference(self) -> int:
-        """By how many bytes it grew."""
+        """Bytes by which the label grew."""
         return (self.new or 0) - (self.old or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where the bytes of a file go.
+    """The labelled bytes of a file.
 
     Attributes:
         file: its name.
-        size: its size in bytes, to which the sizes of each view add up.
-        pieces: all of its bytes.
+        size: its size in bytes, which the sizes of each view add up to.
+        pieces: all of its bytes, in pieces.
     """
 
     file: str
@@ -116,8 +116,8 @@ class Account:
         """The sizes by label, largest first.
 
         Args:
-            view: what to tell bytes apart by.
-            depth: of folders and modules, below which all is one: ``__torch__.torch.*`` at depth 2.
+            view: which labels.
+            depth: levels of folders or modules that labels keep: ``__torch__.torch.*`` at depth 2.
 
         Raises:
             ValueError: there is no such view.
@@ -133,11 +133,11 @@ class Account:
         return {label: Size(stored[label], inflated[label]) for label in order}
 
     def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, SizeChange]:
-        """What changed from another file to this one, by label, largest difference first.
+        """The changes from another file to this one, by label, largest difference first.
 
         Args:
             base: the other file.
-            view: what to tell bytes apart by.
+            view: which labels.
             depth: as for :meth:`by`.
 
         Raises:

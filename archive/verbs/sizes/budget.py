@@ -1,4 +1,4 @@
-"""Budgets: how large a file, or a label of a view, may be, and by how much it may have grown."""
+"""Budgets: bounds on the size or the growth of a file, or of a label in a view."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ UNITS = {
     "gib": 1 << 30,
 }
 FILE, DEBUG = "", "debug"
-"""Labels of every view: the whole file, and all debug records without their headers."""
+"""Labels in every view: the whole file, and all debug records without their headers."""
 
 ALWAYS_KNOWN = {
     View.KIND: [*RecordKind, *STRUCTURE],
     View.PART: [*Part, *(f"[{kind}]" for kind in RecordKind)],
 }
-"""Labels that a budget may name though a file has no such bytes."""
+"""Labels that a budget may name even if a file has no such bytes."""
 
 LISTED = 20
+"""Labels that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Budget:
     """A bound on stored bytes.
 
     Attributes:
-        label: one of the view; or "debug", all debug records; or "", the file.
-        most: bytes.
+        label: one of the view; "debug" for all debug records; "" for the file.
+        most: the bound in bytes.
         growth: whether it bounds the difference from the base file.
     """
 
@@ -63,7 +64,7 @@ class Budget:
         """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number alone is in bytes.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is no budget.
         """
         words = BUDGET.fullmatch(text)
         if not words:
@@ -80,7 +81,7 @@ def exceeded(
     """A line for each budget that is exceeded.
 
     Raises:
-        ValueError: a budget names a label that there is not, or bounds the growth from no base.
+        ValueError: a budget names an unknown label, or bounds growth and there is no base.
     """
     new = _measures(account, view, depth)
     old = _measures(base, view, depth) if base else {}

@@ -1,6 +1,7 @@
-"""The parts of debug records: how many of their inflated bytes are texts, rows and pickle overhead.
+"""The parts of debug records: how many of their inflated bytes are text, rows and pickle overhead.
 
-Instructions are weighed as columns. A run of them that has one source file is a *stretch*.
+Instructions of all records are weighed together, as columns. A *stretch* is a run of instructions about one
+source file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 
 class Cell(NamedTuple):
-    """Bytes of a record that are of one part and about one source file; None: about none."""
+    """Bytes of a record that have one part and one source file; None for no part, or no file."""
 
     part: Part | None
     source: str | None
@@ -58,8 +59,8 @@ IS_FACT[[op.code for op in OPCODES if op.kind in FACTS]] = True
 def debug_contents(archive: Archive) -> Contents:
     """The cells of each debug record, by name.
 
-    Where a record is no pickle, that is one cell; where it is one, but its source ranges are not as their
-    layout declares, nothing is said of source files.
+    A record that is no pickle is one cell. If a pickle's source ranges do not have the layout that is
+    declared, its cells have no source file.
     """
 
     def range_cells(names: Sequence[str]) -> Contents:
@@ -81,7 +82,7 @@ def debug_contents(archive: Archive) -> Contents:
 
 
 def _readable(names: Sequence[str], read: Callable[[Sequence[str]], T]) -> Iterator[T]:
-    """Read all records together that can be read, halving around those that cannot."""
+    """Read records together. If that fails, read each half of them, so that broken ones end up alone."""
     if not names:
         return
     try:
@@ -93,7 +94,7 @@ def _readable(names: Sequence[str], read: Callable[[Sequence[str]], T]) -> Itera
 
 
 def _cells(tree: Tree, stretches: Stretches) -> Contents:
-    """What the stretches of each record weigh, those of one source file together."""
+    """The cells of each record: its stretches' bytes by part, summed for each source file."""
     tokens = tree.tokens
     size = np.diff(tokens.at, append=tokens.base[-1])
     text = np.zeros_like(size)

@@ -1,4 +1,8 @@
-"""The pieces of an archive: its structure, its records, and inside of debug records their cells."""
+"""The labelled pieces of a file: of an archive its structure, records and cells, of a companion its columns.
+
+The columns of a packed companion are compressed as one. Their stored bytes are apportioned to them by the
+size that each compresses to alone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
-    """All bytes of an archive's file; debug records in one piece each unless ``inside``."""
+    """The pieces of an archive's file; a debug record is one piece unless ``inside``."""
     for name, part, size in structure(archive.container, archive.limits):
         yield Piece(part, part, *_labels(name), None, size, 0)
     contents = debug_contents(archive) if inside else {}
@@ -35,7 +39,7 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
 
 
 def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
-    """All bytes of a companion file: the kind is a table, the part a column."""
+    """The pieces of a companion file: the kind is a table, the part a column."""
     data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():
@@ -48,7 +52,7 @@ def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
 
 
 def _labels(name: str | None) -> tuple[str | None, str | None]:
-    """Record and module."""
+    """The labels of a record in the views record and module."""
     if name is None:
         return None, None
     label = decoded(encoded(name))
@@ -60,7 +64,7 @@ def _labels(name: str | None) -> tuple[str | None, str | None]:
 
 
 def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
-    """The stored bytes of each cell: apportioned to parts, and those of a part to its source files."""
+    """The stored bytes of each cell: apportioned first to the parts, then to each part's source files."""
     if len(cells) == 1:
         return [total]
     shares = [0] * len(cells)
@@ -73,14 +77,14 @@ def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
 
 
 def apportioned(total: int, weights: Sequence[int]) -> list[int]:
-    """Split a number in proportion to weights, by largest remainder; of equal ones the first gets more.
+    """Split a number in proportion to weights, by largest remainder; equal remainders: the first.
 
     >>> apportioned(10, [1, 1, 0, 1])
     [4, 3, 0, 3]
     """
     whole = sum(weights)
-    if not whole:
-        return [total, *[0] * len(weights)][: len(weights)]
+    if not whole:  # the first takes all
+        return [total if i == 0 else 0 for i in range(len(weights))]
     shares = [total * weight // whole for weight in weights]
     order = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
     for i in order[: total - sum(shares)]:

@@ -1,7 +1,7 @@
-"""Which instructions of source-range records are about which source file.
+"""Stretches: runs of instructions in source-range records that are about one source file.
 
-A row's instructions begin behind those of the row before. With a string table, a text's are those from it
-to the next one, and it is about the first source that it is part of.
+A row's instructions begin behind those of the row before it. In a string table, a text's instructions reach
+to the next text, and are about the first source that uses the text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TUPLE = CODE_OF["TUPLE"]
 UNNAMED_FILE = "(none)"
 TRACE_FRAME = re.compile(rb"([^\n]+)\([0-9]+\): ")
 FIRST_PIECES, FIRST_BYTES = 8, 4096
-"""Pieces of a text, and bytes of each, that are searched for its first stack frame."""
+"""Pieces of a text, and bytes of each, that are searched for the text's first stack frame."""
 
 
 class Stretches(NamedTuple):
@@ -32,7 +32,7 @@ class Stretches(NamedTuple):
     Attributes:
         start: the first token of each, increasing (g).
         source: index of its file in ``sources`` (g).
-        sources: the files; the first one, None, stands for what is about none.
+        sources: the files; the first one is None, for instructions about no file.
     """
 
     start: Ints
@@ -57,7 +57,7 @@ def range_stretches(tree: Tree, table: RangeTable) -> Stretches:
 
 
 def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: Ints) -> tuple[Ints, Ints]:
-    """First token and source file of each stretch of a record; some may be empty."""
+    """The first token and the source file of each stretch of a record; some stretches may be empty."""
     tokens = tree.tokens
     number = table.numbers[tokens.pickles[pickle].name]
     before, stop = tokens.first[pickle : pickle + 2].tolist()
@@ -83,14 +83,14 @@ def _children(tree: Tree, node: int) -> Ints:
 
 
 def _behind(tree: Tree, nodes: Ints) -> Ints:
-    """The tokens behind values and their memo writes."""
+    """For each value, the token behind it and its memo write."""
     behind: Ints = nodes + 1
     behind += IS_PUT[tree.tokens.op[behind]]
     return behind
 
 
 def _files(sources: SourceTable) -> tuple[Ints, list[str | None]]:
-    """For each source (s) the number of its file; the files, the first one None."""
+    """The number of each source's file (s), and the files; the first one is None."""
     numbers: dict[str | None, int] = {None: 0}
 
     def number(file: str) -> int:
@@ -116,7 +116,7 @@ def _first_frame(sources: SourceTable, source: int) -> str:
 
 
 def _owners(sources: SourceTable, files: Ints) -> Ints:
-    """For each string the file of the first source it is a piece of, or the name of; 0 for none."""
+    """For each string, the number of the file of the first source that it is a piece or the name of, or 0."""
     owners = np.zeros(len(sources.strings), np.int64)
     named = np.flatnonzero(sources.filename >= 0)[::-1]
     owners[sources.filename[named]] = files[named]

@@ -1,4 +1,4 @@
-"""The zip's own bytes: headers, padding, descriptors, directory, and what belongs to nothing."""
+"""The zip's own bytes: headers, padding, descriptors, directory, and gaps between them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PADDING_FIELD = b"FB"
 
 
 def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None, Part, int]]:
-    """Record, part and number of all bytes that are not stored bytes of records.
+    """All bytes but the stored bytes of records: of each piece the record, the part, and the size in bytes.
 
-    The record is None for what none has: end records, entries of folders, gaps.
+    End records, entries of folders and gaps belong to no record: theirs is None.
     """
     data = container.data
     end = read_end(data)
@@ -45,7 +45,7 @@ def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None
 
 
 def _around(data: memoryview, entry: Entry) -> dict[Part, int]:
-    """The bytes around those of a record."""
+    """The sizes of the parts around a record's stored bytes."""
     local = LOCAL.read(data, entry.start)
     padding = _padding(data[entry.data - local.extra_length : entry.data])
     return {
@@ -62,7 +62,7 @@ def _local_length(data: memoryview, header: CentralHeader, extra: memoryview) ->
 
 
 def _padding(extra: memoryview) -> int:
-    """Bytes of the padding field among extra fields."""
+    """The size of the padding field among extra fields, 0 where there is none."""
     at = 0
     while at + 4 <= len(extra):
         length = 4 + int.from_bytes(extra[at + 2 : at + 4], "little")
