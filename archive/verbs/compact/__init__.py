@@ -1,7 +1,9 @@
-"""Debug records in the fewest bytes that stock PyTorch reads as the same facts.
+"""Debug records are written in the fewest bytes that stock PyTorch reads as the same facts.
 
-The tables of an archive -> ``ranges``, ``stacks``, ``methods``: a record as instructions (``code``), in
-several ways -> ``memo``, ``encoding``: as bytes -> the shortest. ``check`` compares what two archives say.
+    tables ─ (ranges · stacks · methods) ─ instructions, in several ways ─ encoding ─ bytes ─ the shortest
+
+``range_record``, ``texts`` and ``strings`` make what is equal one thing. ``check`` compares the facts of two
+archives.
 """
 
 from __future__ import annotations
@@ -29,17 +31,16 @@ __all__ = ["compact_records", "deflate"]
 
 
 def compact_records(opened: Archive) -> dict[str, bytes]:
-    """For each debug record the pickle that deflates to the fewest bytes and says the same.
+    """Write each debug record as the pickle of the same facts that deflates to the fewest bytes.
 
-    A call-stack map that PyTorch refuses is mended, see :mod:`archive.debuginfo.mending`.
-    ``check.same_facts`` tells whether an archive with these records says the same.
+    A call-stack map that PyTorch refuses is mended: see :mod:`archive.debuginfo.mending`.
 
     The target is PyTorch 2.13. An archive without any string table keeps its layouts, which older releases
-    read; whether those take what else is saved here, entries of the memo above all, could not be tried.
-    Records of PyTorch 1.2, written by another pickler, are left out.
+    read. Whether those releases read the memo as it is used here could not be tried. Records of PyTorch 1.2,
+    written by another pickler, are left out.
 
     Returns:
-        Inflated pickles by record; a record's own bytes where nothing shorter was found.
+        Inflated pickles by record; a record's own bytes if nothing shorter was found.
 
     Raises:
         ArchiveError: a debug record is broken.
@@ -48,7 +49,7 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
 
 
 def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """The debug records, each written in several ways."""
+    """Each debug record by name, written in several ways."""
     table = opened.range_table
     tables = Layout.STRING_TABLE in table.layouts
     for number, (name, layout) in enumerate(zip(table.names, table.layouts, strict=True)):
@@ -67,12 +68,13 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
 def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
     """The layouts that a record of source ranges may be written in.
 
-    PyTorch fails where it looks for a range in a code record without rows, unless that has a string table.
+    PyTorch fails to look up a range in the record of a code record if it has no rows, unless it has a string
+    table.
 
     Args:
         record: its rows.
         name: its name.
-        layout: how it was written.
+        layout: the one that it has.
         tables: whether the archive has string tables.
     """
     if not tables or layout in (Layout.PAIR, Layout.TAG_FIRST):
@@ -83,7 +85,7 @@ def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) ->
 
 
 def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
-    """The record, in the way that takes the fewest bytes in an archive: as it stands if no other does."""
+    """The record in the way that takes the fewest bytes in an archive; its own bytes if none is shorter."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
     if name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]:

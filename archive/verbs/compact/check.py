@@ -1,4 +1,4 @@
-"""Whether the debug records of two archives say the same."""
+"""The debug records of two archives are compared, fact by fact."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ SHOWN_WIDTH = 200
 
 
 def same_facts(before: Archive, after: Archive) -> None:
-    """Refuse an archive whose debug records don't say what those of another one say.
+    """Refuse an archive whose debug records have other facts than those of another one.
 
     Source ranges are compared row by row: offset, range, tag, and the source's text, filename (None is not
-    "") and starting line. Handles are compared by number, in whatever order their rows stand: tag, operator,
-    and the call stack, frame by frame; tags that no source range has are expected as
-    :mod:`archive.debuginfo.mending` replaces them. What rows share doesn't matter, nor whether an empty
-    source is the null source: to PyTorch they are alike.
+    "") and starting line. Handles are compared by number, in any order of rows: tag, operator, and the call
+    stack, frame by frame. Tags that no source range has are expected as :mod:`archive.debuginfo.mending`
+    replaces them. It does not matter which rows share an object, nor whether an empty source is the null
+    source: PyTorch reads both alike.
+
+    Args:
+        before: the archive whose facts are expected.
+        after: the archive that is checked.
 
     Raises:
-        ArchiveError: naming the record, row and field of a difference; what the first archive says is
-            expected. Or a debug record is broken.
+        ArchiveError: the facts differ (the message names record, row and field), or a debug record is broken.
     """
     try:
         names = (*before.range_table.names, *after.range_table.names)
@@ -58,7 +61,7 @@ def same_facts(before: Archive, after: Archive) -> None:
 
 
 def _compare(where: Where, expected: Ints, found: Ints, said: Describe = str) -> None:
-    """Refuse the first of n values that differs; ``where`` tells its record and place."""
+    """Refuse the first of n values that differs; ``where`` gives its record and place."""
     differing = np.flatnonzero(expected != found)
     if len(differing):
         first = int(differing[0])
@@ -72,7 +75,7 @@ def _of(what: str) -> Describe:
 
 
 def _quoted(known: Known) -> Describe:
-    """What numbers of strings stand for."""
+    """Describe numbers by the strings that have them."""
     return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), SHOWN_WIDTH)
 
 
@@ -91,14 +94,14 @@ def compare_ranges(
     tags: bool = True,
     unnamed: bool = True,
 ) -> None:
-    """Refuse records of source ranges that don't say the same.
+    """Refuse records of source ranges that differ.
 
     Args:
-        archive: what is expected.
-        other: what is compared.
+        archive: the expected one.
+        other: the one that is checked.
         names: records that both have.
-        tags: whether tags are compared, too.
-        unnamed: whether a filename of None differs from "".
+        tags: compare tags, too.
+        unnamed: take a filename of None for another than "".
 
     Raises:
         ArchiveError: naming the record, row and field of a difference.
@@ -117,14 +120,14 @@ def compare_ranges(
 def compare_rows(
     archive: Archive, other: Archive, rows: tuple[Ints, Ints], fields: Sequence[str], *, unnamed: bool
 ) -> None:
-    """Refuse rows of source ranges that don't say the same, pair by pair.
+    """Refuse rows of source ranges that differ, pair by pair.
 
     Args:
-        archive: what is expected.
-        other: what is compared.
+        archive: the expected one.
+        other: the one that is checked.
         rows: of both, by their numbers in the whole archive.
-        fields: what is compared besides the source.
-        unnamed: whether a filename of None differs from "".
+        fields: columns that are compared besides the source.
+        unnamed: take a filename of None for another than "".
 
     Raises:
         ArchiveError: naming the record, row and field of a difference.
@@ -151,7 +154,7 @@ def compare_rows(
 
 
 def _check_limits(archive: Archive, size: int) -> None:
-    """Refuse texts out of all proportion to their records: a long piece may stand in many."""
+    """Refuse texts out of all proportion to their records: a long piece may stand in many texts."""
     limit = archive.limits.inflation
     ratio = size // max(sum(archive.records[name].size for name in archive.range_table.names), 1)
     if size > archive.limits.inflation_from and ratio > limit:
@@ -166,7 +169,7 @@ def _compare_sources(
     *,
     unnamed: bool,
 ) -> None:
-    """Compare sources, pair by pair; ``where`` tells a pair's place in a field."""
+    """Compare sources, pair by pair; ``where`` gives the place of a pair in a field."""
     one, other = pairs
     _compare(where("starting_line"), before.line[one], after.line[other])
     known: Known = {} if unnamed else {b"": -1}
@@ -199,14 +202,14 @@ def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None
 
 
 def _pieces(sources: SourceTable, which: Ints, known: Known) -> tuple[Ints, Ints]:
-    """The pieces of some sources' texts, by what they say, and the first of each text."""
+    """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
     counts = np.diff(sources.first)[which]
     index = sources.piece[spread(sources.first[which], counts)]
     return string_numbers(sources.strings, index, known), firsts(counts)
 
 
 def compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
-    """Refuse call-stack maps that don't say the same.
+    """Refuse call-stack maps that differ.
 
     Raises:
         ArchiveError: naming the handle and field of a difference.
@@ -239,15 +242,15 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None) -> No
 
 
 def _stack_numbers(table: HandleTable, known: Known, frames: dict[tuple[int, object], int]) -> Ints:
-    """Numbers of the rows' call stacks, equal where those say the same; -1 for none (h)."""
+    """Numbers of the rows' call stacks, the same for equal ones; -1 for none (h)."""
     function, types, instances = (
         string_numbers(table.strings, column, known).tolist()
         for column in (table.function, table.module_type, table.module_instance)
     )
-    modules = [*zip(types, instances, strict=True), None]  # the last one is found by -1
+    modules = [*zip(types, instances, strict=True), None]  # -1 finds the None
     owners = map(modules.__getitem__, table.module.tolist())
-    says = list(zip(owners, table.call_tag.tolist(), function, strict=True))
-    numbers: Ints = np.append(frame_numbers(table.next, says, frames), -1)[table.stack]
+    facts = list(zip(owners, table.call_tag.tolist(), function, strict=True))
+    numbers: Ints = np.append(frame_numbers(table.next, facts, frames), -1)[table.stack]
     return numbers
 
 

@@ -1,9 +1,9 @@
 """Instructions → bytes: which values take an entry of the memo, and which opcode holds each number.
 
-PyTorch's own pickler gives an entry to every string, source and call stack, read again or not, and uses none
-twice. Its unpickler takes entries in any order, and writes over those that are there (tried with 2.13). So
-here a value gets an entry only if it is read again, and the lowest that is free by then: mostly below 256,
-which takes two bytes instead of five, and the same few again and again, which helps deflate.
+PyTorch's own pickler gives an entry of the memo to every string, source and call stack, and uses no entry
+twice. Its unpickler takes entries in any order, and overwrites them (tried with 2.13). So here a value gets
+an entry only if it is read again, and the lowest one that is free by then. That is mostly below 256, which
+takes two bytes instead of five, and the same few entries again and again help deflate.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ START, STOP = bytes([CODE_OF["PROTO"], 2]), bytes([CODE_OF["STOP"]])
 BININT2, LONG1 = CODE_OF["BININT2"], CODE_OF["LONG1"]
 LONG_FORMS = {PUT: CODE_OF["LONG_BINPUT"], GET: CODE_OF["LONG_BINGET"]}
 LONG1_BYTES = 8
-"""PyTorch reads no other length."""
+"""The only length of a LONG1 that PyTorch reads."""
 TEXT_BYTES = 4
 
 
 def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
-    """The pickle of one value.
+    """Write the pickle of one value.
 
     Args:
         code: the value's instructions.
-        strings: what texts and names stand for; both lines of a name end in a newline.
+        strings: the texts and names by number; both lines of a name end in a newline.
     """
     op, arg = _with_memo(code)
     op = _with_widths(op, arg)
@@ -65,7 +65,7 @@ def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
 
 
 def _with_widths(op: np.ndarray, arg: Ints) -> np.ndarray:
-    """The opcodes that hold their integers and memo entries."""
+    """The opcodes that are wide enough for their integers and memo entries."""
     op = op.copy()
     ints = np.flatnonzero((op == INT) | (op == WIDE))
     value = arg[ints]
@@ -78,7 +78,7 @@ def _with_widths(op: np.ndarray, arg: Ints) -> np.ndarray:
 
 
 def _write_numbers(out: np.ndarray, at: Ints, values: Ints, width: int) -> None:
-    """Integers in little endian, one byte of all of them at a time."""
+    """Write integers in little endian, one byte of all of them at a time."""
     for byte in range(width):
         out[at + byte] = values >> 8 * byte & 0xFF
 
@@ -90,7 +90,7 @@ def _write_strings(out: np.ndarray, at: Ints, number: Ints, strings: Sequence[by
 
 
 def _with_memo(code: Instructions) -> tuple[np.ndarray, Ints]:
-    """Opcodes and numbers of all instructions, with entries of the memo in place of keys."""
+    """Opcodes and arguments of all instructions, with entries of the memo in place of keys."""
     op, arg = _written_once(code.op, code.arg)
     is_read = np.zeros(_keys(op, arg), np.bool_)
     is_read[arg[op == GET]] = True
@@ -103,12 +103,12 @@ def _with_memo(code: Instructions) -> tuple[np.ndarray, Ints]:
 
 
 def _keys(op: np.ndarray, arg: Ints) -> int:
-    """The number of keys."""
+    """The number of keys in memo writes and reads."""
     return int(arg[(op == PUT) | (op == GET)].max(initial=-1)) + 1
 
 
 def _written_once(op: np.ndarray, arg: Ints) -> tuple[np.ndarray, Ints]:
-    """Shared integers, texts and names with keys of their own: the first is written, the others are read."""
+    """Write each shared integer, text or name where it stands first, and read it from the memo elsewhere."""
     shared = np.flatnonzero(op <= SHARED_GLOBAL)
     keys = _keys(op, arg)
     number, first = numbered(op[shared].astype(np.int64), arg[shared])
@@ -124,7 +124,7 @@ def _entries(is_put: np.ndarray, key: Ints, keys: int) -> Ints:
     """The entry of each memo write and read.
 
     Args:
-        is_put: whether it is a write; each key is written once, and then read (m).
+        is_put: whether it is a write (m). Each key is written once, before it is read.
         key: the value's key (m).
         keys: the number of keys.
     """

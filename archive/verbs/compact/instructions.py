@@ -1,8 +1,8 @@
-"""Pickle instructions in columns, composed for many values at once; ``pickles.scan`` reads such columns.
+"""Pickle instructions in columns, composed for many values at once.
 
 An instruction is an opcode and a number: an integer, the number of a string, or a key. A key stands for a
-value that is written once and read from the memo later; ``memo`` finds out whether it takes an entry, and
-which.
+value that is written once and read from the memo later. ``encoding`` gives it an entry of the memo, if it
+needs one.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     Part = tuple[Ints | slice, Ints | int, np.ndarray | int, Ints | int]
 
 INT, WIDE = CODE_OF["BININT1"], CODE_OF["BININT"]
-"""An integer in the fewest bytes; one in at least four, so that a column takes the same everywhere."""
+"""Opcodes of an integer in the fewest bytes, and of one in at least four, as all of a column may have."""
 TEXT, GLOBAL = CODE_OF["BINUNICODE"], CODE_OF["GLOBAL"]
 SHARED_INT, SHARED_TEXT, SHARED_GLOBAL = range(3)
-"""The same three, but written once and read from the memo wherever they stand again. No opcodes of pickle."""
+"""Codes of our own for an integer, text or name that is written once, and read from the memo elsewhere."""
 PUT, GET = CODE_OF["BINPUT"], CODE_OF["BINGET"]
 NONE, MARK, TUPLE, LIST, REDUCE = (CODE_OF[name] for name in ("NONE", "MARK", "TUPLE", "LIST", "REDUCE"))
 CLOSE = [CODE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
-"""What makes a tuple of so many items, without a MARK."""
+"""Opcodes that make a tuple of 0 to 3 items, without a MARK."""
 NEVER = 1 << 62
 """A bound that no tag, count or length reaches."""
 BUILDER = "".join(f"{line}\n" for line in INTLIST).encode()
-"""The name of what types a list of integers; PyTorch refuses lists without (tried with 2.13)."""
+"""The name of the function that types a list of integers. PyTorch refuses untyped lists (tried with 2.13)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instructions:
-    """n values: i instructions.
+    """The i instructions of n values.
 
     Attributes:
         first: the first instruction of each value (n + 1).
         op: opcode, or one of the ``SHARED`` codes (i).
-        arg: its number, 0 where it has none (i).
+        arg: the instruction's number, 0 where it has none (i).
     """
 
     first: Ints
@@ -55,7 +55,7 @@ class Instructions:
 
 
 class Composer:
-    """n values in the making: each call adds instructions to all of them, or to some.
+    """Composes n values side by side: each call adds instructions to all of them, or to some.
 
     >>> values = Composer(2)
     >>> values.add(INT, np.array([5, 6]))
@@ -71,11 +71,11 @@ class Composer:
         self._parts: list[Part] = []
 
     def add(self, op: np.ndarray | int, arg: Ints | int = 0, *, at: Ints | None = None) -> None:
-        """One instruction for each value.
+        """Add one instruction to each value.
 
         Args:
             op: its opcode: one for all, or one for each.
-            arg: its number, likewise.
+            arg: its number: one for all, or one for each.
             at: the values that get it, none twice; by default all.
         """
         where = slice(None) if at is None else at
@@ -83,7 +83,7 @@ class Composer:
         self._parts.append((where, 1, op, arg))
 
     def insert(self, code: Instructions, *, at: Ints | None = None) -> None:
-        """The instructions of the values of ``code``, each for one of the values ``at``, by default all."""
+        """Add the instructions of one value of ``code`` to each of the values ``at``, by default all."""
         where = slice(None) if at is None else at
         counts = np.diff(code.first)
         self._counts[where] += counts
@@ -105,12 +105,12 @@ class Composer:
 
 
 def each(op: int, arg: Ints) -> Instructions:
-    """Values of one instruction."""
+    """Make values of one instruction each."""
     return Instructions(np.arange(len(arg) + 1), np.full(len(arg), op, np.uint8), arg)
 
 
 def tuple_of(*parts: Instructions) -> Instructions:
-    """One value: the tuple of all values of the parts."""
+    """Make one value: the tuple of all values of the parts."""
     items = Instructions(
         np.array([0, sum(len(part.op) for part in parts)]),
         np.concatenate([part.op for part in parts]),
@@ -120,7 +120,7 @@ def tuple_of(*parts: Instructions) -> Instructions:
 
 
 def tuples(items: Instructions, counts: Ints) -> Instructions:
-    """For each value the tuple of so many items, which its instructions make."""
+    """Make tuples: each value's instructions make the given number of items."""
     made = Composer(len(items))
     made.add(MARK, at=np.flatnonzero(counts >= len(CLOSE)))
     made.insert(items)
@@ -129,7 +129,7 @@ def tuples(items: Instructions, counts: Ints) -> Instructions:
 
 
 def integer_lists(items: Instructions, builder: int) -> Instructions:
-    """For each value the typed list of the integers that its instructions make.
+    """Make typed lists: each value's instructions make the integers.
 
     Args:
         items: the integers.

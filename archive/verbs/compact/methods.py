@@ -1,6 +1,6 @@
-"""Method handles and module paths in few bytes.
+"""Method handles and module paths are written in few bytes.
 
-Handles count up, and deflate finds more in them where all take four bytes.
+Handles count up. Deflate finds more repetition in them if all take four bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_
 
 
 def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
-    """The record, written in several ways."""
+    """Write the record in several ways."""
     is_paths = generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name
     strings, number = own_strings(table.strings, index)
@@ -51,6 +51,7 @@ def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
         else:
             methods.insert(integer_lists(items, len(strings) - 1))
             methods.add(CLOSE[1])
-        for size in (2, 1, 2):  # (key, list), the table of this one entry, (method, table)
+        # Close (key, list), the table with this one entry, and (method, table).
+        for size in (2, 1, 2):
             methods.add(CLOSE[size])
         yield pickled(tuple_of(each(INT, np.array([table.version])), methods.code()), strings)

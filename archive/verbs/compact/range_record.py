@@ -1,4 +1,4 @@
-"""One record of source ranges as columns of its own, with sources that say the same made one."""
+"""One record of source ranges as columns of its own; equal sources are one source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeRecord:
-    """n rows, and their s distinct sources, numbered by first appearance.
+    """One record: n rows, and their s distinct sources, numbered by first appearance.
 
     Attributes:
         offset: byte offset in the generated code; -1 in the delegated record (n).
@@ -26,7 +26,7 @@ class RangeRecord:
         end: the byte behind the last one (n).
         tag: the range's number, or -1 (n).
         source: number of the source (n).
-        texts: of the sources. A text that is empty has an empty piece, unless it is the null source's (s).
+        texts: of the sources (s). An empty text has one empty piece; the null source's has none.
         filename: one of ``names``, or -1 (s).
         line: starting line (s).
         names: distinct filenames.
@@ -47,16 +47,16 @@ class RangeRecord:
 
 
 def record_of(table: RangeTable, number: int) -> RangeRecord:
-    """One record of a table."""
+    """Take one record out of a table."""
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
     objects, sources = table.source[part][first], table.sources
     texts = _texts(table, objects)
     names, filename = own_strings(sources.strings, sources.filename[objects])
     line = sources.line[objects]
-    says = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
+    facts = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
     known: dict[tuple[bytes, int, int], int] = {}
-    merged = np.array([known.setdefault(one, len(known)) for one in says], np.int64)
+    merged = np.array([known.setdefault(one, len(known)) for one in facts], np.int64)
     kept = numbered(merged)[1]
     return RangeRecord(
         table.offset[part],
@@ -72,7 +72,7 @@ def record_of(table: RangeTable, number: int) -> RangeRecord:
 
 
 def _texts(table: RangeTable, objects: Ints) -> Pieces:
-    """The texts of some sources, without pieces that add nothing."""
+    """The texts of some sources, without empty pieces, unless the whole text is empty."""
     sources = table.sources
     counts = np.diff(sources.first)[objects]
     index = sources.piece[spread(sources.first[objects], counts)]

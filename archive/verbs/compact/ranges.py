@@ -1,12 +1,13 @@
-"""Source ranges in few bytes.
+"""Source ranges are written in few bytes.
 
-- Sources that say the same are one object, and so are, where it pays, equal ranges.
-- *Inline rows* hold each text as a whole. They are often the shortest, for deflate finds what texts share.
-- *String tables* hold pieces, see ``texts``. Those used most come first: numbers below 256 take two bytes.
+- Equal sources are one object, and so are equal ranges, where that is shorter.
+- *Inline rows* hold each text as a whole. They are often the shortest: deflate finds what texts share.
+- *String tables* hold pieces: see ``texts``. Pieces used most come first, since numbers below 256 take two
+  bytes.
 
-A string table has no place for "no filename": PyTorch reads the number 0 as "", and prints that. So a record
-with a filename of None has inline rows. Inline rows have no place for a source that is empty but not the
-null source; it becomes that. To PyTorch, which reads both as "", "" and 0, they are the same in every layout.
+A string table cannot say "no filename": PyTorch reads the number 0 as "", and prints that. So a record with a
+filename of None has inline rows. Inline rows cannot say that a source is empty but not the null source, so it
+becomes the null source. To PyTorch, which reads both as "", "" and 0, they are the same in every layout.
 """
 
 from __future__ import annotations
@@ -47,28 +48,28 @@ if TYPE_CHECKING:
 OFTEN = 6
 """Uses of a range from which on it counts as used often."""
 MANY_ROWS = 100_000
-"""Rows from which on fewer ways are tried."""
+"""Rows of a record from which on fewer ways are tried."""
 NAMES_SHARED_FROM = 4
-"""Uses of a filename from which on memo reads take less, deflated, than the name again."""
+"""Uses of a filename from which on memo reads, deflated, are shorter than repeating the name."""
 INLINE_UP_TO = 8 << 10
-"""Bytes of all texts up to which no string table was seen to be shorter."""
+"""Bytes of all texts up to which a string table was never seen to be shorter."""
 INLINE_AT_MOST = 6
-"""Texts this many times as long as a record with a string table are not deflated to less."""
+"""Texts longer than this many times the record with a string table do not deflate to less."""
 
 
 def ways(record: RangeRecord, layouts: Collection[Layout]) -> Iterator[bytes]:
-    """The record, written in several ways; which one deflates best depends on its contents.
+    """Write the record in several ways. Which one deflates best depends on its contents.
 
     Args:
         record: the rows.
-        layouts: those that may be used: the string table, one without, or both.
+        layouts: the layouts that may be used: the string table, one without, or both.
     """
     length, longest = record.texts.length(), NEVER
     sharings = list(_sharings(record))
     inline = [layout for layout in layouts if layout is not Layout.STRING_TABLE]
     if Layout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
         sources, strings = _pieced_sources(record)
-        for sharing in sharings[:: max(len(sharings) - 1, 1)]:  # the first and the last
+        for sharing in sharings if len(sharings) == 1 else (sharings[0], sharings[-1]):
             data = _with_table(_rows(record, Layout.STRING_TABLE, sources, sharing), strings)
             longest = INLINE_AT_MOST * len(data)
             yield data
@@ -79,16 +80,19 @@ def ways(record: RangeRecord, layouts: Collection[Layout]) -> Iterator[bytes]:
 
 
 def _with_table(rows: Instructions, strings: list[bytes]) -> bytes:
-    """A record with a string table: all strings but the last two, the builder's name and the marker."""
+    """A record with a string table, of all strings but the last two: the builder's name and the marker."""
     marker = len(strings) - 1
     table = tuple_of(each(TEXT, np.arange(marker - 1)))
     return pickled(tuple_of(each(TEXT, np.array([marker])), table, tuple_of(rows)), strings)
 
 
 class _Sharing(NamedTuple):
-    """Which ranges are written once and read from the memo.
+    """A choice of ranges that are written once and read from the memo elsewhere.
 
-    ``number``: the range of each row (n). ``first``: its first row (r). ``shared``: whether it is shared (r).
+    Attributes:
+        number: the range of each row (n).
+        first: the first row of each range (r).
+        shared: whether a range is chosen (r).
     """
 
     number: Ints
@@ -97,7 +101,7 @@ class _Sharing(NamedTuple):
 
 
 def _sharings(record: RangeRecord) -> Iterator[_Sharing]:
-    """All ranges used more than once, those used often, none; of very long records only the first."""
+    """Three choices: ranges used twice, ranges used often, none. A very long record has only the first."""
     number, first = numbered(record.source, record.start, record.end)
     uses = np.bincount(number)
     last = NEVER
@@ -109,7 +113,10 @@ def _sharings(record: RangeRecord) -> Iterator[_Sharing]:
 
 
 def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _Sharing) -> Instructions:
-    """The rows, each source where it is needed first. Keys are the sources' numbers, then the ranges'."""
+    """The instructions of the rows, each source written at its first row.
+
+    Keys are the numbers of sources, and behind them those of ranges.
+    """
     number, first, shared = sharing
     count = len(sources)
     begins = numbered(record.source)[1]
@@ -136,7 +143,7 @@ def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _
 
 
 def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
-    """The sources with whole texts, and the strings in them."""
+    """The instructions of sources with whole texts, and their strings."""
     known: dict[bytes, int] = {}
     text = np.array([known.setdefault(text, len(known)) for text in record.texts.joined()], np.int64)
     name = record.filename
@@ -152,9 +159,10 @@ def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
 
 
 def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
-    """The sources with texts in pieces, and the string table, the builder's name and the marker.
+    """The instructions of sources with texts in pieces, and the strings.
 
-    Keys of lists stand behind those that the rows need.
+    Strings are those of the table, the builder's name, and the marker. Keys of lists of pieces follow those
+    that the rows need.
     """
     texts = shared_pieces(record.texts)
     known = {b"": 0} if len(record) else {}
@@ -182,7 +190,7 @@ def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
 
 
 def _by_use(strings: list[bytes], uses: Ints) -> tuple[list[bytes], Ints]:
-    """The first string, those used most, with numbers of one byte, and the others; and where each stands."""
+    """Strings in order of use, and the new place of each: the first stays, then those used most, then others."""
     is_later = np.ones(len(uses), np.bool_)
     is_later[:1] = False
     is_later[1 + np.argsort(-uses[1:], kind="stable")[: BYTE - 1]] = False

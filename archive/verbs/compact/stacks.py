@@ -1,10 +1,10 @@
-"""The call-stack map in few bytes.
+"""The call-stack map is written in few bytes.
 
-- Call stacks that say the same are one tuple, and so are modules; PyTorch shares only what was one object.
+- Equal call stacks are one tuple, and so are equal modules. PyTorch shares only what was one object.
 - Rows stand in the order that deflates best; PyTorch takes any (tried with 2.13). Rows of one call stack
   stand together, by tag and then by handle. Call stacks that differ in modules alone, as those of a model's
   equal layers do, are neighbours: their rows are alike, but for the handles.
-- Where some handles take four bytes, all may: then rows of equal length stand at equal distances.
+- If some handles take four bytes, all may. Then rows of equal length stand at equal distances.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import HandleTable
 
 MANY_HANDLES = 50_000
-"""Rows from which on only the way is tried that suits large maps."""
+"""Handles from which on only the one way is tried that suits large maps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +52,10 @@ class _Frames:
 
     Attributes:
         next: the frame one call deeper, or -1 (f).
-        module: or -1 (f).
+        module: the number of the frame's module, or -1 (f).
         tag: of the call (f).
-        function: a string, or -1 (f).
-        modules: class and instance, as strings (m).
+        function: the number of the function's name, or -1 (f).
+        modules: the numbers of class and instance names (m).
     """
 
     next: list[int]
@@ -67,7 +67,7 @@ class _Frames:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How to write the map.
+    """One way to write the map.
 
     Attributes:
         named: whether rows and frames have a fourth element, a name.
@@ -81,7 +81,7 @@ class _Way:
 
 
 def ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
-    """The map, written in several ways, with as many elements a row as it has."""
+    """Write the map in several ways, with as many elements a row as its layout has."""
     columns = (table.op, table.function, table.module_type, table.module_instance)
     strings, number = own_strings(table.strings, np.concatenate(columns))
     op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
@@ -91,15 +91,23 @@ def ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
     rows = table.handle[order], table.tag[order], op[order], stack[order]
     named = generation is Generation.CALLSTACK_4
     far = int(table.handle.max(initial=0)) >= 1 << 16
-    for wide in (far,) if len(table) > MANY_HANDLES else (False, True)[: 1 + far]:
-        for shared_from in (BYTE,) if len(table) > MANY_HANDLES else (BYTE, NEVER):
-            yield pickled(tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from))), strings)
+    for wide, shared_from in _choices(far=far, many=len(table) > MANY_HANDLES):
+        yield pickled(tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from))), strings)
+
+
+def _choices(*, far: bool, many: bool) -> list[tuple[bool, int]]:
+    """Values of ``wide`` and ``shared_from`` to try; wide handles only if some take four bytes anyway."""
+    if many:
+        return [(far, BYTE)]
+    return [
+        (wide, shared_from) for wide in ((False, True) if far else (False,)) for shared_from in (BYTE, NEVER)
+    ]
 
 
 def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
-    """The distinct frames, and for each frame of the table which one it is, and its role (f).
+    """The distinct frames, and for each frame of the table its number among them, and its role (f).
 
-    Frames of one role differ in modules alone, all the way in.
+    Frames have the same role if they, and all frames further in, differ in modules alone.
     """
     modules: dict[tuple[int, int], int] = {}
     named = zip(types.tolist(), instances.tolist(), strict=True)
@@ -120,13 +128,13 @@ def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) 
     return frames, frame, role
 
 
-def frame_numbers(following: Ints, says: Sequence[object], known: dict[tuple[int, object], int]) -> Ints:
-    """Numbers of frames, equal where what they say is, all the way in (f).
+def frame_numbers(following: Ints, facts: Sequence[object], known: dict[tuple[int, object], int]) -> Ints:
+    """Number frames: equal numbers for equal frames, all frames further in included (f).
 
     Args:
         following: the frame one call deeper, or -1 (f).
-        says: of each frame (f).
-        known: numbers by the inner frame's number, or -1, and what the frame says; added to.
+        facts: of each frame, by which it is compared (f).
+        known: numbers by the inner frame's number, or -1, and the frame's facts. New ones are added.
     """
     inner = following.tolist()
     number = [-1] * len(inner)
@@ -138,12 +146,12 @@ def frame_numbers(following: Ints, says: Sequence[object], known: dict[tuple[int
             frame = inner[frame]
         last = number[frame] if frame >= 0 else -1
         for one in reversed(opened):
-            last = number[one] = known.setdefault((last, says[one]), len(known))
+            last = number[one] = known.setdefault((last, facts[one]), len(known))
     return np.array(number, np.int64)
 
 
 def _order(table: HandleTable, op: Ints, stack: Ints, role: Ints) -> Ints:
-    """The rows in the order in which they are written."""
+    """The numbers of the rows in the order in which they are written."""
     by_handle = np.argsort(table.handle, kind="stable")
     names, stacks, roles = (numbered(column[by_handle])[0] for column in (op, stack, role))
     order: Ints = by_handle[np.lexsort((names, table.tag[by_handle], stacks, roles))]
@@ -151,7 +159,7 @@ def _order(table: HandleTable, op: Ints, stack: Ints, role: Ints) -> Ints:
 
 
 def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: _Way) -> Instructions:  # noqa: PLR0917 (columns)
-    """The rows, in their order."""
+    """The instructions of the rows, which are given in the order of writing."""
     stacked = np.flatnonzero(stack >= 0)
     begins = stacked[numbered(stack[stacked])[1]]
     rest = np.setdiff1d(stacked, begins, assume_unique=True)
@@ -170,7 +178,10 @@ def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: 
 
 
 class _Definitions:
-    """Call stacks, each with the frames that none before has had. Keys are frames' numbers, then modules'."""
+    """Writes call stacks: a frame in full where it stands first, read from the memo elsewhere.
+
+    Keys are the numbers of frames, and behind them those of modules.
+    """
 
     def __init__(self, frames: _Frames, way: _Way) -> None:
         self.frames, self.way = frames, way
@@ -179,7 +190,7 @@ class _Definitions:
         self.written: set[int] = set()
 
     def code(self, stacks: Sequence[int]) -> Instructions:
-        """The call stacks, given by their first frames."""
+        """The instructions of call stacks, given by their outermost frames."""
         sizes = []
         for stack in stacks:
             before = len(self.op)

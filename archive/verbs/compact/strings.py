@@ -1,4 +1,4 @@
-"""Strings by what they say: equal ones have one number."""
+"""Numbers for strings: equal strings have the same number."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def own_strings(strings: StringTable, index: Ints) -> tuple[list[bytes], Ints]:
-    """The distinct strings that some indices stand for, and which one each is; -1 stays (n)."""
+    """The distinct strings among some of a table, and the number of each index in them; -1 stays (n)."""
     known: dict[bytes, int] = {}
     number = string_numbers(strings, index, known)
     return list(known), number
 
 
 def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int]) -> Ints:
-    """Numbers of strings, equal where the strings are; -1 stays (n).
+    """Number strings, equal ones alike; -1 stays (n).
 
     Args:
         strings: the strings.
         index: indices into them, or -1 (n).
-        known: the number of each string so far; added to.
+        known: the number of each string so far. New strings are added.
     """
     there = index[index >= 0]
     low = int(there.min(initial=len(strings)))

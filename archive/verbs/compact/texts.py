@@ -1,11 +1,11 @@
-r"""Texts in few pieces that they share.
+r"""Texts are cut into few pieces that they share.
 
-PyTorch joins a text's pieces, whatever they are (tried with 2.13); it writes lines. Here they are
+PyTorch writes texts in lines, but joins any pieces (tried with 2.13). Here the pieces are made in two steps:
 
-1. lines, cut around their line number where many differ in nothing else. Those of traced models do:
-   ``/src/model.py(``, ``17``, ``6``, ``): forward\n``. The last digit is a piece alone, so that neighbours
-   share the others;
-2. what of this only ever stands together, in one.
+1. Texts are cut into lines. Lines that differ in their line number alone, as many of traced models do, are
+   cut around it: ``/src/model.py(``, ``17``, ``6``, ``): forward\n``. The last digit is a piece of its own,
+   so that neighbours share the others.
+2. Pieces that only ever stand together become one.
 """
 
 from __future__ import annotations
@@ -23,28 +23,34 @@ if TYPE_CHECKING:
 
 TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
 ALIKE = 8
-"""So many lines must differ in their number alone to be cut."""
+"""Lines that must differ in their number alone for them to be cut."""
 
 
 class Pieces(NamedTuple):
-    """t texts: text i is the ``strings``, which are distinct, of numbers ``piece[first[i]:first[i + 1]]``."""
+    """The pieces of t texts: text i is the strings of numbers ``piece[first[i]:first[i + 1]]``, joined.
+
+    Attributes:
+        strings: the distinct pieces.
+        first: the first piece of each text (t + 1).
+        piece: numbers of strings (p).
+    """
 
     strings: list[bytes]
     first: Ints
     piece: Ints
 
     def some(self, which: Ints) -> Pieces:
-        """Some of the texts."""
+        """The pieces of some of the texts."""
         counts = np.diff(self.first)[which]
         return Pieces(self.strings, firsts(counts), self.piece[spread(self.first[which], counts)])
 
     def runs(self) -> list[bytes]:
-        """The pieces of each text as a key: equal only where they are."""
+        """A key for each text: equal for texts of equal pieces."""
         data, bounds = self.piece.tobytes(), (self.first * self.piece.itemsize).tolist()
         return [data[low:high] for low, high in pairwise(bounds)]
 
     def joined(self) -> list[bytes]:
-        """The texts."""
+        """The texts as whole strings."""
         strings = list(map(self.strings.__getitem__, self.piece.tolist()))
         return [b"".join(strings[low:high]) for low, high in pairwise(self.first.tolist())]
 
@@ -55,12 +61,12 @@ class Pieces(NamedTuple):
 
 
 def shared_pieces(texts: Pieces) -> Pieces:
-    """The same texts in other pieces."""
+    """Cut the texts into pieces that they share."""
     return _together(_cut(_lines(texts)))
 
 
 def _lines(texts: Pieces) -> Pieces:
-    """A piece for each line. Those of a string table are lines already."""
+    """Cut texts into lines. The pieces of a string table are lines already."""
     if not any(b"\n" in string[:-1] for string in texts.strings):
         return texts
     lines = [string.splitlines(keepends=True) or [string] for string in texts.strings]
@@ -70,7 +76,7 @@ def _lines(texts: Pieces) -> Pieces:
 
 
 def _cut(texts: Pieces) -> Pieces:
-    """Lines that differ in their number alone, cut around it."""
+    """Cut lines around their line number, if many differ in it alone."""
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
         if found := TRACE_LINE.fullmatch(line):
@@ -93,12 +99,12 @@ def _cut(texts: Pieces) -> Pieces:
 
 
 def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints) -> Pieces:
-    """Other pieces in place of each.
+    """Replace each piece by others.
 
     Args:
-        texts: whose pieces are replaced.
+        texts: the texts whose pieces are replaced.
         strings: the other pieces.
-        counts: how many come in place of each.
+        counts: how many replace each piece.
         parts: their numbers, one behind the other.
     """
     sizes = counts[texts.piece]
@@ -107,7 +113,7 @@ def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints) ->
 
 
 def _together(texts: Pieces) -> Pieces:
-    """Neighbours of which neither ever stands without the other, as one piece."""
+    """Join neighbours into one piece if neither ever stands without the other."""
     strings, first, piece = texts
     begins = _are_heads(texts)
     at = np.flatnonzero(begins)
@@ -123,7 +129,7 @@ def _together(texts: Pieces) -> Pieces:
 
 
 def _are_heads(texts: Pieces) -> np.ndarray:
-    """Whether a piece does not always stand behind the same one, or that before others, too (p)."""
+    """Whether a piece begins a joined one: others precede it elsewhere, or its predecessor others (p)."""
     strings, first, piece = texts
     filled = np.flatnonzero(np.diff(first))
     outside = len(strings)
@@ -136,7 +142,7 @@ def _are_heads(texts: Pieces) -> np.ndarray:
 
 
 def _is_always(piece: Ints, neighbour: Ints, size: int) -> np.ndarray:
-    """Whether a piece has the same neighbour wherever it stands (p)."""
+    """Whether a piece has the same neighbour everywhere (p)."""
     one = np.zeros(size, np.int64)
     one[piece] = neighbour
     varies = np.zeros(size, np.bool_)
