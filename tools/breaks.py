@@ -65,6 +65,7 @@ FURTHER = {
     ),
     "cli": ("tests/report",),
     "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/test_splitting.py"),
+    "formats": ("tests/effects/test_record.py", "tests/effects/test_record_hostile.py"),
     "normalform": (
         "tests/companion",
         "tests/verbs/test_splitting.py",

@@ -1,4 +1,4 @@
-"""Integers as PyTorch's ``pushInt`` writes them: the opcode changes exactly where the number no longer fits."""
+"""Integers as PyTorch's ``pushInt`` writes them: the opcode changes where the number no longer fits."""
 
 from __future__ import annotations
 
