@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """How a command went.
+    """The result of a command.
 
     Attributes:
         WELL: all was done, and nothing is wrong.

@@ -14,7 +14,7 @@ from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.debuginfo.symbolicate import Style, TracebackFrame
 from archive.report.as_json import symbolication_facts
-from archive.report.runs import runs
+from archive.report.texts import runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.report.as_json import escaped
+from archive.report.texts import escaped
 from archive.verbs.verify import Diagnostic, verify
 
 if TYPE_CHECKING:

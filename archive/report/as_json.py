@@ -1,4 +1,4 @@
-"""Facts → JSON; and names with foreign bytes → text that can be printed."""
+"""Facts → JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from archive.base.strings import StringView, Text, decoded
+from archive.report.texts import escaped
 
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
@@ -33,15 +34,6 @@ def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a t
     if isinstance(value, str | StringView | Text):
         return escaped(str(value))
     return value
-
-
-def escaped(text: str) -> str:
-    """Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing."""
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        data = text.encode("utf-8", "backslashreplace")
-    return data.decode("utf-8", "backslashreplace")
 
 
 def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:

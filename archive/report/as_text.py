@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from archive.base.errors import one_line
+from archive.base.errors import counted
 from archive.container.serialization_id import PLATFORMS
-from archive.report.as_json import escaped
 from archive.report.fitted_table import FittedTable
-from archive.report.runs import SHOWN_RUNS, runs
+from archive.report.texts import escaped, first_of, printable, runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,20 +23,20 @@ def inspection_text(facts: Inspection) -> Group:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
-    what = facts.companion or f"{facts.what}, version {_line(facts.version) or 'not given'}"
+    what = facts.companion or f"{facts.what}, version {printable(facts.version) or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
-        f"{_line(facts.file)}: {facts.size:,} bytes, {what}",
-        f"root {escaped(facts.root)!r}, top module {_line(facts.top) or 'not recorded'}",
+        f"{printable(facts.file)}: {facts.size:,} bytes, {what}",
+        f"root {escaped(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
         *origin,
         *([] if facts.companion else _identity(facts)),
         (
-            f"{_counted(len(facts.records), 'record')}, {debug:,} of debug info: "
+            f"{counted(len(facts.records), 'record')}, {debug:,} of debug info: "
             f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
         ),
         (
-            f"{_counted(facts.rows, 'source range')} in {_counted(facts.sources, 'source')}, "
-            f"{_counted(len(facts.handles), 'debug handle')}"
+            f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, "
+            f"{counted(len(facts.handles), 'debug handle')}"
         ),
         "",
     ]
@@ -53,8 +52,8 @@ def inspection_text(facts: Inspection) -> Group:
         for path, state in facts.lowered.items()
     ]
     if facts.effects is not None:
-        tail.append(f"effects of {_counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
-    return Group(*map(Text, head), _records(facts), *(Text(_line(line)) for line in tail))
+        tail.append(f"effects of {counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
+    return Group(*map(Text, head), _records(facts), *(Text(printable(line)) for line in tail))
 
 
 def _identity(facts: Inspection) -> list[str]:
@@ -69,13 +68,7 @@ def _identity(facts: Inspection) -> list[str]:
 
 def _effects(effects: Mapping[str, int]) -> str:
     """The number of effects a method; of many methods, those of the first."""
-    words = [f"{method} {count:,}" for method, count in effects.items()]
-    rest = len(words) - SHOWN_RUNS
-    return ", ".join(words[:SHOWN_RUNS]) + (f" [{rest} more methods]" if rest > 0 else "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return first_of([f"{method} {count:,}" for method, count in effects.items()], "methods")
 
 
 def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
@@ -84,12 +77,7 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
     said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
     if migrated:
         return [f"{said}; migrated: `debug-archive migrate` can give what it was"]
-    return [said, *(f"  but {_line(str(one))}" for one in origin.against)]
-
-
-def _line(text: str) -> str:
-    """A foreign text on one line, without control characters that would move a terminal's cursor."""
-    return one_line(escaped(text))
+    return [said, *(f"  but {printable(str(one))}" for one in origin.against)]
 
 
 def _records(facts: Inspection) -> FittedTable:
@@ -98,5 +86,5 @@ def _records(facts: Inspection) -> FittedTable:
     )
     for name, record in facts.records.items():
         kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
-        listing.add(_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
+        listing.add(printable(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
     return listing

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from archive.base.errors import counted, one_line
-from archive.report.as_json import escaped
+from archive.base.errors import counted
+from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def effects_text(facts: EffectsInspection) -> Text:
 
 def _lines(facts: EffectsInspection) -> Iterator[str]:
     methods, places = counted(len(facts.methods), "method"), counted(len(facts.state), "place")
-    yield f"{one_line(escaped(facts.file))}: effects of {methods}, {places} of state"
+    yield f"{printable(facts.file)}: effects of {methods}, {places} of state"
     for method in facts.methods:
         if method.guards:
             yield ""
@@ -58,5 +58,5 @@ def _noted(noted: list[tuple[str, str]]) -> Iterator[str]:
 def _note(effect: EffectFacts | GuardFacts) -> str:
     """The model's line of an effect or a guard, or its debug handle if the line is unknown."""
     if effect.where:
-        return one_line(escaped(f"{effect.where}: {effect.line}"))
+        return printable(f"{effect.where}: {effect.line}")
     return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

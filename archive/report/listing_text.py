@@ -9,8 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from archive.base.errors import one_line
-from archive.report.as_json import escaped
+from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 def listing_text(facts: Listing) -> Group:
     """A listing as text: the zip's kind, its tensors, and its files."""
     head = [
-        f"{_line(facts.file)}: {facts.size:,} bytes, {_line(facts.what)}",
-        _line(facts.advice),
+        f"{printable(facts.file)}: {facts.size:,} bytes, {printable(facts.what)}",
+        printable(facts.advice),
         "",
     ]
     if facts.unread:
-        head[2:2] = [f"its tensors are not known: {_line(facts.unread)}"]
+        head[2:2] = [f"its tensors are not known: {printable(facts.unread)}"]
     lines: list[RenderableType] = [*map(Text, head)]
     if facts.tensors:
         lines += [_tensors(facts), Text()]
@@ -38,14 +37,16 @@ def _tensors(facts: Listing) -> Table:
     for path, tensor in facts.tensors.items():
         shape = " x ".join(map(str, tensor.shape)) or "scalar"
         size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
-        table.add_row(Text(_line(path) or "(the object)"), tensor.dtype, shape, size, _line(tensor.storage))
+        table.add_row(
+            Text(printable(path) or "(the object)"), tensor.dtype, shape, size, printable(tensor.storage)
+        )
     return table
 
 
 def _files(facts: Listing) -> Table:
     table = _table("file", "bytes", "stored", "kind")
     for name, record in facts.records.items():
-        table.add_row(Text(_line(name)), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
+        table.add_row(Text(printable(name)), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
     return table
 
 
@@ -56,7 +57,3 @@ def _table(first: str, *others: str) -> Table:
         numbers = name in ("bytes", "stored")
         table.add_column(name, justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
     return table
-
-
-def _line(text: str) -> str:
-    return one_line(escaped(text))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from archive.base.errors import one_line
-from archive.report.as_json import escaped
+from archive.base.errors import counted
 from archive.report.fitted_table import TOTAL, FittedTable
+from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from archive.verbs.convert import Conversion
@@ -27,7 +27,7 @@ class Sized(NamedTuple):
     size: int
 
     def __str__(self) -> str:
-        return one_line(escaped(self.name))
+        return printable(self.name)
 
 
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
@@ -51,7 +51,7 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
         _files(
             out.size,
             *halves,
-            (out, f"with its {facts.records:,} debug record{'s' * (facts.records != 1)} again"),
+            (out, f"with its {counted(facts.records, 'debug record')} again"),
         ),
         Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME_FILE}"),
     )
@@ -93,9 +93,13 @@ def total_line(files: int, failed: int, before: int = 0, after: int = 0, *compan
         after: bytes of their outputs.
         companions: bytes of their companions, if there are any.
     """
-    went = f"{f'{files - failed:,} of ' if failed else ''}{files:,} file{'s' * (files != 1)}"
+    went = counted(files, "file")
+    if failed:
+        went = f"{files - failed:,} of {went}"
     rest = "".join(f", {size:,} in companions" for size in companions)
-    return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
+    if not before:
+        return went
+    return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}"
 
 
 def _readable(facts: Shrinkage) -> list[str]:

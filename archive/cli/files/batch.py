@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from archive.base.errors import one_line
 from archive.cli import printing
 from archive.cli.files.jobs import told
 from archive.cli.files.pool import outcomes, perform
 from archive.cli.status import Status
-from archive.report.as_json import escaped
 from archive.report.outcome_text import Sized, total_line
+from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a command works and prints, whatever it does with the files.
+    """The options of every command that makes files out of files.
 
     Attributes:
         jobs: how many files are worked on at a time.
@@ -85,7 +84,7 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
     job = work.jobs[0]
-    doing = Text(f"{words.doing} {_printable(str(job.file))}")
+    doing = Text(f"{words.doing} {printable(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
         outcome = perform(verb, job)
     if manner.as_json:
@@ -148,11 +147,7 @@ def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
 def problem(outcome: Outcome) -> str:
     """Why a file failed, on one line that begins with the file's name."""
     file = str(outcome.job.file)
-    return _printable(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
-
-
-def _printable(text: str) -> str:
-    return one_line(escaped(text))
+    return printable(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:

@@ -18,8 +18,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from archive.base.errors import counted
 from archive.cli import printing
-from archive.report.as_json import escaped
+from archive.report.texts import escaped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,8 +84,9 @@ class Manifest:
             jobs.append(replace(job, replaces=ours))
         done = len(work.jobs) - len(jobs)
         if done:
-            files = f"file{'s' * (len(work.jobs) != 1)}"
-            printing.note(f"done already, and left as they are: {done:,} of {len(work.jobs):,} {files}")
+            printing.note(
+                f"done already, and left as they are: {done:,} of {counted(len(work.jobs), 'file')}"
+            )
         if changed:
             printing.note(f"changed since, and done again: {changed:,}")
         return replace(work, jobs=jobs)

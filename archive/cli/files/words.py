@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a command reports on files.
+    """The texts of one command.
 
     Attributes:
         doing: the progress bar's text.

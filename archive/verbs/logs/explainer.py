@@ -93,7 +93,9 @@ class Explainer:
             f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
             for note, (line, count) in self._notes.items()
         ]
-        return notes + [f"{self._more} more such failures"] * bool(self._more)
+        if self._more:
+            notes.append(f"{self._more} more such failures")
+        return notes
 
     @property
     def caveat(self) -> str:

@@ -200,7 +200,7 @@ class HandleSplits:
         return len(set(methods)) == len(methods)
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
-        """How a reading ranks by the module's two rules; the likeliest is the smallest."""
+        """The rank of a reading by the module's two rules; the likeliest has the smallest."""
         outside = self._methods.get(handles[-1], "").rpartition(".")[0] != self._archive.qualified_top
         return outside, not self._fits(handles)
 

@@ -46,9 +46,10 @@ def check_loads(
     )
     bytecode = told.attempt("", lambda: archive.bytecode) if BYTECODE in readable else None
     facts = ParsedRecords(archive, readable, tags, handles, table, bytecode)
+    prefix = "restored, " if restored else ""
     for check in CHECKS:
         for fault in report.attempt("", partial(_faults, check, facts)) or ():
-            _add(fault, "restored, " * restored + check.told(facts), report, of_release=check.of_release)
+            _add(fault, prefix + check.told(facts), report, of_release=check.of_release)
 
 
 def _faults(check: Check, facts: ParsedRecords) -> list[Fault]:
