@@ -15,7 +15,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.cli.status import Status
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """A command that is imported when it is run.
 
     Attributes:
@@ -28,19 +28,23 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "inspect": Entry("archive.cli.inspect", "What is in an archive: records, layouts, handles, sizes."),
-    "symbolicate": Entry(
+    "inspect": CommandEntry(
+        "archive.cli.inspect", "What is in an archive: records, layouts, handles, sizes."
+    ),
+    "symbolicate": CommandEntry(
         "archive.cli.symbolicate", "Model source for debug handles, code positions or a whole log."
     ),
-    "verify": Entry("archive.cli.verify", "Every inconsistency of archives, with its place."),
-    "sizes": Entry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
-    "split": Entry("archive.cli.split", "The debug info out of archives, into companion files."),
-    "join": Entry("archive.cli.join", "Archives and their companions made one file each again."),
-    "shrink": Entry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
-    "restore": Entry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
-    "migrate": Entry("archive.cli.migrate", "Archives as another PyTorch release writes and reads them."),
-    "convert": Entry("archive.cli.convert", "Companions that are small, or opened in no time."),
-    "demo": Entry(
+    "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
+    "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
+    "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
+    "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
+    "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
+    "restore": CommandEntry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
+    "migrate": CommandEntry(
+        "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
+    ),
+    "convert": CommandEntry("archive.cli.convert", "Companions that are small, or opened in no time."),
+    "demo": CommandEntry(
         "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."
     ),
 }

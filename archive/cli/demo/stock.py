@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.backend.source_files import GENERATED_FILE
 from archive.cli.demo import stock_program
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """The largest difference of results that different kernels of PyTorch may compute."""
-GENERATED = "<string>"
-"""The file name in source ranges of generated code."""
-ORIGINAL_HEADING = "Traceback of TorchScript, original code"
+ORIGINAL_TITLE = "Traceback of TorchScript, original code"
 # A frame's heading, then lines up to the marking, of which the last one is the marked line. A range in a
 # traceback has lines of context before it, and may have more lines than one.
 MARKED_LINE = re.compile(
@@ -131,9 +130,9 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
 
 def shown_lines(text: str) -> list[MarkedLine]:
     """The lines of the model's source that a traceback of PyTorch marks, outermost first."""
-    _, _, original = text.rpartition(ORIGINAL_HEADING)
+    _, _, original = text.rpartition(ORIGINAL_TITLE)
     found = [
         MarkedLine(one["file"], int(one["number"]), one["text"].strip())
         for one in MARKED_LINE.finditer(original)
     ]
-    return [line for line in found if line.file != GENERATED]
+    return [line for line in found if line.file != GENERATED_FILE]

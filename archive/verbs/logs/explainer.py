@@ -16,7 +16,7 @@ from archive.verbs.logs.lines import Lines, ending, has_shape
 from archive.verbs.logs.tracebacks import (
     MAX_BYTES,
     MAX_LINES,
-    TRACEBACK_HEADING,
+    TRACEBACK_START,
     CodeRecord,
     CompanionCode,
     Traceback,
@@ -41,7 +41,7 @@ MAX_LINES_BEFORE = 5
 MAX_MESSAGE_SHOWN = 100
 """Characters of a message in a note."""
 MAX_READINGS_LISTED = 3
-MAX_DIGITS = 20
+MAX_HANDLE_DIGITS = 20
 """Digits of a debug handle, which has 64 bits."""
 
 
@@ -116,7 +116,7 @@ class Explainer:
         while (line := lines.take()) is not None:
             if b"Debug info for handle" in line:
                 yield self._lite(line, before, lines.number)
-            elif b"Traceback of TorchScript" in line and TRACEBACK_HEADING.fullmatch(line):
+            elif b"Traceback of TorchScript" in line and TRACEBACK_START.fullmatch(line):
                 yield from self._traceback(lines, line)
             else:
                 yield line
@@ -191,7 +191,7 @@ class Explainer:
         Nothing else is asked of it: releases that print no braces print a backend's handle without its
         caller's.
         """
-        is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_DIGITS])) == digits
+        is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
         if is_number and int(digits) in self.archive.handles:
             yield (int(digits),)
 

@@ -18,10 +18,10 @@ SCALAR_TYPE = re.compile(
     r"|short int|short|signed char|unsigned char|char|byte|uint8_t|int\d+_t|bool|quint8|qint8|qint32)"
     r"(?:Tensor|Type)?\b"
 )
-DEVICE_NAME = re.compile(r"\b(?:cpu|cuda|meta|vulkan|mps|xpu)(?::\d+)?\b")
+DEVICE_WORD = re.compile(r"\b(?:cpu|cuda|meta|vulkan|mps|xpu)(?::\d+)?\b")
 
 
 def wording(message: str) -> str:
     """A message with ``#`` for numbers and lists of them, ``<T>`` for types and ``<D>`` for devices."""
-    text = DEVICE_NAME.sub("<D>", SCALAR_TYPE.sub("<T>", COMPLEX_TYPE.sub("<T>", message)))
+    text = DEVICE_WORD.sub("<D>", SCALAR_TYPE.sub("<T>", COMPLEX_TYPE.sub("<T>", message)))
     return BRACKETED.sub("#", NUMERALS.sub("#", NUMERAL.sub("#", text))).strip()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from archive.reader.companion import Companion
     from archive.verbs.logs.lines import Lines
 
-TRACEBACK_HEADING = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
+TRACEBACK_START = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
 FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')

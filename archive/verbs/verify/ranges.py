@@ -21,7 +21,7 @@ from archive.formats.record_kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
 from archive.verbs.verify.diagnostic import Diagnostics
 from archive.verbs.verify.records import check_bytes
-from archive.verbs.verify.rows import RangeRows
+from archive.verbs.verify.rows import RangeChecks
 from archive.verbs.verify.tags import check_tags
 from archive.verbs.verify.texts import check_texts
 
@@ -60,7 +60,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> I
     table, read = _read(archive, names, report) if names else (None, [])
     if table is not None:
         check_texts(table.sources.strings, read, report)
-        rows = RangeRows(table, report)
+        rows = RangeChecks(table, report)
         _check_offsets(archive, readable, rows)
         _check_spans(rows)
         _check_empty(rows)
@@ -89,7 +89,7 @@ def _read(archive: Archive, names: list[str], report: Diagnostics) -> tuple[Rang
     return table, [] if table is None else read
 
 
-def _check_offsets(archive: Archive, readable: set[str], rows: RangeRows) -> None:
+def _check_offsets(archive: Archive, readable: set[str], rows: RangeChecks) -> None:
     offset, names = rows.table.offset, rows.table.names
     delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
     code = [code_of(name) for name in names]
@@ -125,7 +125,7 @@ def _check_offsets(archive: Archive, readable: set[str], rows: RangeRows) -> Non
     )
 
 
-def _check_spans(rows: RangeRows) -> None:
+def _check_spans(rows: RangeChecks) -> None:
     table = rows.table
     start, end, length = table.start, table.end, table.sources.lengths[table.source]
     nothing = (length == 0) & (start == 0) & (end == 1)
@@ -144,7 +144,7 @@ def _check_spans(rows: RangeRows) -> None:
     )
 
 
-def _check_empty(rows: RangeRows) -> None:
+def _check_empty(rows: RangeChecks) -> None:
     table = rows.table
     sources = table.sources
     first = np.zeros(len(table), np.bool_)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from archive.verbs.verify.diagnostic import Diagnostics, Severity
 
 
-class RangeRows:
-    """The rows of all source ranges.
+class RangeChecks:
+    """Checks the rows of all source ranges, column by column.
 
     Attributes:
         table: the ranges (n rows).

@@ -15,17 +15,17 @@ import numpy as np
 
 from archive.base.errors import counted, shown
 from archive.debuginfo.model import Layout
-from archive.verbs.verify.texts import Contents
+from archive.verbs.verify.texts import SourceContents
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Limits
-    from archive.verbs.verify.rows import RangeRows
+    from archive.verbs.verify.rows import RangeChecks
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
 
 
-def check_tags(rows: RangeRows, limits: Limits) -> None:
+def check_tags(rows: RangeChecks, limits: Limits) -> None:
     """Check the tags of all rows."""
     tag = rows.table.tag
     tagged = rows.of_records([layout in TAGGED for layout in rows.table.layouts]).astype(np.bool_)
@@ -36,14 +36,14 @@ def check_tags(rows: RangeRows, limits: Limits) -> None:
     _check_tags_of_ranges(rows, considered)
 
 
-def _check_ranges_of_tags(rows: RangeRows, considered: Ints, limits: Limits) -> None:
+def _check_ranges_of_tags(rows: RangeChecks, considered: Ints, limits: Limits) -> None:
     """Check that each row has the same range as the first row with its tag."""
     table = rows.table
     head = np.arange(len(table))
     head[considered] = _heads(considered, table.tag[considered])
     wrong = (table.start != table.start[head]) | (table.end != table.end[head])
     others = np.flatnonzero(~wrong & (head != np.arange(len(table))))
-    contents = Contents(table.sources, limits)
+    contents = SourceContents(table.sources, limits)
     wrong[others] = ~contents.equal(table.source[others], table.source[head[others]])
 
     def describe(row: int) -> str:
@@ -57,7 +57,7 @@ def _check_ranges_of_tags(rows: RangeRows, considered: Ints, limits: Limits) -> 
         rows.report.add("note", "", "", f"{texts} too long to be compared, tag by tag")
 
 
-def _check_tags_of_ranges(rows: RangeRows, considered: Ints) -> None:
+def _check_tags_of_ranges(rows: RangeChecks, considered: Ints) -> None:
     """Check that each row has the same tag as the first row with its range, in the same source object."""
     table = rows.table
     tag = table.tag

@@ -57,7 +57,7 @@ def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
     return np.unique(np.concatenate(found))
 
 
-class Contents:
+class SourceContents:
     """Compares the sources of a table by content, each of which is digested once.
 
     A source without filename equals one with an empty filename: PyTorch reads either as empty, and string
