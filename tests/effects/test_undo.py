@@ -170,6 +170,17 @@ def test_changes_below_a_temporary_are_undone_where_they_were_made() -> None:
     assert picture(state) == before
 
 
+def test_a_copy_is_undone_when_the_result_cannot_be_read_behind_it() -> None:
+    new = Effect(Op.NEW, Temporary(0), Constant("package.module:Thing"))
+    copy = Effect(Op.COPY, at("self.mean"), None, Output(2))
+    method = forward(new, copy, result=At(Attribute(Temporary(0), "missing")))
+    state = started(method)
+    before = picture(state)
+    with pytest.raises(ReplayError, match="no attribute 'missing'"):
+        replay(method, state, outputs(), arguments={}, allow=ALLOWED)
+    assert picture(state) == before
+
+
 def test_an_object_without_backup_is_not_changed() -> None:
     class Odd:
         __slots__ = ()

@@ -40,6 +40,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
+from archive.formats.effects.parts import reads, root_of
 from archive.formats.effects.source_text import EMPTY_LITERALS, is_name
 
 if TYPE_CHECKING:
@@ -164,16 +165,21 @@ class Compiler:
         parts["plain"] = self._names.constant(plain)
         self._undo[number] = UndoEntry(effect.op, parts["target"], parts["name"] or parts["key"], plain)
         backup = [f"u{number} = {STEPS[effect.op].backup.format(**parts)}"]
-        if effect.op is Op.COPY and number == len(self._effects.effects) - 1:
-            backup = []  # nothing behind it can fail
+        if effect.op is Op.COPY and self._is_last(number):
+            backup = []  # a tensor's backup is dear, and nothing can fail after this
         name = str(effect.key.value) if isinstance(effect.key, Constant) else ""
         change = STEPS[effect.op].change.format(**parts)
         if effect.op is Op.SET_ATTRIBUTE and is_name(name):
             change = f"{parts['target']}.{name} = {parts['value']}"
         return [*body.take_late(), *backup, change]
 
+    def _is_last(self, number: int) -> bool:
+        """Whether nothing is changed or read after an effect; a result below a temporary is read after all."""
+        late = any(isinstance(root_of(source), Temporary) for source in reads(self._effects.result))
+        return number == len(self._effects.effects) - 1 and not late
+
     def _parts(self, body: Expressions, number: int, effect: Effect) -> dict[str, str]:
-        """FunctionNames of target, key and value, read and computed; see :class:`EffectStep` for the keys."""
+        """Names of target, key and value, read and computed; as :class:`EffectStep` calls them."""
         parts = {"target": self._target(body, effect), "key": "", "value": "", "name": "", "code": ""}
         if effect.key is not None:
             parts["key"] = body.value(effect.key)
@@ -199,7 +205,7 @@ class Compiler:
         return body.source(source)
 
     def _undone(self, at: int, error: BaseException, variables: Mapping[str, Any]) -> BaseException:
-        """Undo the effects up to the one that failed, it included; gives the error to raise."""
+        """The error to raise, after undoing all effects up to and including the one that failed."""
         failures = undo_until(at, self._undo, variables, self._names.globals)
         if not isinstance(error, Exception):
             return error

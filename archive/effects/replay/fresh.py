@@ -60,7 +60,7 @@ class FreshState:
         self._making: set[int] = set()
 
     def fill(self) -> None:
-        """Make everything that the table's state states, and everything that its effects ask for.
+        """Make all values of the table's state, and the targets of its effects.
 
         Raises:
             StateError: a tensor is missing, or a value cannot be put where the table says.

@@ -34,7 +34,7 @@ from archive.formats.effects.rules import MOST_SHOWN, check_method
 from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from archive.effects.replay.state import State
     from archive.formats.effects.model import Effect, Guard, MethodEffects
@@ -78,12 +78,7 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
         _check_names(effects)
     except (ArchiveError, StateError) as error:
         raise ReplayError(str(error), method=effects.method) from error
-    code = {}
-    for number, name in _named_code(effects):
-        try:
-            code[name] = _resolved(name, allow)
-        except Exception as error:
-            raise failed(number, error) from error
+    code = _named_code(effects, allow, failed)
     return Prepared(*Compiler(effects, code, allow, failed, failed.unlike).functions())
 
 
@@ -200,13 +195,24 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _named_code(effects: MethodEffects) -> Iterator[tuple[int, str]]:
-    """Classes and functions that effects name, each with the effect's number."""
+def _named_code(effects: MethodEffects, allow: Allowed, failed: _Errors) -> dict[str, object]:
+    """Classes and functions that effects name, by name.
+
+    Raises:
+        ReplayError: one of them is not allowed or does not exist.
+    """
+    code = {}
     for number, effect in enumerate(effects.effects):
-        if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
-            name = str(effect.key.value)
-            if effect.op is Op.REGISTER_HOOK or name not in EMPTY_LITERALS:
-                yield number, name
+        if effect.op not in (Op.NEW, Op.REGISTER_HOOK) or not isinstance(effect.key, Constant):
+            continue
+        name = str(effect.key.value)
+        if effect.op is Op.NEW and name in EMPTY_LITERALS:
+            continue
+        try:
+            code[name] = _resolved(name, allow)
+        except Exception as error:
+            raise failed(number, error) from error
+    return code
 
 
 def _resolved(name: str, allow: Allowed) -> object:

@@ -27,7 +27,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.source_text import literal_of, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
 
@@ -134,20 +134,16 @@ def check_method(effects: MethodEffects) -> None:
     place = "its inputs or result"
     try:
         references = _References(_made(effects))
-        for source in effects.inputs:
-            references.source(source)
-        references.value(effects.result)
+        references.sources(effects.inputs)
+        references.values(effects.result)
         for number, effect in enumerate(effects.effects):
             place = f"effect {number}"
-            references.source(effect.source)
-            for value in (effect.key, effect.value):
-                if value is not None:
-                    references.value(value)
+            references.sources([effect.source])
+            references.values(effect.key, effect.value)
             _check_effect(effect)
         for number, guard in enumerate(effects.guards):
             place = f"guard {number}"
-            references.value(guard.subject)
-            references.value(guard.value)
+            references.values(guard.subject, guard.value)
             _check_guard(guard)
         for argument, value in effects.defaults:
             place = f"the default of {shown(argument.name)}"
@@ -235,6 +231,17 @@ class _References:
         self._in_state = made is None
         self._made = frozenset(made or ())
         self._seen: dict[int, object] = {}  # by id; holding the object keeps the id its own
+
+    def sources(self, sources: Iterable[Source]) -> None:
+        """Check some sources."""
+        for source in sources:
+            self.source(source)
+
+    def values(self, *values: Value | None) -> None:
+        """Check some values, of which None is none."""
+        for value in values:
+            if value is not None:
+                self.value(value)
 
     def source(self, source: Source) -> None:
         """Refuse a source below a temporary that no effect makes."""

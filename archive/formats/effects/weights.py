@@ -46,26 +46,9 @@ def check_weights(rows: Spelled, limits: Limits) -> None:
     """
     texts = [len(text) for text in rows.strings]
     texts.append(0)  # NO_ROW, -1, finds this last one
-    constants: list[Weight] = []
-    for constant in rows.constants:
-        parts = [constants[item] for item in constant.items]
-        constants.append(_weight("constants", len(constants), texts[constant.string], parts, limits))
-    sources: list[Weight] = []
-    for kind, base, name in rows.sources:
-        own, parts = 0, []
-        if kind in ("attribute", "item"):
-            parts.append(sources[base])
-        if kind == "item":
-            parts.append(constants[name])
-        elif kind != "temporary":
-            own = texts[name] + (texts[base] if kind in ("global", "cell") else 0)
-        sources.append(_weight("sources", len(sources), own, parts, limits))
-    values: list[Weight] = []
-    for kind, number, items in rows.values:
-        parts = [values[item] for item in items]
-        if kind in ("constant", "source"):
-            parts.append((constants if kind == "constant" else sources)[number])
-        values.append(_weight("values", len(values), 0, parts, limits))
+    constants = _constants(rows, texts, limits)
+    sources = _sources(rows, texts, constants, limits)
+    values = _values(rows, constants, sources, limits)
     total = 0
     for some_sources, some_values in rows.uses():
         total += ROW_SIZE + sum(sources[source][1] for source in some_sources)
@@ -74,7 +57,46 @@ def check_weights(rows: Spelled, limits: Limits) -> None:
             raise LimitError("effect_bytes", limits.effect_bytes, total)
 
 
+def _constants(rows: Spelled, texts: Sequence[int], limits: Limits) -> list[Weight]:
+    weights: list[Weight] = []
+    for _, string, items in rows.constants:
+        parts = [weights[item] for item in items]
+        weights.append(_weight("constants", len(weights), texts[string], parts, limits))
+    return weights
+
+
+def _sources(
+    rows: Spelled, texts: Sequence[int], constants: Sequence[Weight], limits: Limits
+) -> list[Weight]:
+    weights: list[Weight] = []
+    for kind, base, name in rows.sources:
+        own, parts = 0, []
+        if kind in ("attribute", "item"):
+            parts.append(weights[base])
+        if kind == "item":
+            parts.append(constants[name])
+        elif kind in ("global", "cell"):
+            own = texts[base] + texts[name]
+        elif kind != "temporary":
+            own = texts[name]
+        weights.append(_weight("sources", len(weights), own, parts, limits))
+    return weights
+
+
+def _values(
+    rows: Spelled, constants: Sequence[Weight], sources: Sequence[Weight], limits: Limits
+) -> list[Weight]:
+    weights: list[Weight] = []
+    for kind, number, items in rows.values:
+        parts = [weights[item] for item in items]
+        if kind in ("constant", "source"):
+            parts.append((constants if kind == "constant" else sources)[number])
+        weights.append(_weight("values", len(weights), 0, parts, limits))
+    return weights
+
+
 def _weight(table: str, row: int, own: int, parts: Sequence[Weight], limits: Limits) -> Weight:
+    """The weight of a row, from the size of its own strings and the weights of its parts."""
     depth = 1 + max((depth for depth, _ in parts), default=0)
     size = ROW_SIZE + own + sum(size for _, size in parts)
     place = f"field {table}, row {row}"
