@@ -66,7 +66,7 @@ class Memory:
             self._notes.append((now, handle, storage.nbytes(), address, held))
 
     def gone(self, now: int, handle: int) -> None:
-        """Note that all storages in ``freed`` were freed by ``now``, in ns, after the operation of a handle."""
+        """Note that all storages in ``freed`` were freed by ``now``, in ns, behind an operation."""
         self._notes.append((now, handle, 0, 0, self.freed.copy()))
         self.freed.clear()
 
