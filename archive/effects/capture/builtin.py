@@ -117,44 +117,63 @@ class SuperView:
         call.objects.save(owner, name, value)
 
 
-def replaced_builtins(call: CapturedCall) -> dict[str, Any]:
-    """The builtins, by name, for copies of functions."""
+class ReplacedBuiltins:
+    """Builtins that are functions, for copies of the model's functions.
 
-    def super_of(*args: Any) -> Any:  # noqa: ANN401
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def super_of(self, *args: Any) -> Any:  # noqa: ANN401
+        """Replace ``super``: without arguments it looks into its caller's frame, as Python's own does."""
         if not args:
             frame = sys._getframe(1)
             args = frame.f_locals["__class__"], frame.f_locals[frame.f_code.co_varnames[0]]
-        cls, owner = call.objects.real_of(args[0]), args[1]
-        if owner in call.side_effects:
-            return SuperView(call, cls, owner)
+        cls, owner = self._call.objects.real_of(args[0]), args[1]
+        if owner in self._call.side_effects:
+            return SuperView(self._call, cls, owner)
         return super(cls, owner)
 
-    def imported(name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def imported(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """Replace ``__import__``: modules of the model are wrapped."""
         module = importlib.__import__(name, *args, **kwargs)
-        return call.wrap(module, GlobalName(module.__name__, "__self__"))
+        return self._call.wrap(module, GlobalName(module.__name__, "__self__"))
 
+    @staticmethod
     def length(value: Any) -> Any:  # noqa: ANN401
+        """Replace ``len``, which would make an int of a tensor's size."""
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
-    def pick(function: Any) -> Any:  # noqa: ANN401
-        def picked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def choosing(self, function: Any) -> Any:  # noqa: ANN401
+        """Replace ``min`` or ``max``: among numbers of the graph the graph itself chooses."""
+        compute = self._call.builder.compute
+
+        def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
-                return functools.reduce(lambda one, two: call.builder.compute(function, one, two), args)
+                return functools.reduce(lambda one, two: compute(function, one, two), args)
             return function(*args, **kwargs)
 
-        return picked
+        return chosen
 
-    def refused(name: str) -> Any:  # noqa: ANN401
-        return lambda *_, **__: call.refuse(f"{name}: what it does outside the model would be lost")
+    def refused(self, name: str) -> Any:  # noqa: ANN401
+        """Replace a function that reads from or writes to the outside."""
+        return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
 
+
+def replaced_builtins(call: CapturedCall) -> dict[str, Any]:
+    """The builtins, by name, for copies of functions."""
+    replaced = ReplacedBuiltins(call)
     return vars(builtins) | {
-        **{name: refused(name) for name in INPUT_OUTPUT},
-        "super": super_of,
-        "type": TypeOf(call),
-        "len": length,
-        "__import__": imported,
-        "min": pick(min),
-        "max": pick(max),
+        **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: NumberType(call, kind) for kind in NUMBERS},
+        "super": replaced.super_of,
+        "type": TypeOf(call),
+        "len": replaced.length,
+        "__import__": replaced.imported,
+        "min": replaced.choosing(min),
+        "max": replaced.choosing(max),
     }

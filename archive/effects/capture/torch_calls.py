@@ -107,12 +107,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         before = len(self._builder.graph.nodes)
         node = self._builder.emit(kind, target, args, kwargs)
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        given = [(one, one._version) for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
-        value = (function or target)(*concrete(args), **concrete(kwargs))
-        if any(one is value and one._version == version for one, version in given) and name[-1:] != "_":
-            value = torch.ops.aten.alias(
-                value
-            )  # another call may give a new tensor here, as `x.float()` does
+        value = self._made(function or target, name, args, kwargs)
         self._note_changes()
         if name in TRAINING:
             self._note_silent(running_statistics(name, target, args, kwargs))
@@ -121,10 +116,25 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                 self._builder.graph.erase_node(node)
             return value
         if name in LISTS and isinstance(value, tuple | list):
-            self._call.builder.fixed(
+            self._builder.fixed(
                 self._builder.number(len(value), self._builder.emit_on("call_function", len, node), free=True)
             )
         return self._builder.results(value, node)
+
+    @staticmethod
+    def _made(
+        function: Callable[..., Any],
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:  # noqa: ANN401
+        """The result of a call; a tensor of its own even where PyTorch returns an argument unchanged."""
+        given = [(one, one._version) for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+        value = function(*concrete(args), **concrete(kwargs))
+        if any(one is value and one._version == version for one, version in given) and name[-1:] != "_":
+            # `x.float()` returns a float tensor itself, but makes a new one of an int tensor in a later call.
+            return torch.ops.aten.alias(value)
+        return value
 
     def _note_changes(self) -> None:
         """Note that the running statement has changed a tensor in place, where a version counter says so."""

@@ -26,6 +26,7 @@ from archive.formats.effects.model import Attribute, Item, Local, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
+    from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
 SAFE = (
@@ -77,7 +78,7 @@ class Wrapping:
                 source = Attribute(source, name)
             self._call.paths.setdefault(id(one), source)
 
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, C901, PLR0911, PLR0912
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, PLR0911
         """The value that the model gets for a real one.
 
         Args:
@@ -98,36 +99,47 @@ class Wrapping:
             return value
         known = self._call.side_effects.variable_of(value)
         if known is not None:
-            if source is not None and known.source is not None and known.source != source:
-                self._call.aliases.setdefault(source, known.source)
-            return self._call.proxies[known]
+            return self._again(known, source)
         if isinstance(value, tuple):
-            if source is not None and is_plain(value):
-                self._call.guards.items(value, source)
-            items = [
-                self.wrap(one, None if source is None else Item(source, index))
-                for index, one in enumerate(value)
-            ]
-            if type(value) is torch.Size:
-                return Shape(items) if any(map(is_scalar, items)) else value
-            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+            return self._tuple(value, source)
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
+        return self._code(value, source)
+
+    def _again(self, known: Variable, source: Source | None) -> Any:  # noqa: ANN401
+        """The proxy of an object that was met before, maybe at another source."""
+        if source is not None and known.source is not None and known.source != source:
+            self._call.aliases.setdefault(source, known.source)
+        return self._call.proxies[known]
+
+    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
+        """A tuple, named or not, with its items wrapped."""
+        if source is not None and is_plain(value):
+            self._call.guards.items(value, source)
+        items = [
+            self.wrap(one, None if source is None else Item(source, index)) for index, one in enumerate(value)
+        ]
+        if type(value) is torch.Size:
+            return Shape(items) if any(map(is_scalar, items)) else value
+        return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+
+    def _code(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """The copy of a function, the proxy of a class or Python module of the model; else an object's."""
+        functions = self._call.functions
         if isinstance(value, FunctionType):
-            return self._other(value, self._call.functions.copy(value), source)
+            return self._other(value, functions.copy(value), source)
         if isinstance(value, MethodType):
             return self._method(value, source)
         if isinstance(value, type):
-            if is_model_module(value.__module__) and ClassProxy.is_needed_for(value):
-                return self._other(value, ClassProxy(self._call, value), source)
-            return value
+            is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
+            return self._other(value, ClassProxy(self._call, value), source) if is_own else value
         if isinstance(value, ModuleType):
-            if is_model_module(value.__name__):
-                return self._other(value, self._call.functions.namespace(value), source)
-            return value
+            is_own = is_model_module(value.__name__)
+            return self._other(value, functions.namespace(value), source) if is_own else value
         return self._object(value, source)
 
     def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """The proxy of an object; partial functions and weak references are made anew."""
         if type(value) is OrderedDict and not value:
             return MappingProxyType({})
         if type(value) is partial:
@@ -149,6 +161,7 @@ class Wrapping:
         return proxy
 
     def _other(self, value: object, proxy: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """Note the proxy of a function, class or Python module."""
         if proxy is value:
             return value
         if value not in self._call.side_effects:
