@@ -1,8 +1,8 @@
 """A PyTorch archive as named records: views into the file, checked once, rebuilt to the byte.
 
-A stored record's bytes are a slice of the mapped file. A deflated one is inflated on first use, in pieces
-and never beyond the size it declares, and kept. The layout of the zip is told in
-:mod:`archive.container.headers`.
+A stored record's bytes are a slice of the mapped file. A deflated one is inflated when it is first used, in
+pieces and never beyond the size it declares, and kept. :mod:`archive.container.headers` specifies the zip's
+layout.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from archive.base.errors import ArchiveError, LimitError, printable
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
+from archive.container.deflate import inflate
 from archive.container.directory import Entry, read_directory
-from archive.container.inflate import inflate
 from archive.container.write import Member, new_member, write_archive
 
 if TYPE_CHECKING:
@@ -29,7 +29,14 @@ __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_
 
 @dataclass(slots=True)
 class _File:
-    """What a container shares with its records, so that they need not know one another."""
+    """The file that a container and its records share, so that they need not refer to one another.
+
+    Attributes:
+        data: its bytes.
+        name: its name, for messages.
+        limits: the cost that hostile input may have.
+        inflated: bytes of all records that were inflated so far.
+    """
 
     data: memoryview
     name: str
@@ -38,10 +45,10 @@ class _File:
 
 
 class Record:
-    """One record of an archive. Its container makes it.
+    """One record of an archive, made by its container.
 
     Attributes:
-        entry: where it lies in the file, in bytes.
+        entry: its place in the file.
     """
 
     __slots__ = ("_file", "_view", "entry")
@@ -71,12 +78,12 @@ class Record:
 
     @property
     def compression(self) -> Literal["stored", "deflated"]:
-        """How it is kept in the archive."""
+        """Whether it is stored as it is, or as a deflate stream."""
         return "deflated" if self.entry.deflated else "stored"
 
     @property
     def crc32(self) -> int:
-        """Of the inflated bytes; 0 also means that PyTorch was told not to compute it."""
+        """The crc32 of the inflated bytes; 0 also means that PyTorch was told not to compute it."""
         return self.entry.crc32
 
     @property
@@ -92,7 +99,7 @@ class Record:
         """The record's bytes, read only. Inflated and checked on the first call, kept from then on.
 
         Raises:
-            ArchiveError: they do not inflate to what the archive declares.
+            ArchiveError: the bytes do not have the size or the crc that the archive declares.
             LimitError: they would inflate to more than the limits allow.
         """
         if self._view is None:
@@ -122,7 +129,7 @@ class Record:
 
 
 def _check_limits(entry: Entry, file: _File) -> None:
-    """Refuse what inflating would cost too much, before it costs anything."""
+    """Refuse a record that would cost too much to inflate, before it costs anything."""
     limits, ratio = file.limits, entry.size // max(entry.stored_size, 1)
     for resource, limit, actual in (
         ("record_bytes", limits.record_bytes, entry.size),
@@ -157,11 +164,11 @@ class Container:
 
         Args:
             mapped: the file.
-            limits: what hostile input may cost.
+            limits: the cost that hostile input may have.
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
 
         Raises:
-            ArchiveError: it is no archive, or one that contradicts itself. Then it is let go of.
+            ArchiveError: the file is no archive, or contradicts itself. Then it is closed.
         """
         self.file = mapped.name
         self._mapped = mapped
@@ -180,11 +187,11 @@ class Container:
 
         Args:
             source: a path, a bytes-like object, or a binary file: see :class:`~archive.base.mapped.Mapped`.
-            limits: what hostile input may cost.
-            name: of the file, for messages, if the source's own does not do.
+            limits: the cost that hostile input may have.
+            name: of the file, for messages; by default the source's own.
 
         Raises:
-            ArchiveError: the source is no archive, or one that contradicts itself.
+            ArchiveError: the source is no archive, or contradicts itself.
             OSError: it cannot be read.
         """
         return cls(Mapped(source, name), limits)
@@ -195,15 +202,15 @@ class Container:
         return self._file.data[:]
 
     def rebuild(self, out: BinaryIO) -> int:
-        """Write the archive anew, by PyTorch's own layout, and return its length in bytes.
+        """Write the archive anew in PyTorch's own layout, and return its length in bytes.
 
-        Deflate streams are kept, records are neither inflated nor checked. What PyTorch wrote comes out the
-        same to the byte, unless ``torch.save`` was told another storage alignment than 64.
+        Deflate streams are kept; records are neither inflated nor checked. An archive of PyTorch comes out
+        the same to the byte, unless ``torch.save`` was told another storage alignment than 64.
         """
         return write_archive(out, self.root, map(member_from, self.records.values()))
 
     def close(self) -> None:
-        """Let go of the file; views in use stay valid. Closing twice does nothing."""
+        """Close the file; views in use stay valid. Closing twice does nothing."""
         for record in self.records.values():
             record._forget()  # noqa: SLF001 - the records are part of the container
         self._mapped.close()
@@ -218,9 +225,9 @@ class Container:
 
 
 def member_from(record: Record) -> Member:
-    """The record as it stands, to be written again: its stored bytes, crc and sizes.
+    """A record as it is, to be written again: its stored bytes, crc and sizes.
 
-    Ordinary zip tools deflate even empty files. PyTorch does not, and its layout has no place for them.
+    Ordinary zip tools deflate even empty files. PyTorch does not, so an empty record becomes a stored one.
     """
     entry = record.entry
     return Member(

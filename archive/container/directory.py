@@ -1,8 +1,8 @@
 """The directory of a zip, read with every claim checked against the file.
 
-What comes out is safe to slice: each entry's bytes lie in the file, before the directory and apart from
-each other's; each name is new, lies inside of the one root folder and stands the same in both headers.
-What is not checked here is what the bytes inflate to: that costs reading them.
+Its entries are safe to slice: their bytes lie in the file, before the directory and apart from one another;
+their names are unique, lie in the one root folder, and are the same in both headers. Whether the bytes
+inflate to what is declared is checked when a record is read.
 """
 
 from __future__ import annotations
@@ -10,21 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, LimitError, printable, shown
+from archive.container.end import expect, read_end, refuse
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,
-    END,
     FLAG_DESCRIPTOR,
     FLAGS_ENCRYPTED,
     LOCAL,
     STORED,
-    U16_MAX,
-    U32_MAX,
-    ZIP64_END,
-    ZIP64_LOCATOR,
     CentralHeader,
     EndRecord,
     LocalHeader,
@@ -67,7 +63,7 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
-        """Whether this stands for a folder, as ordinary zip tools write them."""
+        """Whether it is a folder, as ordinary zip tools write them."""
         return not self.name or self.name.endswith("/")
 
 
@@ -76,13 +72,13 @@ def read_directory(data: memoryview, limits: Limits, *, rooted: bool = True) -> 
 
     Args:
         data: the zip.
-        limits: what hostile input may cost.
-        rooted: whether all files must be in one folder, as PyTorch has it; else the root is "" where they
-            are not.
+        limits: the cost that hostile input may have.
+        rooted: whether all files must be in one folder, as PyTorch's are; else the root is "" if they are
+            not.
 
     Raises:
-        ArchiveError: this is no such zip, or it contradicts itself.
-        LimitError: it has more or longer names than allowed.
+        ArchiveError: the bytes are no such zip, or contradict themselves.
+        LimitError: the zip has more names, or longer ones, than allowed.
     """
     end = read_end(data)
     if end.entries > limits.entries:
@@ -109,10 +105,10 @@ def _read_entries(
             name = inside(root, path, rooted=rooted)
             entry = _entry(records, header, raw_path, extra, name)
             if entries.setdefault(name, entry) is not entry:
-                _refuse(entry.start, "every name once", shown(name))
+                refuse(entry.start, "every name once", shown(name))
             used += entry.end - entry.start
             if used > len(records):  # at once: reading many that overlap could take very long
-                _refuse(entry.start, f"records of {len(records)} bytes together", str(used))
+                refuse(entry.start, f"records of {len(records)} bytes together", str(used))
         except ArchiveError as problem:
             problem.within(record=printable(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
@@ -121,83 +117,6 @@ def _read_entries(
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
-
-
-def has_end(data: memoryview) -> bool:
-    """Whether an end record stands where the file ends, as it does in each whole zip."""
-    try:
-        _find_end(data)
-    except ArchiveError:
-        return False
-    return True
-
-
-def bytes_behind(data: memoryview) -> int:
-    """How many other bytes follow a whole zip; 0 where there is none, or where none follow."""
-    tail = bytes(data[-END.size - U16_MAX :])
-    at = tail.rfind(END.magic)
-    if at < 0 or at + END.size > len(tail):
-        return 0
-    comment = int.from_bytes(tail[at + END.size - 2 : at + END.size], "little")
-    behind = len(tail) - at - END.size - comment
-    if behind <= 0:
-        return 0
-    try:
-        read_end(data[:-behind])
-    except ArchiveError:
-        return 0
-    return behind
-
-
-def read_end(data: memoryview) -> EndRecord:
-    """The end record, widened where a zip64 one stands before it.
-
-    Raises:
-        ArchiveError: there is none, or it contradicts itself.
-    """
-    at = _find_end(data)
-    end = END.read(data, at)
-    located = at - ZIP64_LOCATOR.size
-    if located >= 0 and data[located : located + 4] == ZIP64_LOCATOR.magic:
-        at, end = _read_zip64_end(data[:at], located, end)
-    if end.disk or end.directory_disk or end.entries_here != end.entries:
-        _refuse(at, "an archive in one part", "one of several")
-    _expect("the directory to end at byte", at, end.directory_position + end.directory_size, at)
-    return end
-
-
-def _find_end(data: memoryview) -> int:
-    """Position of the last end record whose comment fills the rest of the file."""
-    tail = bytes(data[-END.size - U16_MAX :])
-    at = tail.rfind(END.magic)
-    while at >= 0:
-        rest = len(tail) - at - END.size
-        if rest >= 0 and int.from_bytes(tail[at + END.size - 2 : at + END.size], "little") == rest:
-            return len(data) - len(tail) + at
-        at = tail.rfind(END.magic, 0, at)
-    raise ArchiveError(
-        "no zip archive, or one cut short",
-        place=f"byte {len(data)}",
-        expected="an end record before the end of the file",
-        found="none",
-    )
-
-
-def _read_zip64_end(data: memoryview, located: int, end: EndRecord) -> tuple[int, EndRecord]:
-    locator = ZIP64_LOCATOR.read(data, located)
-    wide = ZIP64_END.read(data[:located], locator.position)
-    behind = locator.position + wide.length + 12
-    _expect("the zip64 end record to end at byte", located, behind, locator.position)
-    if locator.disk or locator.disks > 1:
-        _refuse(located, "an archive in one part", "one of several")
-    for what, narrow, true, most in (
-        ("number of entries", end.entries, wide.entries, U16_MAX),
-        ("directory size", end.directory_size, wide.directory_size, U32_MAX),
-        ("directory position", end.directory_position, wide.directory_position, U32_MAX),
-    ):
-        if narrow != most:
-            _expect(what, true, narrow, len(data))
-    return locator.position, EndRecord(*wide[3:], end.comment_length)
 
 
 def central_headers(
@@ -214,10 +133,10 @@ def central_headers(
         extra = path + header.name_length
         comment = extra + header.extra_length
         if comment + header.comment_length > stop:
-            _expect("the directory to end at byte", stop, comment + header.comment_length, at)
+            expect("the directory to end at byte", stop, comment + header.comment_length, at)
         yield at, header, bytes(data[path:extra]), data[extra:comment]
         at = comment + header.comment_length
-    _expect("the directory to end at byte", stop, at, at)
+    expect("the directory to end at byte", stop, at, at)
 
 
 def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memoryview, name: str) -> Entry:
@@ -229,10 +148,10 @@ def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memor
     data = after_name + local.extra_length
     end = data + stored_size
     if end > len(records):
-        _expect("its bytes to end before the directory, at byte", len(records), end, start)
+        expect("its bytes to end before the directory, at byte", len(records), end, start)
     if records[start + LOCAL.size : after_name] != path:
         found = printable(decoded(bytes(records[start + LOCAL.size : after_name])))
-        _refuse(start, "the same name in both headers", found)
+        refuse(start, "the same name in both headers", found)
     entry = Entry(
         name=name,
         start=start,
@@ -250,6 +169,7 @@ def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memor
 
 
 def _descriptor_length(data: memoryview, local: LocalHeader, crc32: int, stored_size: int, size: int) -> int:
+    """Bytes of the descriptor behind a record; 0 if its local header announces none."""
     if not local.flags & FLAG_DESCRIPTOR:
         return 0
     for form in possible_descriptors(crc32, stored_size, size):
@@ -259,26 +179,27 @@ def _descriptor_length(data: memoryview, local: LocalHeader, crc32: int, stored_
 
 
 def _check_kind(header: CentralHeader, at: int) -> None:
-    """What this reader cannot or must not open."""
+    """Refuse encryption, unknown methods, and archives in several parts."""
     if header.flags & FLAGS_ENCRYPTED:
-        _refuse(at, "no encryption", f"flags {header.flags:#06x}")
+        refuse(at, "no encryption", f"flags {header.flags:#06x}")
     if header.method not in (STORED, DEFLATED):
-        _refuse(at, "method 0 (stored) or 8 (deflated)", str(header.method))
+        refuse(at, "method 0 (stored) or 8 (deflated)", str(header.method))
     if header.disk:
-        _refuse(at, "an archive in one part", "one of several")
+        refuse(at, "an archive in one part", "one of several")
 
 
 def _check_sizes(entry: Entry) -> None:
+    """Refuse a stored record with two sizes, and a folder with bytes."""
     if not entry.deflated:
-        _expect("a stored size of", entry.size, entry.stored_size, entry.start)
+        expect("a stored size of", entry.size, entry.stored_size, entry.start)
     if entry.is_folder:
-        _expect("a folder's size to be", 0, entry.size, entry.start)
+        expect("a folder's size to be", 0, entry.size, entry.start)
 
 
 def _check_local(entry: Entry, local: LocalHeader, header: CentralHeader, extra: memoryview) -> None:
-    """What the local header says has to agree, where it is not left to the descriptor."""
-    _expect("the method to be", header.method, local.method, entry.start)
-    _expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
+    """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
+    expect("the method to be", header.method, local.method, entry.start)
+    expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
     if local.flags & FLAG_DESCRIPTOR and not (local.crc32 or local.size or local.stored_size):
         return
     size, stored_size = widened((local.size, local.stored_size), extra)
@@ -289,10 +210,11 @@ def _check_local(entry: Entry, local: LocalHeader, header: CentralHeader, extra:
         ("the stored size to be", stored_size, entry.stored_size),
     ):
         if said != unknown:
-            _expect(what, true, said, entry.start)
+            expect(what, true, said, entry.start)
 
 
 def _check_apart(entries: list[Entry]) -> None:
+    """Refuse records that overlap."""
     for first, second in pairwise(sorted(entries, key=attrgetter("start"))):
         if second.start < first.end:
             raise ArchiveError(
@@ -301,12 +223,3 @@ def _check_apart(entries: list[Entry]) -> None:
                 expected=f"to start behind {printable(first.name)}, at byte {first.end} or later",
                 found=f"byte {second.start}",
             )
-
-
-def _expect(what: str, expected: int, found: int, at: int) -> None:
-    if found != expected:
-        _refuse(at, f"{what} {expected}", str(found))
-
-
-def _refuse(at: int, expected: str, found: str) -> NoReturn:
-    raise ArchiveError(place=f"byte {at}", expected=expected, found=found)

@@ -1,14 +1,15 @@
 """A source range as PyTorch prints it.
 
-All positions are bytes of the text. A range that covers its whole text prints the text alone (traced
-models: the text is the Python stack). Otherwise:
+That is ``SourceRange::print_with_context`` in ``torch/csrc/jit/frontend/source_range.cpp``.
 
-1. where a filename is recorded, ``  File "<file>", line <n>, in <function>``;
-2. the context: from the third newline before the start's line to the third one behind the end's line;
-3. in it, under each line that the range touches, a marking: blanks up to the first marked byte that is
-   no blank, then one ``~`` a byte, and `` <--- HERE`` behind the last one.
+All positions are bytes of the text. A range that covers its whole text prints the text alone (in traced
+models the text is the Python stack). A range that starts behind its text prints nothing. Any other prints:
 
-A range that starts behind its text prints nothing.
+1. if a filename is recorded, ``  File "<file>", line <n>, in <function>``;
+2. the lines of the range, two lines before them and two behind;
+3. under each line of the range a marking: blanks up to the first byte of the range that is no blank, then one
+``~``
+   a byte, and `` <--- HERE`` behind the last one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
 
 CONTEXT = 3
+"""Newlines that PyTorch counts on each side; the first ends the range's own lines."""
 UNSIGNED = 1 << 64  # PyTorch counts lines without a sign
 HERE = b" <--- HERE\n"
 
@@ -28,7 +30,7 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
 
     Args:
         span: the range.
-        function: the name behind "in"; left out where empty.
+        function: the name behind "in"; left out if empty.
     """
     text = bytes(span.source.text)
     if span.end - span.start == len(text):
@@ -44,7 +46,7 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
 
 
 def marked(text: bytes, start: int, end: int) -> bytes:
-    """The lines around ``text[start:end]``, with that part marked."""
+    """The lines of ``text[start:end]`` with their context, and that part marked."""
     out = [text[_context_start(text, start) : start]]
     position = start
     while position < end:
@@ -61,7 +63,7 @@ def marked(text: bytes, start: int, end: int) -> bytes:
 
 
 def _marking(text: bytes, start: int, end: int, position: int, line_end: int) -> bytes:
-    """The line under a line of the range; empty where nothing on it is to be marked."""
+    """The marking under a line of the range; empty if the range has only blanks there."""
     begin = text.rfind(b"\n", 0, position) + 1
     stop = min(line_end, end)
     blanks = begin
@@ -79,6 +81,7 @@ def _line_end(text: bytes, position: int) -> int:
 
 
 def _context_start(text: bytes, start: int) -> int:
+    """Where the second line before that of ``start`` begins, or the text."""
     position = text.rfind(b"\n", 0, start) + 1
     for _ in range(CONTEXT):
         if not position:
@@ -91,6 +94,7 @@ def _context_start(text: bytes, start: int) -> int:
 
 
 def _context_end(text: bytes, end: int) -> int:
+    """Where the second line behind that of ``end`` ends, or the text."""
     position = _line_end(text, end)
     for _ in range(CONTEXT - 1):
         if position < len(text):

@@ -1,9 +1,9 @@
-"""Call-stack maps that PyTorch wrote but refuses to load, made such that it loads them.
+"""Mends call-stack maps that PyTorch wrote but refuses to load.
 
-PyTorch 2.13 gives an operation the tag -1 where it knows no place of it (``s.split(" ")[0].split(":")`` in
-scripted code has some), and then refuses the map, for no source range has that tag. Such an operation is led
-to the null range, which prints nothing: its call stack stays, and no source is shown that is not its own. In
-call stacks -1 is allowed, so a tag there that no range has becomes -1.
+PyTorch 2.13 gives an operation the tag -1 if it knows no source range for it (``s.split(" ")[0].split(":")``
+in scripted code has such), and then refuses the map, for no range has that tag. The operation gets the tag of
+the null range instead, which prints nothing: its call stack stays, and no foreign source is shown. In call
+stacks -1 is allowed, so a tag there that no range has becomes -1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNTAGGED = (Layout.PAIR, Layout.EMPTY)
 
 
 def tags_of(ranges: RangeTable) -> Ints:
-    """The tags that a call-stack map can lead to, sorted: those of all rows of layouts that have tags."""
+    """The tags that source ranges have, sorted; layouts without tags count for nothing."""
     tagged = np.array([layout not in UNTAGGED for layout in ranges.layouts], np.bool_)
     rows = np.repeat(tagged, np.diff(ranges.first))
     tags: Ints = np.unique(ranges.tag[rows])
@@ -33,20 +33,20 @@ def tags_of(ranges: RangeTable) -> Ints:
 
 
 def rows_without_range(handles: HandleTable, tags: Ints) -> Ints:
-    """The rows whose tag no source range has."""
+    """The rows of a map whose tag no source range has."""
     return np.flatnonzero(~np.isin(handles.tag, tags))
 
 
 def calls_without_range(handles: HandleTable, tags: Ints) -> Ints:
-    """The frames of call stacks whose tag no source range has, and that is not -1."""
+    """The frames of call stacks whose tag is not -1 and belongs to no source range."""
     return np.flatnonzero(~np.isin(handles.call_tag, tags) & (handles.call_tag != NO_TAG))
 
 
 def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable | None, int]:
-    """The map with tags of source ranges, and how many of its tags had to be replaced.
+    """A map whose tags all belong to source ranges, and how many tags were replaced.
 
     Returns:
-        The same map and 0 where there is none, nothing to mend, or no null range to lead to.
+        The same map and 0 if there is no map, nothing to mend, or no null range.
     """
     if handles is None:
         return None, 0
@@ -62,7 +62,7 @@ def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable
 
 
 def _null_tag(ranges: RangeTable) -> int | None:
-    """The tag of the null range; None where there is none."""
+    """The tag of the null range; None if no row has it."""
     nothing = ranges.sources.is_null[ranges.source] & (ranges.start == ranges.end) & (ranges.tag >= 0)
     found = np.flatnonzero(nothing)
     return int(ranges.tag[found[0]]) if len(found) else None

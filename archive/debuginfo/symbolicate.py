@@ -1,16 +1,19 @@
-"""Debug handles -> module hierarchy and source, in the very words of PyTorch.
+"""Debug handles -> module hierarchy and source, in PyTorch's own words.
+
+They are those of ``getStackTraceWithModuleHierarchy`` and ``MobileDebugTable`` in
+``torch/csrc/jit/mobile/debug_info.cpp``.
 
 A failing delegated call has several handles, ``[inner, …, outer]``: the backend's own operations first, the
 instruction that called the backend last. They are walked from the outer one inwards:
 
-- The text starts with ``top(<class of the top module>)::<unknown>``.
+- The hierarchy starts with ``top(<class of the top module>)::<unknown>``.
 - Each frame of a handle's call stack adds ``.instance(Class)::function``, free functions
   ``.UNKNOWN_INSTANCE(UNKNOWN_TYPE)::function``, and prints the range of the call, in the function before it.
 - Each handle starts again in the function ``<unknown>`` and ends with the range of its own operation.
 - The operator's name of the *first* handle ends the hierarchy.
 
-Handles that the archive doesn't know give PyTorch's line about that instead. PyTorch 1.9 printed neither
-function nor operator names: ``Style.V1_9``.
+If the archive does not know one of the handles, PyTorch prints one line that says so. PyTorch 1.9 printed
+neither function nor operator names: ``Style.V1_9``.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ TRACEBACK_HEADING = b"Traceback of TorchScript (most recent call last):\n"
 
 
 class Known(Protocol):
-    """Where handles and tags are looked up."""
+    """Looks up handles and tags."""
 
     def entry_of(self, handle: int) -> HandleEntry | None:
         """What a debug handle stands for; None where it is unknown."""
@@ -46,7 +49,7 @@ class Known(Protocol):
 
 
 class InTables:
-    """Handles and tags, looked up in the tables of an archive.
+    """Looks up handles and tags in the tables of an archive.
 
     Args:
         handle_table: the call-stack debug map; None where the archive has none.
@@ -97,13 +100,13 @@ class TracebackFrame:
 
 @dataclass(frozen=True, slots=True)
 class Symbolication:
-    """What handles stand for; ``str()`` and ``bytes()`` give PyTorch's text.
+    """The explanation of some handles; ``str()`` and ``bytes()`` give PyTorch's text.
 
     Attributes:
         handles: the handles asked for, inner ones first.
-        missing: those of them the archive doesn't know; then there are no frames.
+        missing: those that the archive does not know; if there are any, there are no frames.
         module_hierarchy: ``top(Stack)::<unknown>.first(Affine)::forward.aten::matmul``.
-        entries: what is recorded of each handle.
+        entries: the row of each handle.
         frames: the traceback, outermost first.
     """
 
@@ -124,7 +127,7 @@ class Symbolication:
 
 
 def not_found(handles: Sequence[int]) -> bytes:
-    """PyTorch's line about unknown handles, which stand in it without a separator."""
+    """PyTorch's line about unknown handles; it joins them without a separator."""
     joined = "".join(map(str, handles)).encode()
     return b"Debug info for handle(s): debug_handles:{%b}, was not found." % joined
 
@@ -142,15 +145,15 @@ def symbolicate(
 
     Args:
         handles: inner ones first, the outermost last.
-        known: the facts to look them up in.
+        known: looks up handles and tags.
         top: class name of the top module.
-        style: whose words.
-        classes: qualified names of the archive's own classes, if PyTorch 1.9 is to be followed in this, too:
-            it had no name for instances of others, as frozen models have them.
+        style: the release whose words are used.
+        classes: qualified names of the archive's own classes; for ``Style.V1_9``, which has no name for
+            instances of other classes (frozen models have them).
         limits: ``symbolication_bytes`` bounds the texts of all frames together.
 
     Raises:
-        LimitError: a call stack is made up to repeat long texts.
+        LimitError: call stacks repeat long texts beyond ``symbolication_bytes``.
     """
     found = [known.entry_of(handle) for handle in handles]
     missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
@@ -188,7 +191,7 @@ def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> TracebackFr
 
 
 def _link(call: InlinedCall, function: bytes, *, old: bool, classes: Collection[str] | None) -> str:
-    """What one call adds to the hierarchy."""
+    """The part of the hierarchy that one call adds."""
     module = call.module
     if old and module is not None and classes is not None and str(module.type_name) not in classes:
         module = None

@@ -1,18 +1,20 @@
-"""The facts as columns, for a whole archive.
+"""The facts of a whole archive as columns.
 
-Rows of all records of a kind stand one after the other in the same arrays; ``first`` cuts them by
-record. Columns of ``int64``; strings are indices into a :class:`~archive.base.strings.StringTable`, -1 for
-None. A fact (:mod:`archive.debuginfo.model`) is made when a row is asked for.
+The rows of all records of a kind stand one after the other in the same arrays; ``first`` cuts them by record.
+Columns are ``int64``; strings are indices into a :class:`~archive.base.strings.StringTable`, -1: None. A fact
+(:mod:`archive.debuginfo.model`) is made when its row is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
 
+from archive.base.errors import counted
 from archive.base.strings import StringView, Text
 from archive.debuginfo.model import (
     Handle,
@@ -27,21 +29,24 @@ from archive.debuginfo.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from archive.base.strings import StringTable
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, eq=False)
 class SourceTable:
-    """s sources; a source is what several rows refer to, so identity is kept.
+    """s sources. Several rows refer to one source, and two equal sources stay two.
 
     Attributes:
         strings: the texts' pieces and the filenames.
         first: the first piece of each source (s + 1).
-        piece: strings; a text is its pieces one behind the other. One piece where texts are inline.
+        piece: strings; a text is its pieces one behind the other. Texts of inline layouts have one piece.
         filename: string, or -1 (s).
         line: starting line (s).
         is_null: whether it is the null source (s).
@@ -80,7 +85,7 @@ class RangeTable:
 
     Attributes:
         names: the records (r).
-        layouts: the layout each was written in (r).
+        layouts: the layout of each record (r).
         first: the first row of each record (r + 1).
         offset: byte offset in the generated code; -1 in the delegated record (n).
         source: index of the source (n).
@@ -128,7 +133,7 @@ class RangeTable:
     def locate(self, record: int, position: int) -> int | None:
         """The row of a position in generated code: the last one whose offset is not behind it.
 
-        Rows of lowered modules have offset -1: they are no place in any code.
+        None before the first row, and for lowered modules: their rows have offset -1.
         """
         rows = self.rows(record)
         found = rows.start + int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right")) - 1
@@ -193,12 +198,11 @@ class HandleTable:
 
     def call(self, frame: int) -> InlinedCall:
         """One frame."""
-        module = int(self.module[frame])
-        instance = None
+        module, instance = int(self.module[frame]), None
         if module >= 0:
+            type_name, attribute = int(self.module_type[module]), int(self.module_instance[module])
             instance = ModuleInstance(
-                StringView(self.strings, int(self.module_type[module])),
-                StringView(self.strings, int(self.module_instance[module])),
+                StringView(self.strings, type_name), StringView(self.strings, attribute)
             )
         return InlinedCall(instance, Tag(int(self.call_tag[frame])), self._string(int(self.function[frame])))
 
@@ -213,17 +217,17 @@ class HandleTable:
 
     @cached_property
     def rows(self) -> Mapping[int, int]:
-        """The row of each handle; of equal handles, which PyTorch refuses, the last."""
+        """The row of each handle; the last one of equal handles, which PyTorch refuses."""
         return {handle: row for row, handle in enumerate(self.handle.tolist())}
 
 
 @dataclass(frozen=True, eq=False)
 class MethodTable:
-    """What a record says of each instruction of each method: g methods, i instructions.
+    """A debug handle, or module path, for each instruction of each method: g methods, i instructions.
 
     Attributes:
         strings: names, and module paths.
-        version: the bytecode version that the record names.
+        version: the bytecode's version in the record.
         name: the method's qualified name (g).
         first: its first instruction (g + 1).
         value: a debug handle, or the string that is a module path (i).
@@ -241,16 +245,61 @@ class MethodTable:
     @cached_property
     def names(self) -> Sequence[str]:
         """The methods' qualified names."""
-        distinct = {index: str(self.strings[index]) for index in set(self.name.tolist())}
-        return [distinct[index] for index in self.name.tolist()]
+        return self._texts(self.name.tolist())
 
     def values(self, method: int) -> list[int]:
-        """What stands in one method's list."""
+        """The list of one method: handles, or indices of strings."""
         values: list[int] = self.value[int(self.first[method]) : int(self.first[method + 1])].tolist()
         return values
 
     def texts(self, method: int) -> list[str]:
-        """What stands in one method's list of module paths."""
-        values = self.values(method)
-        distinct = {index: str(self.strings[index]) for index in set(values)}
-        return [distinct[index] for index in values]
+        """The list of one method: module paths."""
+        return self._texts(self.values(method))
+
+    def _texts(self, indices: list[int]) -> list[str]:
+        distinct = {index: str(self.strings[index]) for index in set(indices)}
+        return [distinct[index] for index in indices]
+
+
+class RangeRows(Sequence[RangeRow]):
+    """The rows of one record as facts, each made when it is asked for."""
+
+    def __init__(self, table: RangeTable, record: int) -> None:
+        self.table = table
+        self.record = record
+        self._rows = table.rows(record)
+
+    def __repr__(self) -> str:
+        return f"<RangeRows of {self.table.names[self.record]!r}, {counted(len(self), 'row')}>"
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> RangeRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RangeRow]: ...
+    def __getitem__(self, index: int | slice) -> RangeRow | list[RangeRow]:
+        if isinstance(index, slice):
+            return [self.table.row(row) for row in self._rows[index]]
+        return self.table.row(self._rows[index])
+
+
+class FactMapping(Mapping[K, V]):
+    """Facts by key, each made from its row in a table when it is asked for."""
+
+    def __init__(self, rows: Mapping[K, int], fact: Callable[[int], V]) -> None:
+        self._rows = rows
+        self._fact = fact
+
+    def __repr__(self) -> str:
+        return f"<FactMapping of {counted(len(self), 'fact')}>"
+
+    def __getitem__(self, key: K) -> V:
+        return self._fact(self._rows[key])
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)

@@ -9,7 +9,7 @@ from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
-from archive.debuginfo.views import FactMapping, RangeRows
+from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.effects import EFFECTS

@@ -14,7 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.directory import bytes_behind, has_end
+from archive.container.end import bytes_behind, has_end
 from archive.reader.recognition.kinds import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,

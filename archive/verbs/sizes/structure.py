@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.container.directory import central_headers, read_end
+from archive.container.directory import central_headers
+from archive.container.end import read_end
 from archive.container.headers import CENTRAL, LOCAL, widened
 from archive.verbs.sizes.account import Part
 
