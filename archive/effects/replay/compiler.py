@@ -174,12 +174,12 @@ class Compiler:
         return [*body.take_late(), *backup, change]
 
     def _is_last(self, number: int) -> bool:
-        """Whether nothing is changed or read after an effect; a result below a temporary is read after all."""
+        """Whether nothing is changed or read after an effect; results below temporaries are."""
         late = any(isinstance(root_of(source), Temporary) for source in reads(self._effects.result))
         return number == len(self._effects.effects) - 1 and not late
 
     def _parts(self, body: Expressions, number: int, effect: Effect) -> dict[str, str]:
-        """Names of target, key and value, read and computed; as :class:`EffectStep` calls them."""
+        """The texts that a step is formatted with; :class:`EffectStep` lists them."""
         parts = {"target": self._target(body, effect), "key": "", "value": "", "name": "", "code": ""}
         if effect.key is not None:
             parts["key"] = body.value(effect.key)
