@@ -103,6 +103,11 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
 
 
 def _saved(model: example.Example, folder: Path, *, force: bool) -> DemoStep:
+    """Save the lowered model for the lite interpreter and for TorchScript.
+
+    Raises:
+        ClaimError: another part of it is lowered, too, or none.
+    """
     saved = {name: save_lowered(model.host, folder / name, force=force) for name in (LITE_FILE, SCRIPT_FILE)}
     with archive.open(folder / LITE_FILE) as opened:
         lowered = {path.partition(".")[0]: state.backend for path, state in opened.lowered.items()}
@@ -189,6 +194,11 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Marked
 
 
 def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force: bool) -> DemoStep:
+    """Profile a run of the lowered part, and save it as a trace.
+
+    Raises:
+        ClaimError: an operation does not lead to the model's source, or the trace lacks one.
+    """
     with delegate.recording(memory=True) as recording:
         delegate(model.image)
     profile = delegate.profile(recording)
@@ -215,6 +225,7 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
 
 
 def _split(folder: Path, *, force: bool) -> DemoStep:
+    """Split the debug info off, as ``debug-archive split`` does and prints it."""
     made = archive.split(folder / LITE_FILE, folder / DEVICE_FILE, folder / COMPANION_FILE, force=force)
     sizes = (
         Sized(LITE_FILE, made.size),

@@ -83,6 +83,7 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
+    """Work on a single file and print its summary or facts; an error is raised."""
     job = work.jobs[0]
     doing = Text(f"{words.doing} {printable(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
@@ -97,6 +98,7 @@ def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
 def _several(
     work: FilePlan, verb: Verb, words: Words, manner: Manner, finished: Callable[[Outcome], None]
 ) -> Status:
+    """Work on several files: a line each as they finish, the total or all facts at the end."""
     found: dict[Job, Outcome] = {}
     bar = Progress(
         console=Console(stderr=True),

@@ -106,9 +106,8 @@ def plan(
         raise ArchiveError(expected="a path", found="an empty one")
     many = len(inputs) > 1 or Path(inputs[0]).is_dir()
     folders = [Path(folder) for folder in (out, companion) if folder is not None]
-    for folder in folders if many else ():
-        if folder.exists() and not folder.is_dir():
-            raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
+    if many:
+        _check_folders(folders)
     jobs, left_out, others = [], 0, Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
     for file, relative, searched in _found(inputs, {folder.resolve() for folder in folders}):
@@ -125,11 +124,11 @@ def plan(
         else:
             jobs.append(Job(file, target, debug, use))
     if not jobs:
-        which = " with a companion" if use is Use.READ else ""
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
+        which = " with a companion" if use is Use.READ else ""
         beside = f", but other files: {told(others)}" if others else ""
         raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
-    _check(jobs)
+    _check_targets(jobs)
     return FilePlan(jobs, many, left_out, +others)
 
 
@@ -177,7 +176,18 @@ def _companion_of(path: Path) -> Path:
     return path.with_name(path.name + COMPANION_SUFFIX)
 
 
-def _check(jobs: Sequence[Job]) -> None:
+def _check_folders(folders: Sequence[Path]) -> None:
+    """Refuse a file where a folder is needed.
+
+    Raises:
+        ArchiveError: one of these paths is a file.
+    """
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
+
+
+def _check_targets(jobs: Sequence[Job]) -> None:
     """Refuse targets that would overwrite an input or one another.
 
     Raises:

@@ -42,6 +42,7 @@ class Lines:
 
 
 def _split(log: Iterable[bytes]) -> Iterator[bytes]:
+    """Split pieces of any size into lines, each with its line end."""
     rest = bytearray()
     for piece in log:
         *lines, last = piece.split(b"\n")

@@ -53,6 +53,7 @@ def check_handles(
 
 
 def _check_operators(table: HandleTable, report: Diagnostics, *, migrated: bool) -> None:
+    """Check that operators have names; the archive may have been migrated from a release without names."""
     named = np.flatnonzero(table.op >= 0)
     empty = named[table.strings.length[table.op[named]] == 0]
     if len(empty) and len(empty) == len(table):

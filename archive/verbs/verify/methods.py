@@ -92,6 +92,7 @@ def _check_table(
 
 
 def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
+    """Check that the methods are the bytecode's, in its order."""
     found, expected = list(table.names), list(bytecode.instructions)
     known = set(found)
     missing = [name for name in expected if name not in known]
@@ -119,6 +120,7 @@ def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Di
 
 
 def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
+    """Check that no method has more module paths than instructions."""
     names, found, expected = table.names, np.diff(table.first), bytecode.instructions
     wrong = [row for row, name in enumerate(names) if name in expected and found[row] > expected[name]]
     words = "at most as many paths as instructions"

@@ -90,6 +90,7 @@ def _read(archive: Archive, names: list[str], report: Diagnostics) -> tuple[Rang
 
 
 def _check_offsets(archive: Archive, readable: set[str], rows: RangeChecks) -> None:
+    """Check that offsets lie inside the code and increase; those of delegated ranges are -1."""
     offset, names = rows.table.offset, rows.table.names
     delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
     code = [code_of(name) for name in names]
@@ -126,6 +127,7 @@ def _check_offsets(archive: Archive, readable: set[str], rows: RangeChecks) -> N
 
 
 def _check_spans(rows: RangeChecks) -> None:
+    """Check that ranges lie inside their text; 0 to 1 of an empty one is PyTorch's unknown place."""
     table = rows.table
     start, end, length = table.start, table.end, table.sources.lengths[table.source]
     nothing = (length == 0) & (start == 0) & (end == 1)
@@ -145,6 +147,7 @@ def _check_spans(rows: RangeChecks) -> None:
 
 
 def _check_empty(rows: RangeChecks) -> None:
+    """Note sources without text, each at the first row that has it."""
     table = rows.table
     sources = table.sources
     first = np.zeros(len(table), np.bool_)

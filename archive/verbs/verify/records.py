@@ -121,6 +121,7 @@ def _check_id(archive: Archive, readable: set[str], report: Diagnostics) -> None
 
 
 def _check_pairs(archive: Archive, report: Diagnostics) -> None:
+    """Check that code records and records of source ranges come in pairs."""
     package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
     code = [
         name for name in archive.records if is_code(name) and (name.startswith(PACKAGE_CODE) or not package)
