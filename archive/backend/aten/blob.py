@@ -143,6 +143,7 @@ def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
 
 
 def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  # noqa: ANN401
+    """The program of a method, checked."""
     name, parameters, count, result, constants, rows = _fields(
         read, "method", "parameters", "registers", "result", "constants", "instructions"
     )
@@ -159,13 +160,9 @@ def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  
     written = set(range(parameters))
     known: dict[int, Any] = {}
     for row in constants:
-        _check(type(row) is list and len(row) == 2, "a register and a constant", row, place)  # noqa: PLR2004
-        register, value = row
-        _check(_is_number(register, range(count)), f"a register below {count}", register, place)
-        _check(register not in written, "constants in registers of their own", register, place)
-        _check(is_constant(value, tensors), "a constant", value, f"{place}, register {register}")
-        written.add(register)
+        register, value = _constant(row, range(count), written, tensors, place)
         known[register] = value
+        written.add(register)
     steps = []
     for number, row in enumerate(rows):
         where = f"{place}, instruction {number}"
@@ -181,6 +178,22 @@ def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  
     return MachineProgram(name, parameters, count, tuple(steps), known, result)
 
 
+def _constant(
+    row: Any,  # noqa: ANN401
+    registers: range,
+    written: set[int],
+    tensors: int,
+    place: str,
+) -> tuple[int, Any]:
+    """A register, which nothing has written yet, and the constant in it, checked."""
+    _check(type(row) is list and len(row) == 2, "a register and a constant", row, place)  # noqa: PLR2004
+    register, value = row
+    _check(_is_number(register, registers), f"a register below {registers.stop}", register, place)
+    _check(register not in written, "constants in registers of their own", register, place)
+    _check(is_constant(value, tensors), "a constant", value, f"{place}, register {register}")
+    return register, value
+
+
 def _instruction(
     row: Any,  # noqa: ANN401
     operators: list[str],
@@ -188,6 +201,7 @@ def _instruction(
     registers: range,
     place: str,
 ) -> MachineInstruction:
+    """An instruction, checked."""
     _check(type(row) is list and len(row) == 5, "[op, outs, ins, handle, target]", row, place)  # noqa: PLR2004
     op, outs, ins, handle, target = row
     _check(_is_number(op, range(len(operators))), f"one of {len(operators)} operators", op, place)
