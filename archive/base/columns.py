@@ -1,4 +1,4 @@
-"""Columns of integers: equal rows numbered by first appearance, and sequences one behind the other."""
+"""Columns of integers: rows of several columns as one key, and sequences one behind the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ KEY_LIMIT = 1 << 62
 
 
 def keyed(*columns: Ints) -> Ints:
-    """One integer per row, equal where the rows are (n)."""
+    """One integer a row: two are equal if and only if the rows are (n).
+
+    The columns are digits of a mixed-radix number. When it would need more than 62 bits, the key so far, or
+    the column, is replaced by the numbers of its distinct values.
+    """
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         low = int(column.min(initial=0))
@@ -30,7 +34,7 @@ def keyed(*columns: Ints) -> Ints:
 
 
 def numbered(*columns: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows numbered by first appearance: the number of each row (n), and where each first stands."""
+    """Rows numbered by first appearance: each row's number (n), and the first row of each number."""
     _, first, inverse = np.unique(keyed(*columns), return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
@@ -39,7 +43,7 @@ def numbered(*columns: Ints) -> tuple[Ints, Ints]:
 
 
 def ordinals(*columns: Ints) -> Ints:
-    """For each row, how many equal ones stand before it (n)."""
+    """For each row, the number of equal rows before it (n)."""
     key = keyed(*columns)
     order = np.argsort(key, kind="stable")
     ordered = key[order]
@@ -52,14 +56,14 @@ def ordinals(*columns: Ints) -> Ints:
 
 
 def firsts(counts: Ints) -> Ints:
-    """Where each of some sequences begins, one behind the other, and where the last one ends (n + 1)."""
+    """Where each sequence begins, one behind the other, and where the last one ends (n + 1)."""
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
 
 
 def spread(first: Ints, counts: Ints) -> Ints:
-    """The positions of sequences: ``counts[i]`` of them from ``first[i]`` on, for each i."""
+    """The positions of several runs, one run behind the other: ``counts[i]`` of them from ``first[i]`` on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     positions: Ints = np.arange(total) + np.repeat(first - (ends - counts), counts)

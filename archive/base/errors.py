@@ -1,4 +1,4 @@
-"""The errors that callers see: one kind, with the place where things went wrong.
+"""The errors that callers see: one class, with the place of the problem.
 
 A message reads ``model.ptl: callstack_debug_map.pkl, row 17, field tag: expected an int, found 'abc'``:
 file, record, place, what was expected and what was found, each part left out where it is unknown.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ArchiveError(Exception):
-    """Anything this library refuses, with its place.
+    """Raised for everything that this library refuses, with its place.
 
     Args:
         problem: what is wrong, when "expected … found …" does not say it.
@@ -22,7 +22,7 @@ class ArchiveError(Exception):
         record: name of the record inside the archive, without root.
         place: where in the record: a row and field, or a byte.
         expected: what the format asks for.
-        found: what stands there instead.
+        found: the value that stands there instead.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LimitError(ArchiveError):
     Args:
         resource: the name of the field of ``Limits``.
         limit: its value.
-        actual: what the input asks for, or the first value above the limit.
+        actual: the amount that the input asks for, or the first one above the limit.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ def in_file(file: str) -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """A text with everything escaped that is no printable character."""
+    """A text whose unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, with their name.
+    """A number with its noun.
 
     >>> counted(1, "record"), counted(2600, "record")
     ('1 record', '2,600 records')

@@ -1,7 +1,7 @@
-"""How much hostile input may cost.
+"""Bounds on what hostile input may cost.
 
-Each bound has a default that real archives stay far under. Seen in real archives: records of
-690 MB, 1 M rows in one record, 95-fold inflation, 2,600 entries, call stacks of 60 frames.
+Real archives stay far below each default. Seen in real archives: records of 690 MB, 1 M rows in one record,
+95-fold inflation, 2,600 entries, call stacks of 60 frames.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 class Limits:
     """Bounds on what one archive may ask for; exceeding one raises ``LimitError``.
 
-    Only ``compared_bytes`` doesn't: texts beyond it are left uncompared, which ``verify`` notes.
+    ``compared_bytes`` alone raises nothing: ``verify`` does not compare texts beyond it, and says so.
 
     Attributes:
         entries: files in the archive.

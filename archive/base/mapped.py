@@ -1,4 +1,4 @@
-"""Files as memory: mapped where they are on disk, read as a whole where they are not."""
+"""Files as memory: mapped if they are on disk, else read as a whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Mapped:
-    """The bytes of a source, read only, until they are let go of.
+    """The bytes of a source, read only, until it is closed.
 
     Attributes:
         data: the bytes.
-        name: of the file, for messages.
+        name: the file's name, for messages.
     """
 
     __slots__ = ("_map", "data", "name")
@@ -33,11 +33,11 @@ class Mapped:
         Args:
             source: a path, a bytes-like object, or a binary file, read as a whole from its beginning where
                 it can seek. Files on disk are mapped.
-            name: of the file, if the source's own does not do.
+            name: the file's name; by default the source's own.
 
         Raises:
             ArchiveError: the path is no file.
-            OSError: it cannot be read.
+            OSError: the source cannot be read.
         """
         self.name = printable(name or _label(source))
         try:
@@ -47,7 +47,7 @@ class Mapped:
             raise
 
     def close(self) -> None:
-        """Let go of the file; views in use stay valid. Closing twice does nothing."""
+        """Close the file; views in use stay valid. Closing twice does nothing."""
         self.data.release()
         if self._map is not None:
             with suppress(BufferError):  # views are in use: the last of them will unmap it
@@ -63,7 +63,7 @@ def _label(source: Source) -> str:
 
 
 def _load(source: Source) -> tuple[memoryview, mmap.mmap | None]:
-    """The bytes of a source, and the map that they lie in if there is one."""
+    """The bytes of a source, and their map if the file is mapped."""
     if isinstance(source, (str, os.PathLike)):
         mode = os.stat(source).st_mode  # noqa: PTH116 (a Path costs more than all the rest)
         if not stat.S_ISREG(mode):

@@ -1,4 +1,4 @@
-"""Writing files: complete or not at all, and never over another one unasked."""
+"""Writes files: complete or not at all, and never over another one unasked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_target(path: Target, *, force: bool) -> None:
     """Refuse a target that exists, unless it may be replaced.
 
     Raises:
-        ArchiveError: it exists and ``force`` is not given.
+        ArchiveError: the target exists and ``force`` is not given.
     """
     if not force and Path(path).exists():
         raise ArchiveError("the file exists; pass --force (force=True) to replace it", file=str(path))
@@ -32,7 +32,7 @@ def check_target(path: Target, *, force: bool) -> None:
 
 @contextmanager
 def replacing(path: Target, *, force: bool) -> Iterator[BinaryIO]:
-    """A file, to write and read, that takes its name only when the block ends well.
+    """A file, to write and read, that takes its name only if the block ends without an error.
 
     Args:
         path: the target.
@@ -48,7 +48,9 @@ def replacing(path: Target, *, force: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
-    """Files that take their names, in this order, only when the block ends well and all of them are complete.
+    """Files that take their names, in this order, only if the block ends without an error.
+
+    Drafts are written beside their targets, and moved when all are complete and on disk.
 
     Args:
         paths: the targets.
@@ -84,14 +86,14 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
 
 
 def _mode(target: Path) -> int:
-    """The permissions of the file that is there, or those of a new one."""
+    """The permissions of the target, or those of a new file."""
     mask = os.umask(0)
     os.umask(mask)
     return target.stat().st_mode if target.exists() else 0o666 & ~mask
 
 
 def save(data: memoryview, path: Target, *, force: bool = False) -> None:
-    """Write bytes as they stand.
+    """Write bytes to a file.
 
     Raises:
         ArchiveError: the target exists and ``force`` is not given.

@@ -1,8 +1,8 @@
 r"""Strings as views: (buffer, offset, length) until someone asks for ``str``.
 
-A :class:`StringTable` holds the places of many strings in a few buffers, as columns; nothing is
-copied. :class:`StringView` is one of them, :class:`Text` several in a row. All lengths are in bytes of
-UTF-8. Bytes that are not UTF-8 are kept, and shown escaped (``\xff``).
+A :class:`StringTable` holds the places of many strings in a few buffers, as columns; nothing is copied. A
+:class:`StringView` is one string, a :class:`Text` several in a row. All lengths are in bytes of UTF-8. Bytes
+that are not UTF-8 are kept, and shown escaped (``\xff``).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Strings(Protocol):
-    """Strings by number, wherever they lie."""
+    """Strings by number."""
 
     def __len__(self) -> int: ...
 
     def data(self, index: int) -> memoryview:
-        """The bytes of a string, where they lie."""
+        """The bytes of a string, not copied."""
 
     def is_borrowed(self, index: int) -> bool:
-        """Whether they are part of the mapped file, not of an inflated copy."""
+        """Whether a string's bytes are part of the mapped file, not of an inflated copy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class StringTable:
         return StringView(self, index)
 
     def data(self, index: int) -> memoryview:
-        """The bytes of a string, where they lie."""
+        """The bytes of a string, not copied."""
         start = int(self.start[index])
         buffer: memoryview = self.buffers[int(self.buffer[index])]
         return buffer[start : start + int(self.length[index])]
@@ -82,12 +82,12 @@ class StringTable:
 
 
 def decoded(data: bytes | memoryview) -> str:
-    """UTF-8 as ``str``; bytes that are none are shown escaped."""
+    """UTF-8 as ``str``; other bytes are shown escaped."""
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
 class _Readable(ABC):
-    """What views of one or several strings share: comparison and conversion by content."""
+    """Base of views: compared and converted by their content."""
 
     __slots__ = ()
 
@@ -126,7 +126,7 @@ class StringView(_Readable):
 
     @property
     def data(self) -> memoryview:
-        """The bytes, where they lie."""
+        """The bytes, not copied."""
         return self.table.data(self.index)
 
     @property

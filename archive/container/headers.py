@@ -6,8 +6,11 @@ An archive is, with nothing between the parts::
     for each record   central header, name, extra fields
     at the end        zip64 end, zip64 locator, end record
 
-Integers are little-endian. Each header starts with its four magic bytes; the fields that follow are those
-of the tuple that stands for it below. So PyTorch fills them:
+It is written by ``caffe2/serialize/inline_container.cc`` (``PyTorchStreamWriter::writeRecord``,
+``getPadding``) through ``third_party/miniz-*/miniz.c``, and read by ``PyTorchStreamReader`` in the same file.
+
+Integers are little-endian. Each header starts with its four magic bytes; its fields are those of the tuple of
+its name below. PyTorch fills them so:
 
 - *local header*: version needed 20 when deflated, else 0; flags 0x0800 (UTF-8 name), and 0x0008 (a
   descriptor follows) unless the record is empty; method 0 (stored) or 8 (deflated); crc and sizes 0.
@@ -16,7 +19,7 @@ of the tuple that stands for it below. So PyTorch fills them:
   field ``'FB' u16 n, n x 'Z'``, so that the stored bytes start at a multiple of 64. The central header
   has the zip64 field alone.
 - *descriptor*, unless the record is empty: ``'PK' 7 8, crc, stored size, size``. The crc is that of the
-  inflated bytes, or 0 when PyTorch was told not to compute it. The sizes are u32, or u64 when the local
+  inflated bytes, or 0 if PyTorch was told not to compute it. The sizes are u32, or u64 when the local
   header has a zip64 field.
 - *central header*: made-by 0, version needed, flags and method as in the local header, true crc and
   sizes, the position of the local header; attributes 0, no comment.
@@ -24,8 +27,8 @@ of the tuple that stands for it below. So PyTorch fills them:
   writes it and its *locator* (disk 0 of 1). The *end record* repeats both counts and the place of the
   central headers, saturated.
 
-Sizes, counts and positions that do not fit are saturated: 0xFFFF or 0xFFFFFFFF stands there, and a zip64
-field ``u16 1, u16 length`` holds the true ones as u64: size and stored size when the size is at least
+Sizes, counts and positions that do not fit are saturated, 0xFFFF or 0xFFFFFFFF, and a zip64 field
+``u16 1, u16 length`` holds the true ones as u64: size and stored size when the size is at least
 0xFFFFFFFF, then the position when that is. In the local header, written before the data, the stored size
 in that field is 0, and the sizes outside of it stay 0 as always.
 
@@ -60,7 +63,7 @@ ZIP64_FIELD = 0x0001
 
 
 class LocalHeader(NamedTuple):
-    """What stands before a record's bytes; ``modified`` is MS-DOS time and date."""
+    """The header before a record's bytes; ``modified`` is MS-DOS time and date."""
 
     needed: int
     flags: int
@@ -74,7 +77,7 @@ class LocalHeader(NamedTuple):
 
 
 class CentralHeader(NamedTuple):
-    """A record's line in the directory; ``position`` is that of its local header."""
+    """A record's entry in the directory; ``position`` is that of its local header."""
 
     made_by: int
     needed: int
@@ -94,7 +97,7 @@ class CentralHeader(NamedTuple):
 
 
 class Zip64End(NamedTuple):
-    """The end record, wide; ``length`` counts the bytes behind itself."""
+    """The end record with wide fields; ``length`` counts the bytes behind it."""
 
     length: int
     made_by: int
@@ -108,7 +111,7 @@ class Zip64End(NamedTuple):
 
 
 class Zip64Locator(NamedTuple):
-    """Where the zip64 end record stands."""
+    """The position of the zip64 end record."""
 
     disk: int
     position: int
@@ -116,7 +119,7 @@ class Zip64Locator(NamedTuple):
 
 
 class EndRecord(NamedTuple):
-    """Where the directory stands, saturated."""
+    """The position and size of the directory, saturated."""
 
     disk: int
     directory_disk: int
@@ -155,7 +158,7 @@ class HeaderLayout(Generic[H]):
         """The header at byte ``at``.
 
         Raises:
-            ArchiveError: another thing stands there, or the data end.
+            ArchiveError: other bytes stand there, or the data end.
         """
         size = self.fields.size
         if at + size > len(data):
@@ -186,7 +189,7 @@ def descriptor(crc32: int, stored_size: int, size: int, *, wide: bool) -> bytes:
 
 
 def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[bytes]:
-    """All forms in which a descriptor may say this: u32 or u64, with or without magic."""
+    """All forms of a descriptor with these values: u32 or u64, with or without magic."""
     for wide in (False, True) if max(stored_size, size) <= U32_MAX else (True,):
         full = descriptor(crc32, stored_size, size, wide=wide)
         yield full
@@ -194,18 +197,18 @@ def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[by
 
 
 def zip64_field(*values: int) -> bytes:
-    """An extra field of u64 values; nothing when there are none."""
+    """The zip64 extra field of some u64 values; nothing for none."""
     return pack(f"<2H{len(values)}Q", ZIP64_FIELD, 8 * len(values), *values) if values else b""
 
 
 def padding_field(position: int) -> bytes:
-    """The field that, put at this byte of the file, ends at a multiple of 64."""
+    """The padding field that ends at a multiple of 64 if it starts at this byte of the file."""
     length = -(position + 4) % RECORD_ALIGNMENT
     return b"FB" + pack("<H", length) + b"Z" * length
 
 
 def zip64_values(extra: memoryview) -> list[int]:
-    """The u64 values of the zip64 field among extra fields, none if there is no such field."""
+    """The u64 values of the zip64 field among extra fields; none if there is no such field."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = extra[at] | extra[at + 1] << 8, extra[at + 2] | extra[at + 3] << 8
@@ -217,7 +220,7 @@ def zip64_values(extra: memoryview) -> list[int]:
 
 
 def widened(values: tuple[int, ...], extra: memoryview) -> tuple[int, ...]:
-    """Replace each saturated u32 by its value in the zip64 field, where they stand in the same order.
+    """The values, each saturated u32 replaced by the next value of the zip64 field.
 
     Raises:
         ArchiveError: the field is missing or too short.

@@ -1,6 +1,6 @@
-"""The names of an archive's files: all inside of one root folder, none leading out of it.
+"""The names of an archive's files: all are inside the one root folder.
 
-Bytes that are not UTF-8 survive as surrogate escapes.
+Bytes that are not UTF-8 are kept as surrogate escapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def decoded(name: bytes) -> str:
 
 
 def encoded(name: str) -> bytes:
-    """A name as it stands in the file."""
+    """A name as bytes of the file."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -35,12 +35,12 @@ class OutsideError(ArchiveError):
 
 
 def inside(root: str, path: str, *, rooted: bool = True) -> str:
-    """The name that a path has inside of the root folder.
+    """The name of a file inside the root folder.
 
     Args:
-        root: the folder; "" where there is none.
-        path: as it stands in the directory.
-        rooted: whether there must be one.
+        root: the folder; "" if there is none.
+        path: the file's path in the directory.
+        rooted: whether there must be a root folder.
 
     Raises:
         OutsideError: the path is elsewhere.

@@ -1,11 +1,11 @@
-"""A zip written as PyTorch writes it, record after record, in one pass.
+"""Writes a zip as PyTorch does, record after record, in one pass.
 
-The layout is told in :mod:`archive.container.headers`. Stored bytes are handed from the member to the file;
+:mod:`archive.container.headers` specifies the layout. Stored bytes go from the member straight to the file;
 only the central headers are kept until the end, some 100 bytes a record.
 
-A *slim* archive is the least that PyTorch's reader (and any other) accepts: crc and sizes stand in the local
-headers instead of descriptors, only aligned members are padded, and zip64 end records are written only where
-a number needs them.
+A *slim* archive is the smallest that PyTorch's reader, and any other, accepts: crc and sizes stand in the
+local headers instead of descriptors, only aligned members are padded, and zip64 end records are written only
+if a number needs them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Writable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A record to be written.
+    """A record to write.
 
     Attributes:
         name: without the root folder.
@@ -66,8 +66,8 @@ class Member:
         size: inflated size in bytes.
         crc32: of the inflated bytes.
         deflated: whether ``data`` is a deflate stream.
-        modified: MS-DOS time and date; 0 in everything PyTorch wrote from 1.4 on, as far as seen.
-        aligned: in a slim archive, whether its bytes start at a multiple of 64; elsewhere all do.
+        modified: MS-DOS time and date; 0 in all archives of PyTorch 1.4 and later that were seen.
+        aligned: in a slim archive, whether its bytes start at a multiple of 64; in others, all do.
     """
 
     name: str
@@ -90,9 +90,10 @@ def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: boo
 
     Args:
         name: without the root folder.
-        data: the record, borrowed unless deflated.
-        compress: whether to deflate it. By default as PyTorch does: code, source ranges and call stacks
-            above 200 bytes are deflated, all else is stored. Up to 3 bytes are always stored.
+        data: the record; not copied unless deflated.
+        compress: whether to deflate it. By default as PyTorch does (``kMinToCompress`` in
+            ``export_module.cpp``): code, source ranges and call stacks above 200 bytes. Up to 3 bytes are
+            always stored, by miniz.
     """
     view = memoryview(data).cast("B")
     if compress is None:
@@ -105,8 +106,8 @@ def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: boo
 def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
     """The raw deflate stream that PyTorch's miniz makes of some bytes, at level 9.
 
-    cramjam deflates with miniz_oxide, a port of it; all streams of PyTorch 1.4 to 2.13 that were tried came
-    out the same to the byte.
+    cramjam deflates with miniz_oxide, a port of miniz. It reproduced every stream of PyTorch 1.4 to 2.13 that
+    was tried, to the byte.
     """
     import cramjam  # noqa: PLC0415 (only those who deflate pay for it)
 
@@ -114,7 +115,7 @@ def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
 
 
 def deflated_by_pytorch(name: str) -> bool:
-    """Whether PyTorch deflates the record of this name, if it is above 200 bytes."""
+    """Whether PyTorch deflates a record of this name that has more than 200 bytes."""
     return name.startswith(_DEFLATED_FOLDERS) or name in _DEFLATED_NAMES
 
 
@@ -200,7 +201,7 @@ class _ZipWriter:
         self.directory.append(CENTRAL.pack(central) + path + zip64)
 
     def padding(self, at: int, member: Member) -> bytes:
-        """The extra field that moves a member's bytes from here to where they have to start."""
+        """The extra field at byte ``at`` that makes a member's bytes start where they must."""
         if self.slim and not (member.aligned and at % RECORD_ALIGNMENT):
             return b""
         return padding_field(at)
