@@ -64,12 +64,12 @@ FURTHER = {
         "tests/cli/test_cli.py",
     ),
     "cli": ("tests/report",),
-    "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/test_splitting.py"),
+    "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/split/test_splitting.py"),
     "formats": ("tests/effects/test_record.py", "tests/effects/test_record_hostile.py"),
     "normalform": (
         "tests/companion",
-        "tests/verbs/test_splitting.py",
-        "tests/verbs/test_migration_ranges.py",
+        "tests/verbs/split/test_splitting.py",
+        "tests/verbs/migrate/test_ranges.py",
     ),
     "report": ("tests/cli/test_cli.py", "tests/cli/test_sizes.py", "tests/cli/test_migrate.py"),
 }

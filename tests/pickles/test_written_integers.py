@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,6 +31,4 @@ def test_each_opcode_has_the_numbers_that_fit(opcode: str) -> None:
 def test_many_at_once_are_the_same_one_behind_the_other() -> None:
     data, starts = integers(np.array(NUMBERS, np.int64))
     assert data == b"".join(map(integer, NUMBERS))
-    assert [data[begin:end] for begin, end in zip(starts, starts[1:], strict=False)] == [
-        *map(integer, NUMBERS)
-    ]
+    assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, NUMBERS)]
