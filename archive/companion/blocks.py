@@ -23,7 +23,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
 from archive.companion.encodings import Encoded, Transform, decoded
-from archive.companion.layout import Section
+from archive.companion.layout import Section, check_crc
 from archive.companion.lookup import inside
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ class BlockColumn:
             if len(self._data) >= size
             else np.zeros(0, BLOCK_INDEX)
         )
-        found = zlib.crc32(self._data[:size])
-        if found != self._section.checksum:
-            expected = f"checksum {self._section.checksum:#010x}"
-            raise ArchiveError(place="index of blocks", expected=expected, found=f"{found:#010x}")
+        check_crc(zlib.crc32(self._data[:size]), self._section.checksum, "index of blocks")
         if len(index) != count or size + int(index["stored"].sum()) != len(self._data):
             raise ArchiveError(expected=f"an index of {count} blocks", found="another")
         return index
@@ -121,9 +118,7 @@ class BlockColumn:
         """
         _, checksum, before = self._index[number].item()
         stored = self._data[self._places[number] : self._places[number + 1]]
-        found = zlib.crc32(stored)
-        if found != checksum:
-            raise ArchiveError(expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
+        check_crc(zlib.crc32(stored), checksum)
         rows = min(BLOCK_ROWS, self._section.rows - number * BLOCK_ROWS)
         planes = inflated(self._section.codec, stored, rows * self._width)
         return decoded(Encoded(self._transform, bool(self._zigzag), self._width, before, bytes(planes)), rows)

@@ -166,6 +166,16 @@ def allowed(limits: Limits, size: int) -> int:
     return min(limits.record_bytes, limits.companion_from + limits.companion_inflation * size)
 
 
+def check_crc(found: int, stated: int, place: str | None = None) -> None:
+    """Refuse bytes whose crc32 is not the one that the file states.
+
+    Raises:
+        ArchiveError: they were changed.
+    """
+    if found != stated:
+        raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
+
+
 def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
@@ -211,8 +221,7 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
     found = zlib.crc32(
         data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES))
     )
-    if found != checksum:
-        raise ArchiveError(place="header", expected=f"checksum {checksum:#010x}", found=f"{found:#010x}")
+    check_crc(found, checksum, "header")
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     if wanted > limits.record_bytes:
         raise LimitError("record_bytes", limits.record_bytes, wanted, place="directory")

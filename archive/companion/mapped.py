@@ -21,6 +21,7 @@ from archive.companion.layout import (
     CompanionProfile,
     Section,
     allowed,
+    check_crc,
     written,
 )
 from archive.normalform.check import check
@@ -102,12 +103,7 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Cont
     columns: Columns = {}
     for number, section in directory.sections.items():
         start, end = directory.places[number]
-        found = zlib.crc32(data[start:end])
-        if found != section.checksum:
-            place = f"section {number}, byte {start}"
-            raise ArchiveError(
-                place=place, expected=f"checksum {section.checksum:#010x}", found=f"{found:#010x}"
-            )
+        check_crc(zlib.crc32(data[start:end]), section.checksum, f"section {number}, byte {start}")
         if number in BY_NUMBER:
             columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
     ends = columns.pop("string.end")

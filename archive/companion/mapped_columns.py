@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.companion.layout import check_crc
 from archive.companion.lookup import inside
 from archive.companion.mapped import PAGE, PAGE_BITS, check_sections, values
 from archive.normalform.columns import BY_NAME, PAGES, STRINGS
@@ -61,10 +62,7 @@ class _Pages:
             )
         at = self.begin + page * PAGE
         stop = min(at + PAGE, self._directory.places[PAGES][0])
-        found = zlib.crc32(self.data[at:stop])
-        if found != self._sums[page]:
-            expected = f"checksum {int(self._sums[page]):#010x}"
-            raise ArchiveError(place=f"page at byte {at}", expected=expected, found=f"{found:#010x}")
+        check_crc(zlib.crc32(self.data[at:stop]), int(self._sums[page]), f"page at byte {at}")
         self.seen[page] = 1
 
 

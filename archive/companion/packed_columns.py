@@ -6,7 +6,7 @@ import io
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import construct
 
@@ -15,7 +15,7 @@ from archive.companion.blocks import BlockColumn
 from archive.companion.codecs import inflated
 from archive.companion.contents import Contents
 from archive.companion.encodings import Encoded, Transform, decoded
-from archive.companion.layout import allowed
+from archive.companion.layout import allowed, check_crc
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
 from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES
@@ -39,6 +39,25 @@ STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", 
 """The columns that strings are made of."""
 
 
+class _Line(NamedTuple):
+    """A line of the solid section.
+
+    Attributes:
+        rows: number of values.
+        begin: where the column's bytes begin in the section.
+        encoded: how the column is encoded, without its bytes.
+    """
+
+    rows: int
+    begin: int
+    encoded: Encoded
+
+    @property
+    def end(self) -> int:
+        """The position behind the column's bytes."""
+        return self.begin + self.rows * self.encoded.width
+
+
 class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     """The columns of a packed companion as they are kept, each decoded when it is asked for.
 
@@ -60,11 +79,8 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         if number not in self._directory.sections:
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         section, stored = self._directory.sections[number], self._stored(number)
-        place, found = f"section {number}", zlib.crc32(stored)
-        if found != section.checksum:
-            raise ArchiveError(
-                place=place, expected=f"checksum {section.checksum:#010x}", found=f"{found:#010x}"
-            )
+        place = f"section {number}"
+        check_crc(zlib.crc32(stored), section.checksum, place)
         try:
             return memoryview(inflated(section.codec, stored, section.inflated))
         except ArchiveError as problem:
@@ -99,17 +115,16 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         if name not in self._lines:
             number = BY_NAME[name].number
             return BlockColumn(self._directory.sections[number], self._stored(number))
-        rows, at, encoded = self._lines[name]
-        return WholeColumn(
-            decoded(encoded._replace(data=bytes(self._body[at : at + rows * encoded.width])), rows)
-        )
+        line = self._lines[name]
+        data = bytes(self._body[line.begin : line.end])
+        return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
 
     def parts(self) -> dict[str, bytes]:
         """The solid section, cut into its lines, columns, strings and raw records."""
         columns: dict[str, bytes] = {
-            name: bytes(self._body[at : at + rows * e.width]) for name, (rows, at, e) in self._lines.items()
+            name: bytes(self._body[line.begin : line.end]) for name, line in self._lines.items()
         }
-        begin = min((at for _, at, _ in self._lines.values()), default=self.end)
+        begin = min((line.begin for line in self._lines.values()), default=self.end)
         strings = self._body[self.end : self.end + self._texts_here]
         return {
             "column lines": bytes(self._body[:begin]),
@@ -151,15 +166,8 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         return self._body[self.end + self._texts_here :]
 
 
-def _lines(
-    body: memoryview, directory: Directory, budget: int
-) -> tuple[dict[ColumnName, tuple[int, int, Encoded]], int]:
-    """The lines of the solid section.
-
-    Returns:
-        For each column its number of rows, where its bytes begin, and its encoding; and where the strings
-        begin.
-    """
+def _lines(body: memoryview, directory: Directory, budget: int) -> tuple[dict[ColumnName, _Line], int]:
+    """The lines of the solid section by column, and where the strings begin."""
     count = body[0] if len(body) else 0
     stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
     try:
@@ -167,7 +175,7 @@ def _lines(
     except construct.ConstructError as cause:
         raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
     at = 1 + stream.tell()
-    lines: dict[ColumnName, tuple[int, int, Encoded]] = {}
+    lines: dict[ColumnName, _Line] = {}
     rows = total = 0
     for line in parsed:
         rows = line.count - 1 if line.count else rows
@@ -181,8 +189,8 @@ def _lines(
         if not -(1 << 63) <= line.start < 1 << 63:
             raise ArchiveError(place=column.name, expected="a start of 64 bits", found=str(line.start))
         encoded = Encoded(Transform(coding.transform), coding.zigzag, coding.width, line.start, b"")
-        lines[column.name] = (rows, at, encoded)
-        at += rows * coding.width
+        lines[column.name] = _Line(rows, at, encoded)
+        at = lines[column.name].end
     if at > len(body):
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
     return lines, at
