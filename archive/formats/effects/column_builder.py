@@ -8,7 +8,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
-from archive.formats.effects.rows import NO_ROW, Numbering
+from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.schema import Ragged
 from archive.pickles.write import Writer
 
@@ -60,7 +60,7 @@ class ColumnBuilder:
             yield [numbers.source(source)], [numbers.value(value)]
 
     def _number(self, value: Value | None) -> int:
-        return NO_ROW if value is None else self._numbers.value(value)
+        return NO_REFERENCE if value is None else self._numbers.value(value)
 
     def columns(self) -> dict[str, Any]:
         """The columns of all fields but the version.

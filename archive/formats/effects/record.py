@@ -17,19 +17,19 @@ table           one row                                                         
 ==============  ===============================================================  ==========
 
 Rows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
-``NO_ROW``, -1, stands where there is none.
+``NO_REFERENCE``, -1, stands where there is none.
 
 Constant: a value that Python can write down, see ``model.Literal``.
 
 =====================  ====================================  ==================
 kind                   string                                items
 =====================  ====================================  ==================
-none, true, false      ``NO_ROW``                            ()
+none, true, false      ``NO_REFERENCE``                      ()
 int                    hexadecimal: ``-0x1f``                ()
 float                  ``repr`` of Python: ``0.1``, ``-inf`` ()
 str                    the text itself                       ()
 bytes                  hexadecimal: ``00ff``                 ()
-tuple                  ``NO_ROW``                            constants
+tuple                  ``NO_REFERENCE``                      constants
 =====================  ====================================  ==================
 
 Source: the place of a value, see ``model.Source``.
@@ -37,12 +37,12 @@ Source: the place of a value, see ``model.Source``.
 =====================  ====================================  ==================
 kind                   base                                  name
 =====================  ====================================  ==================
-local                  ``NO_ROW``                            string: name
+local                  ``NO_REFERENCE``                      string: name
 attribute              source                                string: name
 item                   source                                constant: key
 global                 string: Python module                 string: name
 cell                   string: function                      string: name
-temporary              its number, no row                    ``NO_ROW``
+temporary              its number, no row                    ``NO_REFERENCE``
 =====================  ====================================  ==================
 
 Value: see ``model.Value``.
@@ -53,8 +53,8 @@ kind                   number                                items
 output, new, stored    its number, no row                    ()
 constant               constant                              ()
 source                 source                                ()
-list, tuple, size      ``NO_ROW``                            values
-dict                   ``NO_ROW``                            keys and values in turn
+list, tuple, size      ``NO_REFERENCE``                      values
+dict                   ``NO_REFERENCE``                      keys and values in turn
 =====================  ====================================  ==================
 
 Method: a row of ``methods``, and the row of the same number in ``conditions``.
@@ -71,7 +71,7 @@ defaults               ``(source of an argument, value)``
 =====================  ===========================================================
 
 ``op`` and ``look`` are words of ``model.Op`` and ``model.Look``, strings of the pickle itself like the kinds.
-``subject``, ``key`` and ``value`` are values; ``key``, and ``value`` of an effect, may be ``NO_ROW``.
+``subject``, ``key`` and ``value`` are values; ``key``, and ``value`` of an effect, may be ``NO_REFERENCE``.
 ``handle`` is the debug handle of the model's statement; -1 if it has none.
 
 Rules:
@@ -99,7 +99,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
 from archive.formats.effects.row_parser import RowParser
-from archive.formats.effects.rows import NO_ROW, Numbering
+from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.effects.rules import check_table
 from archive.formats.effects.table_parser import TableParser
 from archive.formats.effects.weights import check_weights
@@ -119,7 +119,7 @@ VERSIONS = (1, 2)
 - 2: adds ``conditions``; written only for tables that have some.
 """
 
-ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_ROW)
+ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_REFERENCE)
 PAIRS = Sequence(Tuple(source=ROW, value=ROW))
 FIELDS: dict[str, Schema] = {
     "version": Int(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.model import New, Output, Stored
 from archive.formats.effects.rows import (
-    NO_ROW,
+    NO_REFERENCE,
     ConstantRow,
     SourceRow,
     ValueRow,
@@ -117,7 +117,7 @@ class RowParser:
         if kind != "tuple":
             _check_no_items(items, place)
         if kind not in LITERAL_TEXTS:
-            _check_no_row(string, f"{place}, field string")
+            _check_no_reference(string, f"{place}, field string")
             if kind in LITERAL_WORDS:
                 return LITERAL_WORDS[kind]
             return referred(self.literals, items, f"{place}, field items")
@@ -135,11 +135,11 @@ class RowParser:
         elif kind in ("global", "cell"):
             check_reference(base, self.strings, f"{place}, field base")
         elif kind == "local":
-            _check_no_row(base, f"{place}, field base")
+            _check_no_reference(base, f"{place}, field base")
         else:
             _check_number(base, f"{place}, field base")
         if kind == "temporary":
-            _check_no_row(name, f"{place}, field name")
+            _check_no_reference(name, f"{place}, field name")
         else:
             rows = self.literals if kind == "item" else self.strings
             check_reference(name, rows, f"{place}, field name")
@@ -150,7 +150,7 @@ class RowParser:
         for item in items:
             check_reference(item, self.values, f"{place}, field items")
         if kind in CONTAINER_KINDS:
-            _check_no_row(number, f"{place}, field number")
+            _check_no_reference(number, f"{place}, field number")
             return
         _check_no_items(items, place)
         if kind in NUMBERED_KINDS:
@@ -255,9 +255,9 @@ def _check_number(number: int, place: str) -> None:
         raise ArchiveError(place=place, expected="a number from 0", found=str(number))
 
 
-def _check_no_row(number: int, place: str) -> None:
+def _check_no_reference(number: int, place: str) -> None:
     """Refuse a number where rows of this kind have none."""
-    if number != NO_ROW:
+    if number != NO_REFERENCE:
         raise ArchiveError("more than a row of this kind has", place=place)
 
 

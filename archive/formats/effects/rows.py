@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HashableT = TypeVar("HashableT", bound="Hashable")
 
-NO_ROW = -1
+NO_REFERENCE = -1
 """In place of the number of a row, where there is none."""
 
 
@@ -117,10 +117,10 @@ class Numbering:
         if type(literal) is tuple:
             return self._once(literal, lambda: _number(self.constants, self._tuple(literal)))
         kind, text = build_literal(literal)
-        return _number(self.constants, ConstantRow(kind, NO_ROW if text is None else self.string(text)))
+        return _number(self.constants, ConstantRow(kind, NO_REFERENCE if text is None else self.string(text)))
 
     def _tuple(self, literals: tuple[Literal, ...]) -> ConstantRow:
-        return ConstantRow("tuple", NO_ROW, tuple(self.constant(item) for item in literals))
+        return ConstantRow("tuple", NO_REFERENCE, tuple(self.constant(item) for item in literals))
 
     def source(self, source: Source) -> int:
         """The number of a source."""
@@ -138,7 +138,7 @@ class Numbering:
     def _source(self, source: Source) -> SourceRow:
         match source:
             case Local(name):
-                return SourceRow("local", NO_ROW, self.string(name))
+                return SourceRow("local", NO_REFERENCE, self.string(name))
             case Attribute(base, name):
                 return SourceRow("attribute", self.source(base), self.string(name))
             case Item(base, key):
@@ -148,7 +148,7 @@ class Numbering:
             case ClosureCell(function, name):
                 return SourceRow("cell", self.string(function), self.string(name))
             case Temporary(number):
-                return SourceRow("temporary", number, NO_ROW)
+                return SourceRow("temporary", number, NO_REFERENCE)
         raise ArchiveError(expected="a source", found=shown(source))
 
     def _value(self, value: Value) -> ValueRow:
@@ -160,7 +160,7 @@ class Numbering:
             case At(source):
                 return ValueRow("source", self.source(source))
             case Made(kind, items):
-                return ValueRow(kind, NO_ROW, tuple(self.value(item) for item in items))
+                return ValueRow(kind, NO_REFERENCE, tuple(self.value(item) for item in items))
             case New(number):
                 return ValueRow("new", number)
             case Stored(number):

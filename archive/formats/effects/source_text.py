@@ -45,7 +45,7 @@ STATEMENTS = {
     Op.COPY: "{source}.copy_({value})",
     Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
 }
-GUARD_EXPRESSIONS = {
+GUARD_TEXTS = {
     Look.EQUAL: "{subject} == {value}",
     Look.TEXT: "str({subject}) == {value}",
     Look.RANGE: "-{value} <= {subject} <= {value}",
@@ -126,7 +126,7 @@ def guard_text(guard: Guard) -> str:  # noqa: PLR0911 (one a look)
             return f"{one_word(str(literal_of(guard.key)))} is {value}"
         case Look.RANGE, int(bound) if bound > 0 and bound & (bound - 1) == 0:
             value = f"2**{bound.bit_length() - 1}"
-    return GUARD_EXPRESSIONS[guard.look].format(subject=subject, value=value, key=key)
+    return GUARD_TEXTS[guard.look].format(subject=subject, value=value, key=key)
 
 
 def literal_of(value: Value | None) -> Literal:

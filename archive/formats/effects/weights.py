@@ -45,7 +45,7 @@ def check_weights(rows: Spelled, limits: Limits) -> None:
         LimitError: naming the row, or the size of all uses together.
     """
     texts = [len(text) for text in rows.strings]
-    texts.append(0)  # NO_ROW, -1, finds this last one
+    texts.append(0)  # NO_REFERENCE, -1, finds this last one
     constants = _constants(rows, texts, limits)
     sources = _sources(rows, texts, constants, limits)
     values = _values(rows, constants, sources, limits)
