@@ -1,8 +1,9 @@
-"""The facts an archive's debug information states: what a row of the tables means.
+"""The facts that an archive's debug information states.
 
-A *source range* is a stretch of a *source* (a text of the model's own files). A *tag* numbers source
-ranges over the whole archive. A *debug handle* stands for one operation of the model: its own range,
-by tag, the operator's name, and the *inlined call stack* that leads there, outermost call first.
+A *source range* is a stretch of a *source*, a text of the model's own files. A *tag* is the number of a
+source range in the whole archive. A *debug handle* is the number of one operation of the model. It leads to
+the operation's own range (by tag), the operator's name, and the *inlined call stack*: the calls on the way
+there, outermost first.
 
 Facts are made on demand from :mod:`archive.debuginfo.tables`. All positions are bytes of UTF-8.
 """
@@ -47,14 +48,14 @@ class Generation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text of the model's source and where it was.
+    """A text of the model's source, and its place in a file.
 
     Attributes:
         text: the text, with its indentation.
-        filename: its file; None where none was recorded.
+        filename: its file; None if none was recorded.
         starting_line: 1-based line of the text's first line in that file.
-        is_null: whether this is the null source, which stands for "no source"; a source may also
-            be merely empty (traced models).
+        is_null: whether it is the null source, which stands for "no source". A source that is merely empty
+            (traced models) is not.
     """
 
     text: Text | StringView
@@ -84,7 +85,7 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeRow:
-    """From byte ``offset`` of a generated code record on, code comes from ``range``.
+    """The code from byte ``offset`` of a generated code record on comes from ``range``.
 
     ``tag`` is ``NO_TAG`` in layouts without tags. In ``delegated_backends.debug_pkl`` every offset is -1.
     """
@@ -114,7 +115,7 @@ class InlinedCall:
     Attributes:
         module: the module whose method is called; None for free functions.
         tag: the call's own range, in the caller; may be ``NO_TAG``.
-        function: the called function; None where the archive records none (PyTorch 1.9.0).
+        function: the called function; None if the archive records none (PyTorch 1.9.0).
     """
 
     module: ModuleInstance | None
@@ -124,13 +125,13 @@ class InlinedCall:
 
 @dataclass(frozen=True, slots=True)
 class HandleEntry:
-    """What a debug handle stands for.
+    """The operation that a debug handle stands for.
 
     Attributes:
         handle: the handle.
         tag: the operation's own range.
-        op: the operator's name; None where the archive records none (PyTorch 1.9.0).
-        stack: the calls that lead there, outermost first; () in the top method.
+        op: the operator's name; None if the archive records none (PyTorch 1.9.0).
+        stack: the calls that lead to it, outermost first; () in the top method.
     """
 
     handle: Handle
@@ -147,14 +148,14 @@ class LoweredState:
         path: attribute path from the top module; "" is the top module itself.
         backend: the backend's name.
         type_name: the qualified name of the lowered module's class.
-        original: the qualified name of the class that was lowered; None up to 1.9, which did not say.
+        original: the qualified name of the class that was lowered; None up to 1.9, which did not record it.
         wrapped: whether a ``LoweredWrapper`` holds it (1.11+).
         generation: 2 or 3 elements of state.
         method_compile_spec: as inert values.
-        processed: what the backend made of the module, as inert values.
-        create_backend: the third element; None where there are two.
-        handles: debug handles that the backend's blob carries, where it has the demo backend's form
-            (``<debug_handle>N``); in their order, repeated as they are.
+        processed: the backend's blob, as inert values.
+        create_backend: the third element; None if there are two.
+        handles: the debug handles in the blob, in their order and repeated as they are, if it has the demo
+            backend's form (``<debug_handle>N``) or holds a program.
     """
 
     path: str
@@ -171,17 +172,17 @@ class LoweredState:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What ``data.pkl`` says of a tensor; its bytes are the record ``data/<storage_key>`` or alike.
+    """A tensor of ``data.pkl``; its bytes are the record ``data/<storage_key>`` or alike.
 
     Attributes:
         storage_key: the storage's record.
         dtype: the storage's type without ``Storage``: ``Float``, ``Long`` …
-        device: where it lived.
+        device: the device it was on.
         storage_elements: length of the storage.
         offset: first element.
         shape: elements a dimension.
         strides: elements between neighbours of a dimension.
-        requires_grad: whether it does; None where it isn't said.
+        requires_grad: whether it requires a gradient; None if that is not recorded.
     """
 
     storage_key: str
@@ -211,8 +212,8 @@ class Inert:
 
     Attributes:
         what: its class, or the callable that would have made it.
-        arguments: what that would have been called with.
-        state: what the object would have been given then: attributes by name, or any value.
+        arguments: the arguments of that call.
+        state: the state that the object would have been given: attributes by name, or any value.
     """
 
     what: object
@@ -221,5 +222,5 @@ class Inert:
 
     @property
     def attributes(self) -> Mapping[object, object]:
-        """The state, where it is a dict; else empty."""
+        """The state if it is a dict; else empty."""
         return self.state if isinstance(self.state, dict) else {}

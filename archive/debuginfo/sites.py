@@ -13,9 +13,9 @@ class Span:
     """A range of a source.
 
     Attributes:
-        text: of the source.
+        text: the source's text.
         filename: its file.
-        line: the line of the text's first one in it, from 1.
+        line: the 1-based line of the file on which the text begins.
         start: first byte in the text.
         end: the byte behind the last one.
     """
@@ -32,10 +32,10 @@ class Step:
     """One call on the way to an operation.
 
     Attributes:
-        function: what is called.
-        type_name: qualified class of the module whose method it is; None for functions.
+        function: the called function's name.
+        type_name: qualified class name of the module whose method it is; None for functions.
         instance: attribute that holds the module; None for functions.
-        span: the call itself, in the caller; None where that is not known.
+        span: the range of the call, in the caller; None if unknown.
     """
 
     function: str
@@ -46,11 +46,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where an operation comes from.
+    """The origin of an operation.
 
     Attributes:
         op: the operator's name.
-        span: its place; None where that is not known.
+        span: its own range; None if unknown.
         steps: the calls on the way, outermost first.
     """
 
