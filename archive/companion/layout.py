@@ -47,6 +47,7 @@ import construct
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.companion.magic import MAGIC, is_companion
+from archive.formats.archive_id import ID_BYTES
 from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ VERSION = 1
 
 - 1: the first.
 """
-
-ID_BYTES = 16
 
 
 class CompanionProfile(IntEnum):

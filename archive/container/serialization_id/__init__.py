@@ -1,14 +1,15 @@
-"""The `.data/serialization_id` record: what PyTorch computes from an archive's records, 2.1 and later.
+"""The record ``.data/serialization_id``: PyTorch 2.1 and later computes it from all records.
 
-Forty decimal digits: twenty for the names, twenty for the crcs. Both fold 64-bit values with
-``combine(s, v) = s ^ (v + 0x9e3779b9 + (s << 6) + (s >> 2))``, starting from 0:
+It is written by ``PyTorchStreamWriter::writeSerializationId`` in ``caffe2/serialize/inline_container.cc``:
+forty decimal digits, twenty for the names and twenty for the crcs. Both halves fold 64-bit values, from 0 on,
+with ``combine(s, v) = s ^ (v + 0x9e3779b9 + (s << 6) + (s >> 2))`` (``c10/util/hash.h``):
 
-- names: ``std::hash`` of each name, without root folder, in the order in which an ``unordered_set`` hands
-  them out that got them in the order of writing;
+- names: ``std::hash`` of each name without root folder, in the order of iteration over an ``unordered_set``
+  into which they were inserted in the order of writing;
 - crcs: the crc32 of each record that is not empty, in the order of writing.
 
-The record itself is left out. Hash and order are those of the C++ standard library that PyTorch was built
-on, so the id tells its writer's :class:`Platform`, which an archive keeps when it is rewritten. Readers
+The record itself does not count. Hash and order depend on the C++ standard library that PyTorch was built
+with, so the id tells its writer's :class:`Platform`, which an archive keeps when it is rewritten. Readers
 accept any value. The rules of 32-bit builds are not known here.
 """
 
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 RECORD_NAME = ".data/serialization_id"
-DIGITS = 20
-"""Of each half."""
+HALF_DIGITS = 20
+"""Decimal digits of each half."""
 
 
 class Platform(NamedTuple):
-    """Whose rules an id follows.
+    """The platform whose rules an id follows.
 
     Attributes:
         name: the system that PyTorch's own builds with this library are for.
@@ -50,11 +51,11 @@ PLATFORMS = (LINUX, MACOS, WINDOWS)
 
 
 class Described(Protocol):
-    """What counts of a record: both ``Record`` and ``Member`` know it."""
+    """The facts of a record that count; both ``Record`` and ``Member`` have them."""
 
     @property
     def name(self) -> str:
-        """Without the root folder."""
+        """Its name, without the root folder."""
 
     @property
     def size(self) -> int:
@@ -62,11 +63,11 @@ class Described(Protocol):
 
     @property
     def crc32(self) -> int:
-        """Of the inflated bytes."""
+        """The crc32 of the inflated bytes."""
 
 
 def serialization_id(records: Iterable[Described], platform: Platform = LINUX) -> str:
-    """The 40 digits that PyTorch on a platform would put into an archive of these records, in this order.
+    """The 40 digits that PyTorch on a platform gives an archive of these records, in this order.
 
     At most 24,607,243 of them.
     """
@@ -87,11 +88,11 @@ def writers(records: Iterable[Described], found: bytes | memoryview) -> tuple[Pl
     """
     counted = _counted(records)
     digits = bytes(found)
-    if digits[DIGITS:] != _crcs_half(counted).encode():
+    if digits[HALF_DIGITS:] != _crcs_half(counted).encode():
         return ()
     names = _names(counted)
     matching = (
-        platform for platform in PLATFORMS if digits[:DIGITS] == _names_half(names, platform).encode()
+        platform for platform in PLATFORMS if digits[:HALF_DIGITS] == _names_half(names, platform).encode()
     )
     if not names:
         return tuple(matching)
@@ -134,4 +135,4 @@ def _fold(values: Iterable[int]) -> str:
     state = 0
     for value in values:
         state ^= value + 0x9E37_79B9 + (state << 6) + (state >> 2) & U64
-    return f"{state:0{DIGITS}d}"
+    return f"{state:0{HALF_DIGITS}d}"

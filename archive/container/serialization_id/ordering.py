@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Buckets = dict[int, list[int]]
-    """The values of each bucket that has any, the front of the bucket last."""
+    """The values of each bucket that has any; the front of a bucket is last."""
 
 _PRIMES = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229),
