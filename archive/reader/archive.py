@@ -237,7 +237,7 @@ class Archive(OpenedFile):
 
         Args:
             handles: one handle, or those of one failure: inner ones first, the outermost last.
-            style: whose words to use.
+            style: the release whose words are used.
             top: class of the module in which the outermost call stack starts; that of the top module, if
                 not given.
 

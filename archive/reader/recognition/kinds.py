@@ -114,7 +114,7 @@ class Recognised:
 
     @property
     def advice(self) -> str:
-        """What can be done with the file."""
+        """A sentence about the use of such a file."""
         return self.told or ADVICE[self.kind]
 
     @property

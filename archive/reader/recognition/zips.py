@@ -193,7 +193,7 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 
 def _gone(container: Container) -> str:
-    """What became of the debug info of code that has none; "" where some is there, or no code."""
+    """The fate of the debug info of code that has none; "" where some is there, or no code."""
     if any(name.endswith(SUFFIX) for name in container.records):
         return ""
     kinds = {kind_of(name) for name in container.records}

@@ -190,7 +190,7 @@ def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
 
 
 def _by_use(strings: list[bytes], uses: Ints) -> tuple[list[bytes], Ints]:
-    """Strings in order of use, and the new place of each: the first stays, then those used most, then others."""
+    """The first string, then those used most, then the others; and the new place of each."""
     is_later = np.ones(len(uses), np.bool_)
     is_later[:1] = False
     is_later[1 + np.argsort(-uses[1:], kind="stable")[: BYTE - 1]] = False

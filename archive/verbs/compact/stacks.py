@@ -99,9 +99,8 @@ def _choices(*, far: bool, many: bool) -> list[tuple[bool, int]]:
     """Values of ``wide`` and ``shared_from`` to try; wide handles only if some take four bytes anyway."""
     if many:
         return [(far, BYTE)]
-    return [
-        (wide, shared_from) for wide in ((False, True) if far else (False,)) for shared_from in (BYTE, NEVER)
-    ]
+    widths = (False, True) if far else (False,)
+    return [(wide, shared_from) for wide in widths for shared_from in (BYTE, NEVER)]
 
 
 def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
