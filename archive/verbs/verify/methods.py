@@ -75,6 +75,7 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
 def _check_table(
     archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Diagnostics
 ) -> None:
+    """Check a record of methods: its texts, methods, version and bytes."""
     name = (
         method_handles.METHOD_HANDLES if layout is Generation.METHOD_HANDLES else method_handles.MODULE_PATHS
     )
