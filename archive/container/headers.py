@@ -135,7 +135,7 @@ H = TypeVar("H", bound=tuple[int, ...])
 
 @dataclass(frozen=True, slots=True)
 class HeaderLayout(Generic[H]):
-    """How a header lies in the file.
+    """The layout of a header in the file.
 
     Attributes:
         what: its name, for messages.

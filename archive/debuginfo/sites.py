@@ -1,4 +1,4 @@
-"""Where an operation comes from: its own range, and the calls on the way to it."""
+"""The origin of an operation: its own range, and the calls on the way to it."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ class Known(Protocol):
     """Looks up handles and tags."""
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """What a debug handle stands for; None where it is unknown."""
+        """The row of a debug handle; None if it is unknown."""
 
     def range_of(self, tag: int) -> SourceRange | None:
-        """The range that has a tag; None where none has."""
+        """The range that has a tag; None if none has."""
 
 
 class InTables:
@@ -61,19 +61,19 @@ class InTables:
         self._ranges = range_table
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """What a debug handle stands for; None where it is unknown."""
+        """The row of a debug handle; None if it is unknown."""
         if self._handles is None or handle not in self._handles.rows:
             return None
         return self._handles.entry(self._handles.rows[handle])
 
     def range_of(self, tag: int) -> SourceRange | None:
-        """The range that has a tag; None where none has."""
+        """The range that has a tag; None if none has."""
         row = self._ranges.with_tag(tag)
         return None if row is None else self._ranges.source_range(row)
 
 
 class Style(StrEnum):
-    """Whose words: those of PyTorch 1.10 to 2.13, or of 1.9."""
+    """The release whose words are used: PyTorch 1.10 to 2.13, or 1.9."""
 
     CURRENT = "2.13"
     V1_9 = "1.9"

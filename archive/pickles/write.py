@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 TUPLE_CLOSINGS = [BYTE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
-"""How a tuple of 0 to 3 items is closed."""
+"""The opcodes that close tuples of 0 to 3 items."""
 _BININT1, _BININT2, _BININT = BYTE_OF["BININT1"], BYTE_OF["BININT2"], BYTE_OF["BININT"]
 _LONG1 = BYTE_OF["LONG1"] + b"\x08"
 _BINPUT, _LONG_BINPUT = BYTE_OF["BINPUT"], BYTE_OF["LONG_BINPUT"]
