@@ -115,6 +115,9 @@ def _readable(facts: Shrinkage) -> list[str]:
     loads = f"{'apart from that, ' if facts.refused else ''}PyTorch loads it {where}"
     if facts.level == "compact" and "source ranges" not in facts.kinds:
         return [*lines, f"{loads}; neither has model source for errors"]
+    if facts.level == "compact" and facts.unread:
+        mends = "`debug-archive migrate --to latest` mends that"
+        return [*lines, f"{loads}, and reads the source ranges of neither: tag-first rows; {mends}"]
     if facts.level == "compact":
         return [*lines, f"{loads}, and shows the same model source in errors"]
     return [

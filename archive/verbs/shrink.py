@@ -21,6 +21,7 @@ from archive.base.output import replacing
 from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
+from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
@@ -63,6 +64,7 @@ class Shrinkage:
         mended: tags in the call-stack map that PyTorch refuses and that were replaced; 0 for ``embed``.
         refused: why PyTorch 2.13 refuses to load the result: the loader and its message.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
+        unread: whether source ranges are in tag-first rows, which PyTorch 2.13 does not read.
     """
 
     level: Level
@@ -74,6 +76,7 @@ class Shrinkage:
     mended: int
     refused: tuple[str, ...]
     is_package: bool
+    unread: bool
 
 
 def shrink(
@@ -196,4 +199,5 @@ def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, me
         mended,
         tuple(refusal.told for refusal in refused),
         before.recognised.kind is FileKind.PACKAGE,
+        Layout.TAG_FIRST in after.range_table.layouts,
     )

@@ -6,6 +6,7 @@
 - ``0 <= start <= end <=`` bytes of the text. Where PyTorch knows no place, it writes 0 to 1 of an empty
   source; in inline rows, as ``shrink`` may write them, that is the null source.
 - Sources have a text; sources of traced models may have none.
+- Tag-first rows, which only builds between 1.8 and 1.9 wrote, are noted: PyTorch 2.13 does not read them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from archive.base.errors import shown
 from archive.debuginfo.mending import tags_of
+from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
 from archive.verbs.verify.diagnostic import Diagnostics
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_SIZE = 1 << 62
 """The size of a code record that cannot be read: no offset is too large."""
+UNREAD = (
+    'tag-first rows, for which PyTorch 2.13 prints "Expected Tuple but got Int" in place of each error; '
+    "`debug-archive migrate --to latest` mends it"
+)
 
 
 def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
@@ -66,6 +72,8 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> I
         _check_empty(rows)
         check_tags(rows, archive.limits)
         for number, name in enumerate(table.names):
+            if table.layouts[number] is Layout.TAG_FIRST:
+                report.add("note", name, "", UNREAD)
             if not is_legacy(name):
                 check_bytes(archive, name, partial(build_source_ranges, table, number), report)
     if len(read) < len(archive.range_records):
