@@ -6,11 +6,21 @@ file, record, place, what was expected and what was found, each part left out wh
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+NO_BYTE = 0xDC00
+"""Added to a byte that is not UTF-8 where it stands in a ``str``."""
+ESCAPED_BYTES = "".join(chr(NO_BYTE + byte) for byte in range(0x80, 0x100))
+_REPR_OF_BYTE = re.compile(r"(?<!\\)\\udc([89a-f][0-9a-f])")
 
 
 class ArchiveError(Exception):
@@ -59,7 +69,7 @@ class ArchiveError(Exception):
             if self.found is not None:
                 what += f", found {self.found}"
         where = ", ".join(one_line(part) for part in (self.record, self.place) if part)
-        return ": ".join(part for part in (self.file, where, what) if part)
+        return ": ".join(part for part in (one_line(self.file or ""), where, what) if part)
 
 
 class LimitError(ArchiveError):
@@ -91,24 +101,66 @@ class LimitError(ArchiveError):
         self.actual = actual
 
 
+class ExhaustedError(LimitError):
+    """The machine's memory or the interpreter's stack ended before a bound of ``Limits`` did.
+
+    ``limit`` and ``actual`` are 0: the machine does not tell.
+    """
+
+    def __init__(self, resource: str, problem: str) -> None:
+        ArchiveError.__init__(self, problem)
+        self.resource = resource
+        self.limit = self.actual = 0
+
+    @classmethod
+    def of(cls, error: MemoryError | RecursionError) -> ExhaustedError:
+        """What such an exception says to the caller."""
+        if isinstance(error, MemoryError):
+            return cls("memory", "needs more memory than there is; is the file trusted?")
+        return cls("depth", "its values lie deeper inside one another than can be read")
+
+
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
     """Errors of the block name a file, unless they name one already.
 
     Raises:
-        ArchiveError: the block's own, with the file.
+        ArchiveError: the block's own, with the file; a :class:`LimitError` where memory or stack ended.
     """
     try:
         yield
     except ArchiveError as error:
         raise error.within(file=file) from error.__cause__
+    except (MemoryError, RecursionError) as error:
+        # Without the traceback, whose frames hold the memory that is missing.
+        raise ExhaustedError.of(error).within(file=file) from error.with_traceback(None)
+
+
+def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
+    """A public function that raises a :class:`LimitError` where memory or the interpreter's stack ends."""
+
+    @wraps(call)
+    def within_bounds(*arguments: P.args, **named: P.kwargs) -> ResultT:
+        try:
+            return call(*arguments, **named)
+        except (MemoryError, RecursionError) as error:
+            raise ExhaustedError.of(error) from error.with_traceback(None)
+
+    return within_bounds
 
 
 def one_line(text: str) -> str:
-    """A text whose unprintable characters are escaped."""
+    r"""A text whose unprintable characters are escaped; bytes that are not UTF-8 look like ``\xff``."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else escape_of(c) for c in text)
+
+
+def escape_of(character: str) -> str:
+    r"""A character as Python writes it in a string; one that stands for a byte (PEP 383) as ``\xff``."""
+    if character in ESCAPED_BYTES:
+        return f"\\x{ord(character) - NO_BYTE:02x}"
+    return character.encode("unicode_escape").decode()
 
 
 def counted(count: int, noun: str) -> str:
@@ -123,9 +175,6 @@ def counted(count: int, noun: str) -> str:
 def shown(value: object, width: int = 60) -> str:
     """A short, printable form of a foreign value for a message."""
     text = repr(value)
+    if isinstance(value, str) and not value.isprintable():
+        text = _REPR_OF_BYTE.sub(r"\\x\1", text)
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def printable(name: str) -> str:
-    """A name for a message: escaped where it would harm a terminal."""
-    return name if name.isprintable() else shown(name)

@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.errors import ArchiveError, printable
+from archive.base.errors import ArchiveError, one_line
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -39,7 +39,7 @@ class Mapped:
             ArchiveError: the path is no file.
             OSError: the source cannot be read.
         """
-        self.name = printable(name or _label(source))
+        self.name = one_line(name or _label(source))
         try:
             self.data, self._map = _load(source)
         except ArchiveError as problem:

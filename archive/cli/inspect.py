@@ -50,7 +50,7 @@ def _print_effects(file: str, *, as_json: bool) -> None:
         if as_json:
             printing.write_json(effects)
         else:
-            printing.console().print(effects_text(effects), soft_wrap=True)
+            printing.show(effects_text(effects), soft_wrap=True)
 
 
 def _print_inspection(file: str, *, as_json: bool) -> None:
@@ -59,7 +59,7 @@ def _print_inspection(file: str, *, as_json: bool) -> None:
         if as_json:
             printing.write_json(facts)
         else:
-            printing.console().print(inspection_text(facts))
+            printing.show(inspection_text(facts))
 
 
 def _print_listing(file: str, *, as_json: bool) -> None:
@@ -68,4 +68,4 @@ def _print_listing(file: str, *, as_json: bool) -> None:
     if as_json:
         printing.write_json(listing)
     else:
-        printing.console().print(listing_text(listing))
+        printing.show(listing_text(listing))

@@ -1,18 +1,19 @@
-"""The command group: finds commands by name, prints errors as one line, ends the process with the status."""
+"""The command group: finds commands by name, and ends the process with their status."""
 
 from __future__ import annotations
 
 import atexit
 import gc
 import importlib
-import os
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from archive.base.errors import ArchiveError, one_line
-from archive.cli.status import Status
+from archive.cli import ending
+
+if TYPE_CHECKING:
+    from archive.cli.status import Status
 
 
 class CommandEntry(NamedTuple):
@@ -63,6 +64,14 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
         return command
 
+    def make_context(self, *arguments: Any, **others: Any) -> click.Context:  # noqa: ANN401 (as click has it)
+        with ending.held():
+            return super().make_context(*arguments, **others)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with ending.held():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
@@ -83,7 +92,14 @@ def group() -> None:
       debug-archive shrink models/ -o small/
       debug-archive migrate old.ptl -o new.ptl --to latest
 
-    Exit status: 0 well, 1 findings (a handle is unknown, an archive is inconsistent), 2 error.
+    \b
+    Exit status:
+      0    well
+      1    findings: a handle is unknown, an archive is inconsistent, a budget is exceeded
+      2    error: a broken file, a bound on its cost, a usage error, a full disk
+      70   internal error: a fault of this program; please report its line
+      130  interrupted
+      141  the reader of the output has closed the pipe
     """  # noqa: D301 (click reads the backspace)
 
 
@@ -98,25 +114,16 @@ def leave(status: Status) -> None:
 
 
 def main() -> None:
-    """Run the command; errors become one line and exit status 2.
+    """Run the command, and end the process with an exit status whatever happens.
 
     Raises:
         SystemExit: always, with the exit status.
     """
     # Else the interpreter looks for garbage once more at its end: a tenth of a short command.
     atexit.register(gc.freeze)
-    try:
-        group(prog_name="debug-archive")
-    except ArchiveError as error:
-        _fail(str(error))
-    except BrokenPipeError:
-        # The interpreter flushes standard output at exit, and must not fail then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(Status.FAILED)
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    sys.exit(ending.status_of(_run))
 
 
-def _fail(message: str) -> None:
-    sys.stderr.buffer.write(f"debug-archive: {one_line(message)}\n".encode())
-    sys.exit(Status.FAILED)
+def _run() -> int:
+    """Run the command that the arguments name; the status of those that only print help."""
+    return int(group.main(prog_name="debug-archive", standalone_mode=False))

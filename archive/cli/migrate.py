@@ -137,6 +137,6 @@ def _failure(job: Job, error: Exception) -> dict[str, object]:
 
 def _print_plan(planned: Migration, file: str, *, many: bool) -> None:
     if many:
-        printing.write(f"{plan_line(planned, file)}\n".encode())
+        printing.write_line(plan_line(planned, file))
     else:
-        printing.console().print(plan_text(planned, file))
+        printing.show(plan_text(planned, file))

@@ -1,38 +1,124 @@
-"""Standard output and standard error: bytes, JSON, tables, and notes for the person at the terminal."""
+"""Standard output and standard error: bytes, JSON, tables, and notes for the person at the terminal.
+
+A terminal obeys characters that files and other programs only keep. So foreign text is written to the byte
+where standard output is a file or a pipe, and with escapes where it is a terminal.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-import click
-
-from archive.report.as_json import as_json
+from archive.base.errors import one_line
+from archive.report.as_json import as_json, json_escape
+from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
 
 UNLIMITED_WIDTH = 1 << 16
 """Columns of an output that is no terminal: lines stay whole for other programs."""
-
-
-def console() -> Console:
-    """Standard output; wide enough for whole lines where it isn't a terminal."""
-    from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
-
-    return Console(width=None if sys.stdout.isatty() else UNLIMITED_WIDTH, highlight=False)
+STANDARD_OUTPUT = "standard output"
+"""Its name in errors."""
 
 
 def write(data: bytes) -> None:
-    """Write bytes to standard output as they are."""
-    sys.stdout.buffer.write(data)
+    """Write bytes to standard output: as they are, or escaped if it is a terminal.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    if sys.stdout.isatty():
+        data = for_terminal(data.decode("utf-8", "backslashreplace")).encode()
+    with naming_output():
+        sys.stdout.buffer.write(data)
+
+
+def write_line(text: str) -> None:
+    """Write one line to standard output; what would make it two, or drive a terminal, is escaped everywhere.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    write(f"{one_line(text)}\n".encode())
 
 
 def write_json(facts: object) -> None:
-    """Write facts as JSON to standard output."""
-    write(as_json(facts).encode() + b"\n")
+    """Write facts as JSON to standard output; JSON has escapes of its own.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    text = as_json(facts) + "\n"
+    if sys.stdout.isatty():
+        text = for_terminal(text, json_escape)
+    with naming_output():
+        sys.stdout.buffer.write(text.encode())
+
+
+def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
+    """Print tables and texts of rich to standard output.
+
+    Args:
+        renderable: what is printed.
+        soft_wrap: whether the terminal wraps long lines.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
+
+    from archive.report.fitted_table import Harmless  # noqa: PLC0415 (imports rich)
+
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else UNLIMITED_WIDTH, highlight=False)
+    with naming_output():
+        console.print(Harmless(renderable) if terminal else renderable, soft_wrap=soft_wrap)
+
+
+def flush() -> None:
+    """Hand on what is written so far.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    with naming_output():
+        sys.stdout.flush()
 
 
 def note(message: str) -> None:
-    """Write a line for the person at the terminal to standard error."""
-    click.echo(f"debug-archive: {message}", err=True)
+    """Write a line for the person at the terminal to standard error, if that is open and can be written."""
+    complain(f"debug-archive: {one_line(message)}\n")
+
+
+def complain(text: str) -> None:
+    """Write to standard error, if that is open and can be written."""
+    with suppress(OSError, ValueError):  # nobody is left to be told
+        sys.stderr.buffer.write(text.encode())
+        sys.stderr.flush()
+
+
+@contextmanager
+def naming_output() -> Iterator[None]:
+    """Let errors of the block name standard output, unless they name a file.
+
+    Raises:
+        OSError: the block's own.
+    """
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or STANDARD_OUTPUT
+        raise
+
+
+def drop_output() -> None:
+    """Forget what standard output cannot take; the interpreter would fail on it once more at its end."""
+    with suppress(OSError, ValueError):  # no file, where a test captures the output
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

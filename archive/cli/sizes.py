@@ -93,9 +93,9 @@ def command(
     if as_json:
         printing.write_json(_facts(new, old, by, depth))
     elif old is None:
-        printing.console().print(sizes_text(new, new.by(by, depth), by, rows))
+        printing.show(sizes_text(new, new.by(by, depth), by, rows))
     else:
-        printing.console().print(difference_text(new, old, new.difference(old, by, depth), by, rows))
+        printing.show(difference_text(new, old, new.difference(old, by, depth), by, rows))
     for line in over:
         printing.note(f"{file}: {line}")
     return Status.FINDINGS if over else Status.WELL

@@ -93,7 +93,7 @@ def command(
       debug-archive symbolicate model.ptdbg < report.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
     """  # noqa: D301 (click reads the backspace)
-    if not handles and not places and sys.stdin.isatty():
+    if not handles and not places and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
     with archive.open(file, companion=companion) as opened:
         if not handles and not places:
@@ -178,7 +178,7 @@ def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
     explainer = Explainer(opened, style=style)
     for piece in explainer.explain(sys.stdin.buffer):
         printing.write(piece)
-    sys.stdout.flush()
+    printing.flush()
     for line in explainer.notes:
         printing.note(line)
     if explainer.caveat:

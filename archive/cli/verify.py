@@ -11,7 +11,6 @@ from rich.progress import Progress
 
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.report.texts import escaped
 from archive.verbs.verify import Diagnostic, verify
 
 if TYPE_CHECKING:
@@ -71,9 +70,9 @@ def _verified(files: Sequence[str]) -> tuple[Results, bool]:
 def _print_lines(results: Results) -> None:
     for file, found in results.items():
         for one in found:
-            printing.write(escaped(f"{file}: {one.severity}: {one}\n").encode())
+            printing.write_line(f"{file}: {one.severity}: {one}")
         if not found:
-            printing.write(escaped(f"{file}: well\n").encode())
+            printing.write_line(f"{file}: well")
 
 
 def _status(results: Results) -> Status:

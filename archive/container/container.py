@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from archive.base.errors import ArchiveError, LimitError, printable
+from archive.base.errors import ArchiveError, LimitError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.container.deflate import inflate
@@ -107,7 +107,7 @@ class Record:
                 self._view = self._checked()
             except ArchiveError as problem:
                 where = f"byte {self.entry.data}"
-                problem.within(file=self._file.name, record=printable(self.name), place=where)
+                problem.within(file=self._file.name, record=one_line(self.name), place=where)
                 raise
         return self._view
 

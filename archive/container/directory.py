@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, LimitError, printable, shown
+from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.container.end import expect, read_end, refuse
 from archive.container.headers import (
     CENTRAL,
@@ -110,7 +110,7 @@ def _read_entries(
             if used > len(records):  # at once: reading many that overlap could take very long
                 refuse(entry.start, f"records of {len(records)} bytes together", str(used))
         except ArchiveError as problem:
-            problem.within(record=printable(path.removeprefix(f"{root}/")), place=f"byte {at}")
+            problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
     _check_apart(list(entries.values()))
     files = [entry for entry in entries.values() if not entry.is_folder]
@@ -150,7 +150,7 @@ def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memor
     if end > len(records):
         expect("its bytes to end before the directory, at byte", len(records), end, start)
     if records[start + LOCAL.size : after_name] != path:
-        found = printable(decoded(bytes(records[start + LOCAL.size : after_name])))
+        found = one_line(decoded(bytes(records[start + LOCAL.size : after_name])))
         refuse(start, "the same name in both headers", found)
     entry = Entry(
         name=name,
@@ -218,8 +218,8 @@ def _check_apart(entries: list[Entry]) -> None:
     for first, second in pairwise(sorted(entries, key=attrgetter("start"))):
         if second.start < first.end:
             raise ArchiveError(
-                record=printable(second.name),
+                record=one_line(second.name),
                 place=f"byte {second.start}",
-                expected=f"to start behind {printable(first.name)}, at byte {first.end} or later",
+                expected=f"to start behind {one_line(first.name)}, at byte {first.end} or later",
                 found=f"byte {second.start}",
             )

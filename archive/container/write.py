@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from archive.base.errors import ArchiveError, printable
+from archive.base.errors import ArchiveError, one_line
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,
@@ -213,7 +213,7 @@ class _ZipWriter:
         data = encoded(path)
         if name in self.names or len(data) > U16_MAX:
             raise ArchiveError(
-                record=printable(name),
+                record=one_line(name),
                 expected=f"a new name of up to {U16_MAX} bytes",
                 found=f"{len(data)} bytes",
             )

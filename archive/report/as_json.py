@@ -20,6 +20,13 @@ def as_json(value: object) -> str:
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
 
 
+def json_escape(character: str) -> str:
+    """A character as an escape of JSON: one, or two for a character beyond U+FFFF."""
+    import json  # noqa: PLC0415 (texts do without)
+
+    return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
+
+
 def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a type)
     if isinstance(value, Enum):
         return value.value

@@ -7,27 +7,30 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from archive.base.errors import counted
+from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
 from archive.report.fitted_table import FittedTable
-from archive.report.texts import escaped, first_of, printable, runs
+from archive.report.texts import first_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from archive.reader.provenance import Provenance
     from archive.verbs.inspect import Inspection
+
+MAX_ROOT = 4096
+"""Characters of the root folder's name that are shown."""
 
 
 def inspection_text(facts: Inspection) -> Group:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(record.kind.is_debug for record in facts.records.values())
-    what = facts.companion or f"{facts.what}, version {printable(facts.version) or 'not given'}"
+    what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
-        f"{printable(facts.file)}: {facts.size:,} bytes, {what}",
-        f"root {escaped(facts.root)!r}, top module {printable(facts.top) or 'not recorded'}",
+        f"{facts.file}: {facts.size:,} bytes, {what}",
+        f"root {shown(facts.root, MAX_ROOT)}, top module {facts.top or 'not recorded'}",
         *origin,
         *([] if facts.companion else _identity(facts)),
         (
@@ -53,7 +56,11 @@ def inspection_text(facts: Inspection) -> Group:
     ]
     if facts.effects is not None:
         tail.append(f"effects of {counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
-    return Group(*map(Text, head), _records(facts), *(Text(printable(line)) for line in tail))
+    return Group(*_lines(head), _records(facts), *_lines(tail))
+
+
+def _lines(lines: Iterable[str]) -> Iterator[Text]:
+    return (Text(one_line(line)) for line in lines)
 
 
 def _identity(facts: Inspection) -> list[str]:
@@ -77,7 +84,7 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
     said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
     if migrated:
         return [f"{said}; migrated: `debug-archive migrate` can give what it was"]
-    return [said, *(f"  but {printable(str(one))}" for one in origin.against)]
+    return [said, *(f"  but {one}" for one in origin.against)]
 
 
 def _records(facts: Inspection) -> FittedTable:
@@ -86,5 +93,5 @@ def _records(facts: Inspection) -> FittedTable:
     )
     for name, record in facts.records.items():
         kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
-        listing.add(printable(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
+        listing.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
     return listing

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from archive.base.errors import counted
-from archive.report.texts import printable
+from archive.base.errors import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +19,12 @@ LONGEST_ALIGNED = 60
 
 def effects_text(facts: EffectsInspection) -> Text:
     """The side effects of an archive's methods, their guards, and the state at capture."""
-    return Text("\n".join(_lines(facts)))
+    return Text("\n".join(map(one_line, _lines(facts))))
 
 
 def _lines(facts: EffectsInspection) -> Iterator[str]:
     methods, places = counted(len(facts.methods), "method"), counted(len(facts.state), "place")
-    yield f"{printable(facts.file)}: effects of {methods}, {places} of state"
+    yield f"{facts.file}: effects of {methods}, {places} of state"
     for method in facts.methods:
         if method.guards:
             yield ""
@@ -58,5 +57,5 @@ def _noted(noted: list[tuple[str, str]]) -> Iterator[str]:
 def _note(effect: EffectFacts | GuardFacts) -> str:
     """The model's line of an effect or a guard, or its debug handle if the line is unknown."""
     if effect.where:
-        return printable(f"{effect.where}: {effect.line}")
+        return f"{effect.where}: {effect.line}"
     return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
-from archive.report.texts import printable
+from archive.base.errors import one_line
+from archive.report.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,40 +19,31 @@ if TYPE_CHECKING:
 def listing_text(facts: Listing) -> Group:
     """A listing as text: the zip's kind, its tensors, and its files."""
     head = [
-        f"{printable(facts.file)}: {facts.size:,} bytes, {printable(facts.what)}",
-        printable(facts.advice),
+        f"{facts.file}: {facts.size:,} bytes, {facts.what}",
+        facts.advice,
         "",
     ]
     if facts.unread:
-        head[2:2] = [f"its tensors are not known: {printable(facts.unread)}"]
-    lines: list[RenderableType] = [*map(Text, head)]
+        head[2:2] = [f"its tensors are not known: {facts.unread}"]
+    lines: list[RenderableType] = [Text(one_line(line)) for line in head]
     if facts.tensors:
         lines += [_tensors(facts), Text()]
     return Group(*lines, _files(facts))
 
 
-def _tensors(facts: Listing) -> Table:
-    table = _table("tensor", "dtype", "shape", "bytes", "storage")
+def _tensors(facts: Listing) -> FittedTable:
+    table = FittedTable(
+        [("tensor", "name"), ("dtype", "text"), ("shape", "text"), ("bytes", "number"), ("storage", "text")]
+    )
     for path, tensor in facts.tensors.items():
         shape = " x ".join(map(str, tensor.shape)) or "scalar"
         size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
-        table.add_row(
-            Text(printable(path) or "(the object)"), tensor.dtype, shape, size, printable(tensor.storage)
-        )
+        table.add(one_line(path) or "(the object)", tensor.dtype, shape, size, one_line(tensor.storage))
     return table
 
 
-def _files(facts: Listing) -> Table:
-    table = _table("file", "bytes", "stored", "kind")
+def _files(facts: Listing) -> FittedTable:
+    table = FittedTable([("file", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
     for name, record in facts.records.items():
-        table.add_row(Text(printable(name)), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(first, overflow="fold")
-    for name in others:
-        numbers = name in ("bytes", "stored")
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
+        table.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
     return table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
+from archive.base.errors import one_line
 from archive.formats.record_kinds import MIGRATED
 from archive.report.outcome_text import SAME_FILE, SAME_RECORDS
-from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
 
 def plan_line(facts: Migration, file: str) -> str:
     """A planned migration in one line."""
-    return printable(f"{file}: {facts.origin} -> {facts.plan.target}: {_summary(facts.plan)}")
+    return one_line(f"{file}: {facts.origin} -> {facts.plan.target}: {_summary(facts.plan)}")
 
 
 def migration_line(facts: Migration, file: Sized, out: Sized) -> str:
@@ -56,7 +56,7 @@ def migration_facts(facts: Migration) -> dict[str, Any]:
 
 def _group(lines: Iterable[str]) -> Group:
     """Lines for rich, without control characters that would move a terminal's cursor."""
-    return Group(*(Text(printable(line)) for line in lines))
+    return Group(*(Text(one_line(line)) for line in lines))
 
 
 def _head(facts: Migration, file: str) -> str:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from archive.base.errors import counted
+from archive.base.errors import counted, one_line
 from archive.report.fitted_table import TOTAL, FittedTable
-from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from archive.verbs.convert import Conversion
@@ -27,7 +26,7 @@ class Sized(NamedTuple):
     size: int
 
     def __str__(self) -> str:
-        return printable(self.name)
+        return one_line(self.name)
 
 
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -107,4 +106,4 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
 def _print(title: str, text: str) -> None:
     """Print a step at once."""
     printing.write(f"{title}\n{'─' * len(title)}\n{text.rstrip()}\n\n".encode())
-    sys.stdout.flush()
+    printing.flush()

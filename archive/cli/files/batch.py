@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
+from archive.base.errors import one_line
 from archive.cli import printing
 from archive.cli.files.jobs import told
 from archive.cli.files.pool import outcomes, perform
 from archive.cli.status import Status
 from archive.report.outcome_text import Sized, total_line
-from archive.report.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,13 +85,13 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
     """Work on a single file and print its summary or facts; an error is raised."""
     job = work.jobs[0]
-    doing = Text(f"{words.doing} {printable(str(job.file))}")
+    doing = Text(f"{words.doing} {one_line(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
         outcome = perform(verb, job)
     if manner.as_json:
         printing.write_json(_facts(outcome, words))
     else:
-        printing.console().print(words.text(outcome.facts, *_sizes(outcome)))
+        printing.show(words.text(outcome.facts, *_sizes(outcome)))
     return Status.WELL
 
 
@@ -119,7 +119,7 @@ def _several(
     if manner.as_json:
         printing.write_json([_facts(found[job], words) for job in work.jobs])
     else:
-        printing.write(_total(list(found.values())).encode() + b"\n")
+        printing.write_line(_total(list(found.values())))
     return Status.FAILED if any(outcome.error for outcome in found.values()) else Status.WELL
 
 
@@ -141,15 +141,17 @@ def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
     """Print a line at once; above the progress bar where both are on one terminal."""
     if stream.isatty() and not bar.disable:
         bar.console.print(Text(line), soft_wrap=True)
+    elif stream is sys.stdout:
+        printing.write_line(line)
+        printing.flush()
     else:
-        stream.buffer.write(f"{line}\n".encode())
-        stream.flush()
+        printing.complain(f"{line}\n")
 
 
 def problem(outcome: Outcome) -> str:
     """Why a file failed, on one line that begins with the file's name."""
     file = str(outcome.job.file)
-    return printable(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
+    return one_line(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:

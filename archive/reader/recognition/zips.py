@@ -15,7 +15,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, LimitError, printable
+from archive.base.errors import ArchiveError, LimitError, one_line
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats import bytecode, callstack_map, method_handles
 from archive.formats.inert_values import DATA
@@ -147,7 +147,7 @@ def _package(container: Container) -> Recognised:
     records, what = container.records, "a torch.package"
     strange = next(filter(_is_strange, records), None)
     if strange is not None:
-        what = f"{what} whose file {printable(strange)} has the name of a debug record"
+        what = f"{what} whose file {one_line(strange)} has the name of a debug record"
         return Recognised(FileKind.ZIP, what, f"this tool cannot tell the two apart; {SHOWN}")
     if not any(name.startswith(PACKAGE_CODE) for name in records):
         return Recognised(FileKind.PYTHON_PACKAGE, f"{what} without TorchScript modules")

@@ -1,0 +1,173 @@
+"""The outermost handler: whatever ends a command becomes one line and an exit status, never a traceback.
+
+A closed standard output is refused before anything is done. Closed descriptors are occupied, so that no file
+that is opened later takes the place of standard output or standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import archive
+from archive.base.errors import ArchiveError, ExhaustedError, shown
+from archive.cli import printing
+from archive.cli.status import Status
+from archive.report.texts import for_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
+"""The environment variable that shows the traceback of an internal error."""
+LONGEST_CAUSE = 200
+"""Characters of an exception's own text that are told."""
+LAST_STANDARD_DESCRIPTOR = 2
+
+
+class Held(Exception):  # noqa: N818 (no error, but the way of one)
+    """Carries an exception through click, which would give it an exit status of click's own.
+
+    Attributes:
+        error: the exception.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Carry Ctrl-C and a closed pipe past click.
+
+    Raises:
+        Held: one of them ended the block.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        raise Held(error) from error
+
+
+def status_of(run: Callable[[], int]) -> int:
+    """The exit status of a command, once it has run and its output is handed on."""
+    try:
+        _check_descriptors()
+        status = run()
+        printing.flush()
+    except Held as error:
+        status = _told(error.error)
+    except BaseException as error:  # noqa: BLE001 (nothing may leave as a traceback)
+        status = _told(error)
+    else:
+        return status
+    _hand_on()
+    return status
+
+
+def _check_descriptors() -> None:
+    """Occupy closed standard descriptors, and refuse a closed standard output.
+
+    Raises:
+        ArchiveError: standard output is closed.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= LAST_STANDARD_DESCRIPTOR:
+        pass
+    os.close(descriptor)
+    streams = {"stderr": sys.stderr, "stdout": sys.stdout}
+    if streams["stderr"] is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
+    if streams["stdout"] is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (the same)
+        raise ArchiveError("is closed; nothing is done", file=printing.STANDARD_OUTPUT)
+
+
+def _told(error: BaseException) -> int:
+    """Tell the person what ended the command; the exit status."""
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else Status.FAILED
+        case KeyboardInterrupt() | click.Abort():
+            printing.note("interrupted")
+            return Status.INTERRUPTED
+        case BrokenPipeError():
+            return Status.CLOSED_PIPE
+        case click.ClickException():
+            _show_usage(error)
+        case ArchiveError():
+            printing.note(str(error))
+        case MemoryError() | RecursionError():
+            printing.note(str(ExhaustedError.of(error)))
+        case OSError():
+            printing.note(_of_system(error))
+        case _:
+            printing.note(internal(error))
+            if os.environ.get(TRACEBACK_VARIABLE):
+                traceback.print_exception(error)
+            return Status.INTERNAL
+    return Status.FAILED
+
+
+def _show_usage(error: click.ClickException) -> None:
+    """Show a usage error as click does, but without characters that a terminal obeys."""
+    text = StringIO()
+    error.show(text)
+    printing.complain(for_terminal(text.getvalue()))
+
+
+def _of_system(error: OSError) -> str:
+    """An error of the system with the name of its file."""
+    file = error.filename or (printing.STANDARD_OUTPUT if _output_fails() else "")
+    name = os.fsdecode(file) if isinstance(file, bytes) else file
+    return f"{name}: {error.strerror}" if name else str(error)
+
+
+def _output_fails() -> bool:
+    """Whether standard output cannot take what is left for it: click does not name it in errors."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _hand_on() -> None:
+    """Hand on what is printed so far, or forget it; the interpreter must not fail on it once more."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        printing.drop_output()
+
+
+def internal(error: BaseException) -> str:
+    """An internal error in one line: what to report."""
+    name = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
+    words = " ".join(["debug-archive", *sys.argv[1:]])
+    python = ".".join(map(str, sys.version_info[:3]))
+    return (
+        f"internal error: {name}, at {_place(error)}; please report this line: "
+        f"debug-archive {archive.__version__}, Python {python}, {sys.platform}, command: {words} "
+        f"({TRACEBACK_VARIABLE}=1 shows the traceback)"
+    )
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of this library that an exception passed."""
+    package = Path(archive.__file__).parent
+    frames = [
+        (Path(frame.filename), frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(package)
+    ]
+    if not frames:
+        return "a place outside of this library"
+    file, line = frames[-1]
+    return f"{file.relative_to(package.parent).as_posix()}:{line}"
