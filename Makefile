@@ -3,6 +3,7 @@
 #   make demo          debug info split off, a field log explained from it, both joined again (without PyTorch)
 #   make demo-backend  a part of a model lowered, run by stock PyTorch, profiled, its failures explained
 #   make test          every check: lint, format, types, layers, tests
+#   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
 #   make bench         the numbers behind the claims
 #   make fmt           format, and repair what can be repaired
 #   make clean         remove everything that make made
@@ -11,9 +12,11 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup kinds log joined
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test bench fmt clean python
+.PHONY: help demo demo-backend test fuzz bench fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -75,6 +78,15 @@ test: .venv/.ready
 	@.venv/bin/mypy
 	@PYTHONPATH=. .venv/bin/lint-imports
 	@.venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+.venv/.fuzz-ready: .venv/.ready
+	@echo "installing atheris into .venv …"
+	@$(call install,.venv) -e ".[fuzz,torch]"
+	@touch $@
+
+# Each target for FUZZ_SECONDS, guided by the branches that it reaches.
+fuzz: .venv/.fuzz-ready
+	@for target in $(FUZZ_TARGETS); do .venv/bin/python -m tools.fuzz_guided $$target $(FUZZ_SECONDS) || exit 1; done
 
 bench: .venv/.bench-ready
 	@mkdir -p build

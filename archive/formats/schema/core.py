@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, LimitError, shown
+from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def found_at(tree: Tree, node: int) -> str:
     if kind in (ValueKind.TUPLE, ValueKind.LIST):
         return f"a {kind.name.lower()} of {int(tree.count[node])}"
     if kind == ValueKind.GLOBAL:
-        return ".".join(tree.names(node))
+        return one_line(".".join(tree.names(node)))
     return {ValueKind.NONE: "None", ValueKind.BOOL: "a bool", ValueKind.OBJECT: "an object"}.get(
         kind, f"a {kind.name.lower()}"
     )

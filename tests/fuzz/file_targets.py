@@ -1,0 +1,137 @@
+"""Targets for whole files: zips, companions, files of any kind, and logs."""
+
+from __future__ import annotations
+
+import io
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.build import build_companion
+from archive.companion.layout import CompanionProfile
+from archive.companion.parse import Opened, parse_companion
+from archive.container.container import Container
+from archive.verbs.inspect import inspect
+from archive.verbs.logs.explainer import Explainer
+from archive.verbs.sizes import sizes
+from archive.verbs.verify import verify
+from tests.fuzz.companion_mutations import changed_companion
+from tests.fuzz.log_mutations import changed_log
+from tests.fuzz.mutations import changed_bytes
+from tests.fuzz.targets import Target, smallest
+from tests.fuzz.zip_mutations import changed_zip
+from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
+from tests.support.halves import companion_of, embedded, plain_facts
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from archive.reader.archive import Archive
+
+LIMITS = DEFAULT_LIMITS
+HEAD = 1 << 12
+"""Bytes of files of other kinds."""
+TOP, JOINED = "plain_unicode", "lowered_two"
+"""The models whose failures the logs show: one with single handles, one with handles inside of others."""
+
+
+def read_container(data: bytes) -> None:
+    """A zip: what is rebuilt from its records holds the same records."""
+    with Container.open(data, name="m") as opened:
+        records = {name: bytes(record.view()) for name, record in opened.records.items()}
+        out = io.BytesIO()
+        opened.rebuild(out)
+        again = Container.open(out.getvalue(), name="again")
+        assert again.root == opened.root
+        assert {name: bytes(record.view()) for name, record in again.records.items()} == records
+
+
+def read_companion(data: bytes) -> None:
+    """A companion: all of it, then written in the other profile and read again."""
+    contents = parse_companion(memoryview(data), LIMITS)
+    again = parse_companion(memoryview(build_companion(contents, CompanionProfile.MAPPED)), LIMITS)
+    assert plain_facts(again) == plain_facts(contents)
+
+
+def look_up(data: bytes) -> None:
+    """A companion of which single rows are looked up."""
+    lookup = Opened(memoryview(data), LIMITS).lookup
+    for handle in (0, 5, 31, 1 << 62):
+        str(lookup.entry_of(handle))
+    for tag in (0, 1, 3, 1 << 40):
+        lookup.range_of(tag)
+
+
+def read_kind(data: bytes) -> None:
+    """A file of any kind."""
+    assert archive.recognise(data).what
+
+
+@cache
+def _model(name: str) -> Archive:
+    return archive.open(ORACLES / f"{name}.ptl")
+
+
+def read_log(name: str, data: bytes) -> None:
+    """A log; where nothing is explained, it stays as it is."""
+    explainer = Explainer(_model(name))
+    printed = b"".join(explainer.explain([data]))
+    assert len(explainer.notes) <= 101
+    if explainer.explained == 0:
+        assert printed == data
+
+
+def read_archive(data: bytes) -> None:
+    """An archive, as the commands read it that write nothing."""
+    with archive.open(data, name="m.ptl") as opened:
+        verify(opened)
+        inspect(opened)
+        sizes(opened)
+        for handle in list(opened.handles)[:3]:
+            str(opened.symbolicate(handle))
+
+
+def _zips() -> list[bytes]:
+    return smallest([path.read_bytes() for path in ARCHIVES], 8, 6000)
+
+
+def _companions() -> list[bytes]:
+    small = sorted(ARCHIVES, key=lambda path: path.stat().st_size)[:60:6]
+    return [companion_of(path, profile) for path in small for profile in CompanionProfile]
+
+
+def _kinds() -> list[bytes]:
+    paths = [path for path in (FIXTURES / "kinds").iterdir() if path.is_file()]
+    return [path.read_bytes()[:HEAD] for path in paths] + [
+        path.read_bytes() for path in paths if path.stat().st_size < HEAD
+    ]
+
+
+def _logs(name: str) -> list[bytes]:
+    return smallest([path.read_bytes() for path in ORACLES.glob(f"{name}*.txt")], 4)
+
+
+def _archives() -> list[bytes]:
+    paths = [RELEASES / f"torch-{name}" / "unicode.ptl" for name in ("1.8.0", "1.9.0", "2.13.0")]
+    return [*(path.read_bytes() for path in paths), embedded(paths[-1])[0]]
+
+
+def _changed_kind(chance: Random, data: bytes) -> bytes:
+    return (
+        changed_zip(chance, data)
+        if data[:4] == b"PK\3\4" and chance.randrange(2)
+        else changed_bytes(chance, data)
+    )
+
+
+TARGETS = {
+    "container": Target(read_container, _zips, changed_zip),
+    "companion": Target(read_companion, _companions, changed_companion),
+    "lookup": Target(look_up, _companions, changed_companion),
+    "kinds": Target(read_kind, _kinds, _changed_kind),
+    "log": Target(partial(read_log, TOP), partial(_logs, TOP), changed_log),
+    "joined": Target(partial(read_log, JOINED), partial(_logs, JOINED), changed_log),
+}
+SLOW_TARGETS = {"archive": Target(read_archive, _archives, changed_zip)}
+"""All commands that read, one after the other: some 20 executions a second."""

@@ -1,0 +1,149 @@
+"""Targets for records: each format's bytes to a table or a value, and back."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.debuginfo.model import Generation
+from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators, renumber_warnings
+from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
+from archive.formats.effects import EFFECTS
+from archive.formats.effects.record import build_effects, parse_effects
+from archive.formats.inert_values import DATA, class_names, inert_value
+from archive.formats.lowered import find_lowered
+from archive.formats.method_handles import build_methods, parse_methods
+from archive.formats.python_pickle import plain_value
+from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from tests.fuzz.pickle_mutations import changed_pickle
+from tests.fuzz.targets import Target, smallest
+from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, PATHS, raw_records
+from tests.support.effect_tables import COUNTING
+from tests.support.plain import plain_handles, plain_methods, plain_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.pickles.tree import Tree
+
+LIMITS = DEFAULT_LIMITS
+
+
+def tree_of(data: bytes, name: str = "m.debug_pkl") -> Tree:
+    """One pickle as columns."""
+    return read_trees([Pickle(name, memoryview(data))], [True], LIMITS)
+
+
+@cache
+def _by_kind() -> dict[str, list[bytes]]:
+    """All pickle records of the fixtures, by name; source ranges under one name."""
+    found: dict[str, list[bytes]] = {}
+    for path in ARCHIVES:
+        for record in raw_records(path):
+            if record.is_pickle:
+                name = "ranges" if record.holds_ranges else record.name
+                found.setdefault(name, []).append(record.data)
+    return found
+
+
+def _seeds(name: str, count: int = 12) -> Callable[[], list[bytes]]:
+    return lambda: smallest(_by_kind()[name], count)
+
+
+def read_ranges(data: bytes) -> None:
+    """Source ranges, in all layouts. A string table with equal strings is not written as it was."""
+    table = parse_source_ranges(tree_of(data), LIMITS)
+    again = parse_source_ranges(tree_of(build_source_ranges(table, 0)), LIMITS)
+    assert plain_ranges(again, 0) == plain_ranges(table, 0)
+
+
+def read_handles(data: bytes) -> None:
+    """The call-stack debug map, in both layouts."""
+    table = parse_callstack_map(tree_of(data, CALLSTACKS), 0, LIMITS)
+    built = build_callstack_map(table, generation(table))
+    again = parse_callstack_map(tree_of(built, CALLSTACKS), 0, LIMITS)
+    assert build_callstack_map(again, generation(again)) == built
+    assert plain_handles(again) == plain_handles(table)
+
+
+def _read_methods(data: bytes, of: Generation) -> None:
+    table = parse_methods(tree_of(data, HANDLES), 0, of, LIMITS)
+    built = build_methods(table, of)
+    again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS)
+    assert build_methods(again, of) == built
+    texts = of is Generation.MODULE_PATHS
+    assert plain_methods(again, texts=texts) == plain_methods(table, texts=texts)
+
+
+def read_methods(data: bytes) -> None:
+    """Handles of instructions."""
+    _read_methods(data, Generation.METHOD_HANDLES)
+
+
+def read_paths(data: bytes) -> None:
+    """Module paths of operators."""
+    _read_methods(data, Generation.MODULE_PATHS)
+
+
+def read_bytecode(data: bytes) -> None:
+    """Methods of the lite interpreter."""
+    tree = tree_of(data, BYTECODE)
+    known = parse_bytecode(tree, 0)
+    called = parse_operators(tree, 0)
+    assert called.keys() == known.instructions.keys()
+    numbered = renumber_warnings(tree, 0)
+    assert renumber_warnings(tree_of(numbered, BYTECODE), 0) == numbered
+
+
+def read_value(data: bytes) -> None:
+    """The module tree, and constants."""
+    tree = tree_of(data, DATA)
+    value = inert_value(tree, int(tree.roots[0]), LIMITS)
+    class_names(value)
+    find_lowered(value, LIMITS)
+
+
+def read_effects(data: bytes) -> None:
+    """Effects of methods. A table that is read is written to the same bytes as one that was built."""
+    table = parse_effects(tree_of(data, EFFECTS), 0, LIMITS)
+    try:
+        built = build_effects(table)
+    except ArchiveError as error:
+        raise AssertionError("read, and cannot be written") from error
+    again = parse_effects(tree_of(built, EFFECTS), 0, LIMITS)
+    assert again == table
+    assert build_effects(again) == built
+
+
+def read_plain(data: bytes) -> None:
+    """A pickle of Python's own."""
+    plain_value(memoryview(data), 0, LIMITS)
+
+
+def _effect_seeds() -> list[bytes]:
+    found = [record.data for path in (FIXTURES / "effects").rglob("*.pt") for record in raw_records(path)]
+    effects = [data for data in found if b"SetAttribute" in data or b"inputs" in data]
+    return [build_effects(COUNTING), *smallest(effects, 4, 2000)]
+
+
+def _plain_seeds() -> list[bytes]:
+    names = ("object.pt", "tensor.pt", "state_dict.pt", "checkpoint.pt", "module.pt")
+    records = [one for name in names for one in raw_records(FIXTURES / "kinds" / name)]
+    return smallest([one.data for one in records if one.name == DATA], 8, 4000)
+
+
+TARGETS = {
+    "ranges": Target(read_ranges, _seeds("ranges", 20), changed_pickle),
+    "handles": Target(read_handles, _seeds(CALLSTACKS), changed_pickle),
+    "methods": Target(read_methods, _seeds(HANDLES), changed_pickle),
+    "paths": Target(read_paths, _seeds(PATHS), changed_pickle),
+    "bytecode": Target(read_bytecode, _seeds(BYTECODE), changed_pickle),
+    "data": Target(read_value, _seeds(DATA), changed_pickle),
+    "constants": Target(read_value, _seeds("constants.pkl"), changed_pickle),
+    "effects": Target(read_effects, _effect_seeds, changed_pickle),
+    "plain": Target(read_plain, _plain_seeds, changed_pickle),
+}

@@ -1,0 +1,99 @@
+"""20,000 executions, the same in every run; every input that once broke something; and the fuzzer itself."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.base.errors import ArchiveError
+from tests.fuzz import running
+from tests.fuzz.mutations import changed_bytes
+from tests.fuzz.pickle_mutations import instructions
+from tests.fuzz.running import ALL_TARGETS, TARGETS, attempt, kept_inputs, run
+from tests.fuzz.targets import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = {"container": 4_000, "kinds": 4_000, "plain": 4_000}
+OTHERS = (20_000 - sum(QUICK.values())) // (len(TARGETS) - len(QUICK))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_changed_inputs_are_read_or_refused(name: str) -> None:
+    outcome = run(TARGETS[name], f"{name} smoke", runs=QUICK.get(name, OTHERS))
+    assert outcome.findings == {}
+    assert outcome.accepted, "every input was refused: nothing behind the first check was tried"
+
+
+@pytest.mark.parametrize("name", ALL_TARGETS)
+def test_seeds_are_read(name: str) -> None:
+    target = ALL_TARGETS[name]
+    assert target.seeds
+    assert all(target.accepts(seed) for seed in target.seeds)
+
+
+FOUND = [(name, path) for name in ALL_TARGETS for path in kept_inputs(name)]
+
+
+@pytest.mark.parametrize(("name", "path"), FOUND, ids=[f"{name} {path.name}" for name, path in FOUND])
+def test_what_once_broke_is_read_or_refused(name: str, path: Path) -> None:
+    start = time.process_time()
+    assert attempt(ALL_TARGETS[name], path.read_bytes())[1] == ""
+    assert time.process_time() - start < running.SLOW
+
+
+# --- the fuzzer finds what is there to be found
+
+
+def _target(problem: Exception) -> Target:
+    def read(data: bytes) -> None:
+        if b"x" in data:
+            raise problem
+
+    return Target(read, lambda: [b"abcwyz"], changed_bytes)
+
+
+@pytest.mark.parametrize(
+    "problem", [KeyError("x"), MemoryError(), RecursionError(), AssertionError(), OSError()]
+)
+def test_other_errors_are_findings(problem: Exception) -> None:
+    outcome = run(_target(problem), "0", runs=2_000)
+    (found,) = outcome.findings
+    assert found.startswith(f"{type(problem).__name__} at fuzz/test_fuzz.py:")
+    assert b"x" in outcome.findings[found]
+
+
+def test_archive_errors_are_not() -> None:
+    outcome = run(_target(ArchiveError("no")), "0", runs=2_000)
+    assert outcome.findings == {}
+    assert 0 < outcome.accepted < outcome.runs
+
+
+def test_a_message_of_control_characters_is_a_finding() -> None:
+    assert "AssertionError" in next(iter(run(_target(ArchiveError("\x1b[31m")), "0", runs=2_000).findings))
+
+
+def test_slow_inputs_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "SLOW", -1.0)
+    assert next(iter(run(_target(ArchiveError()), "0", runs=1).findings)).startswith("slow: ")
+
+
+def test_a_seed_gives_the_same_inputs_each_time() -> None:
+    def inputs(seed: str) -> list[bytes]:
+        seen: list[bytes] = []
+        run(Target(seen.append, lambda: [b"abc"], changed_bytes), seed, runs=50)
+        return seen
+
+    assert inputs("1") == inputs("1") != inputs("2")
+
+
+@pytest.mark.parametrize("name", ["ranges", "handles", "bytecode", "data", "effects"])
+def test_pickles_are_cut_into_their_instructions(name: str) -> None:
+    for seed in TARGETS[name].seeds:
+        parts = instructions(seed)
+        assert b"".join(parts) == seed
+        assert len(parts) > 1
+        assert parts[-1] == b"."
