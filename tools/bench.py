@@ -40,7 +40,8 @@ from tests.support import slow_reader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.debuginfo.tables import HandleTable, RangeTable
+    from archive.debuginfo.handle_tables import HandleTable
+    from archive.debuginfo.tables import RangeTable
 
 OPS = 52_000
 ROUNDS = 7

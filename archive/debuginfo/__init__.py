@@ -1,5 +1,5 @@
 """Debug information: the facts of a row, their columns, and the text that PyTorch makes of them.
 
-In: columns, made by ``formats`` or by ``companion``. Out: facts (``model``), made on demand from ``tables``;
+In: columns, made by ``formats`` or by ``companion``. Out: facts (``model``), made on demand from tables;
 frames and PyTorch's own text for debug handles (``symbolicate``, ``excerpt``). This room knows no files.
 """

@@ -16,7 +16,8 @@ import numpy as np
 from archive.debuginfo.model import NO_TAG, Layout
 
 if TYPE_CHECKING:
-    from archive.debuginfo.tables import HandleTable, RangeTable
+    from archive.debuginfo.handle_tables import HandleTable
+    from archive.debuginfo.tables import RangeTable
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 

@@ -5,7 +5,7 @@ source range in the whole archive. A *debug handle* is the number of one operati
 the operation's own range (by tag), the operator's name, and the *inlined call stack*: the calls on the way
 there, outermost first.
 
-Facts are made on demand from :mod:`archive.debuginfo.tables`. All positions are bytes of UTF-8.
+Facts are made on demand from columns (:mod:`archive.debuginfo.tables`). All positions are bytes of UTF-8.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ from archive.debuginfo.excerpt import excerpt
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
-    from archive.debuginfo.tables import HandleTable, RangeTable
+    from archive.debuginfo.tables import RangeTable
 
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
 TOP_FUNCTION = b"<unknown>"

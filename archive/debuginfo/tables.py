@@ -1,4 +1,4 @@
-"""The facts of a whole archive as columns.
+"""Sources and source ranges of a whole archive as columns, and their facts.
 
 The rows of all records of a kind stand one after the other in the same arrays; ``first`` cuts them by record.
 Columns are ``int64``; strings are indices into a :class:`~archive.base.strings.StringTable`, -1: None. A fact
@@ -8,20 +8,17 @@ Columns are ``int64``; strings are indices into a :class:`~archive.base.strings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from archive.base.columns import firsts, spread
 from archive.base.errors import counted
 from archive.base.strings import StringView, Text
 from archive.debuginfo.model import (
-    Handle,
-    HandleEntry,
-    InlinedCall,
     Layout,
-    ModuleInstance,
     RangeRow,
     Source,
     SourceRange,
@@ -151,114 +148,50 @@ class RangeTable:
         return int(order[at]) if at < len(tags) and tags[at] == tag and tag >= 0 else None
 
 
-@dataclass(frozen=True, eq=False)
-class HandleTable:
-    """A call-stack debug map: h handles, f frames, m modules; rows in the file's order.
+def concatenated(parts: list[RangeTable]) -> RangeTable:
+    """Tables of records that share their strings, as one."""
 
-    Attributes:
-        strings: names.
-        handle: debug handle (h).
-        tag: tag of the operation's own range (h).
-        op: operator's name, or -1 (h).
-        stack: first frame of the call stack, or -1 (h).
-        next: the frame one call deeper, or -1 (f).
-        module: the frame's module, or -1 (f).
-        call_tag: tag of the call's range in the caller, or -1 (f).
-        function: name of the called function, or -1 (f).
-        module_type: qualified class name (m).
-        module_instance: attribute that holds the module (m).
-    """
+    def bounds(tables: list[Any], field: str) -> Ints:
+        return firsts(np.concatenate([np.diff(getattr(table, field)) for table in tables]))
 
-    strings: StringTable
-    handle: Ints
-    tag: Ints
-    op: Ints
-    stack: Ints
-    next: Ints
-    module: Ints
-    call_tag: Ints
-    function: Ints
-    module_type: Ints
-    module_instance: Ints
+    def column(tables: list[Any], field: str) -> Ints:
+        return np.concatenate([getattr(table, field) for table in tables])
 
-    def __len__(self) -> int:
-        return len(self.handle)
-
-    def _string(self, index: int) -> StringView | None:
-        return None if index < 0 else StringView(self.strings, index)
-
-    def frames(self, row: int) -> list[int]:
-        """The frames of a row's call stack, outermost first."""
-        frames: list[int] = []
-        frame = int(self.stack[row])
-        while frame >= 0:
-            frames.append(frame)
-            frame = int(self.next[frame])
-        return frames
-
-    def call(self, frame: int) -> InlinedCall:
-        """One frame."""
-        module, instance = int(self.module[frame]), None
-        if module >= 0:
-            type_name, attribute = int(self.module_type[module]), int(self.module_instance[module])
-            instance = ModuleInstance(
-                StringView(self.strings, type_name), StringView(self.strings, attribute)
-            )
-        return InlinedCall(instance, Tag(int(self.call_tag[frame])), self._string(int(self.function[frame])))
-
-    def entry(self, row: int) -> HandleEntry:
-        """One row."""
-        return HandleEntry(
-            Handle(int(self.handle[row])),
-            Tag(int(self.tag[row])),
-            self._string(int(self.op[row])),
-            tuple(self.call(frame) for frame in self.frames(row)),
-        )
-
-    @cached_property
-    def rows(self) -> Mapping[int, int]:
-        """The row of each handle; the last one of equal handles, which PyTorch refuses."""
-        return {handle: row for row, handle in enumerate(self.handle.tolist())}
+    sources = [part.sources for part in parts]
+    before = np.cumsum([0] + [len(one) for one in sources])
+    return RangeTable(
+        tuple(name for part in parts for name in part.names),
+        tuple(layout for part in parts for layout in part.layouts),
+        bounds(parts, "first"),
+        column(parts, "offset"),
+        np.concatenate([part.source + start for part, start in zip(parts, before, strict=False)]),
+        column(parts, "start"),
+        column(parts, "end"),
+        column(parts, "tag"),
+        SourceTable(
+            sources[0].strings,
+            bounds(sources, "first"),
+            *(column(sources, field) for field in ("piece", "filename", "line", "is_null")),
+        ),
+        bounds(parts, "table_first"),
+        column(parts, "table"),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class MethodTable:
-    """A debug handle, or module path, for each instruction of each method: g methods, i instructions.
-
-    Attributes:
-        strings: names, and module paths.
-        version: the bytecode's version in the record.
-        name: the method's qualified name (g).
-        first: its first instruction (g + 1).
-        value: a debug handle, or the string that is a module path (i).
-    """
-
-    strings: StringTable
-    version: int
-    name: Ints
-    first: Ints
-    value: Ints
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    @cached_property
-    def names(self) -> Sequence[str]:
-        """The methods' qualified names."""
-        return self._texts(self.name.tolist())
-
-    def values(self, method: int) -> list[int]:
-        """The list of one method: handles, or indices of strings."""
-        values: list[int] = self.value[int(self.first[method]) : int(self.first[method + 1])].tolist()
-        return values
-
-    def texts(self, method: int) -> list[str]:
-        """The list of one method: module paths."""
-        return self._texts(self.values(method))
-
-    def _texts(self, indices: list[int]) -> list[str]:
-        distinct = {index: str(self.strings[index]) for index in set(indices)}
-        return [distinct[index] for index in indices]
+def in_order(table: RangeTable, order: dict[str, int]) -> RangeTable:
+    """The same records in another order; sources stay where they are."""
+    records = np.argsort([order[name] for name in table.names])
+    counts, sizes = np.diff(table.first)[records], np.diff(table.table_first)[records]
+    rows = spread(table.first[records], counts)
+    return replace(
+        table,
+        names=tuple(table.names[record] for record in records.tolist()),
+        layouts=tuple(table.layouts[record] for record in records.tolist()),
+        first=firsts(counts),
+        table_first=firsts(sizes),
+        table=table.table[spread(table.table_first[records], sizes)],
+        **{name: getattr(table, name)[rows] for name in ("offset", "source", "start", "end", "tag")},
+    )
 
 
 class RangeRows(Sequence[RangeRow]):

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation
-from archive.debuginfo.tables import HandleTable
 from archive.formats.schema import (
     Chain,
     Indexed,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
-from archive.debuginfo.tables import MethodTable
 from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String, Tuple, build, parse
 from archive.pickles.write import Writer
 

@@ -34,15 +34,13 @@ instead.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.columns import firsts, spread
 from archive.base.errors import ArchiveError, LimitError
 from archive.debuginfo.model import Layout
-from archive.debuginfo.tables import RangeTable, SourceTable
+from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema import (
     Const,
     Indexed,
@@ -120,7 +118,7 @@ def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
     if len(parts) == 1:
         return parts[0]
     order = {pickle.name: number for number, pickle in enumerate(tree.tokens.pickles)}
-    return _in_order(_concatenate(tree, parts), order)
+    return in_order(concatenated(parts), order)
 
 
 def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limits) -> RangeTable:  # noqa: ANN401
@@ -211,52 +209,6 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, lim
             record=tree.tokens.pickles[int(pickles[record[row]])].name,
             place=f"row {row - int(rows.first[record[row]])}, field text",
         )
-
-
-def _concatenate(tree: Tree, parts: list[RangeTable]) -> RangeTable:
-    """Tables of several layouts as one."""
-
-    def bounds(tables: list[Any], field: str) -> Ints:
-        return firsts(np.concatenate([np.diff(getattr(table, field)) for table in tables]))
-
-    def column(tables: list[Any], field: str) -> Ints:
-        return np.concatenate([getattr(table, field) for table in tables])
-
-    sources = [part.sources for part in parts]
-    before = np.cumsum([0] + [len(one) for one in sources])
-    return RangeTable(
-        tuple(name for part in parts for name in part.names),
-        tuple(layout for part in parts for layout in part.layouts),
-        bounds(parts, "first"),
-        column(parts, "offset"),
-        np.concatenate([part.source + start for part, start in zip(parts, before, strict=False)]),
-        column(parts, "start"),
-        column(parts, "end"),
-        column(parts, "tag"),
-        SourceTable(
-            tree.strings,
-            bounds(sources, "first"),
-            *(column(sources, field) for field in ("piece", "filename", "line", "is_null")),
-        ),
-        bounds(parts, "table_first"),
-        column(parts, "table"),
-    )
-
-
-def _in_order(table: RangeTable, order: dict[str, int]) -> RangeTable:
-    """The same records in another order; sources stay where they are."""
-    records = np.argsort([order[name] for name in table.names])
-    counts, sizes = np.diff(table.first)[records], np.diff(table.table_first)[records]
-    rows = spread(table.first[records], counts)
-    return replace(
-        table,
-        names=tuple(table.names[record] for record in records.tolist()),
-        layouts=tuple(table.layouts[record] for record in records.tolist()),
-        first=firsts(counts),
-        table_first=firsts(sizes),
-        table=table.table[spread(table.table_first[records], sizes)],
-        **{name: getattr(table, name)[rows] for name in ("offset", "source", "start", "end", "tag")},
-    )
 
 
 def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = None) -> bytes:

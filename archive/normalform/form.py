@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.strings import StringTable
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
 
 UNBOUNDED = 1 << 62

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered
-from archive.debuginfo.tables import HandleTable, MethodTable
+from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.formats import callstack_map
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 

@@ -41,8 +41,8 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     record = np.zeros(len(sources), np.int64)
     record[table.source] = np.repeat(np.arange(len(table.names)), per_row)
     null = sources.is_null.astype(np.int64)
-    # Equal sources become one, over all records; but the second equal one of a record is another source, and so
-    # is equal only to the second ones of other records.
+    # Equal sources become one, over all records; but the second equal one of a record is another source, and
+    # so is equal only to the second ones of other records.
     content = (text, filename, sources.line, null)
     known, known_at = numbered(*content, ordinals(record, *content))
     span, span_at = numbered(known[table.source], table.start, table.end, table.tag)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from archive.base.strings import StringTable
-    from archive.debuginfo.tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.normalform.form import NormalForm
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from archive.container.container import Container
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import RangeTable
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from archive.base.mapped import Mapped
     from archive.companion.contents import Contents
     from archive.container.container import Record
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import ColumnName
     from archive.normalform.records import DebugRecords
 

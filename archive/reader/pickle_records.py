@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from archive.base.limits import Limits
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import RangeTable
     from archive.reader.records import Records
 
 

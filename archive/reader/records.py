@@ -16,8 +16,9 @@ from archive.formats.record_kinds import EMBEDDED
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.symbolicate import Known
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.tables import RangeTable
 
 
 class ReadableRecord(Protocol):

@@ -17,19 +17,10 @@ from archive.companion.layout import CompanionProfile
 from archive.companion.templates import Templates
 from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import table_of
+from tests.support.companion_questions import SMALL, asked
 from tests.support.cost import affordable
 from tests.support.halves import PROFILES, facts_of, parsed
-from tests.support.hostile_companions import (
-    SMALL,
-    asked,
-    kept,
-    mapped_of,
-    packed_of,
-    replaced,
-    rewritten,
-    sections,
-    solid,
-)
+from tests.support.hostile_companions import kept, mapped_of, packed_of, replaced, rewritten, sections, solid
 from tests.support.packed_companions import body, line
 from tests.support.strategies import column
 

@@ -14,18 +14,9 @@ import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.normalform.columns import BY_NAME
 from archive.verbs.split import join
+from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
 from tests.support.halves import PROFILES, facts_of, halves
-from tests.support.hostile_companions import (
-    PATHS,
-    RAW,
-    SMALL,
-    all_of,
-    asked,
-    hostile,
-    mapped_of,
-    refused,
-    set_to,
-)
+from tests.support.hostile_companions import all_of, hostile, mapped_of, set_to
 from tests.support.strategies import EDGES, patient
 from tests.support.tampering import LOWERED, NESTED_1_9
 

@@ -15,21 +15,9 @@ from archive.companion.layout import VERSION, CompanionProfile, Section, read_di
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
+from tests.support.companion_questions import FILE, QUESTIONS, SMALL, asked, refused, refused_or_the_same
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed
-from tests.support.hostile_companions import (
-    FILE,
-    HEADER_BYTES,
-    QUESTIONS,
-    SMALL,
-    asked,
-    directory_end,
-    refused,
-    refused_or_the_same,
-    replaced,
-    rewritten,
-    sections,
-    solid,
-)
+from tests.support.hostile_companions import HEADER_BYTES, directory_end, replaced, rewritten, sections, solid
 from tests.support.strategies import patient
 from tests.support.zips import put
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import warnings
 from typing import Any
 
 import pytest
@@ -18,9 +17,11 @@ from archive.effects import CaptureError, capture
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
 from archive.formats.effects.model import At, Attribute, EffectTable, Item, Local, Made, Op, Output
+from tests.support import effect_containers as containers
 from tests.support import effect_models as models
 from tests.support import effect_refusals
 from tests.support.backend_models import cases as backend_cases
+from tests.support.effect_comparison import scripted
 from tests.support.effect_models import CASES, Case, X
 from tests.support.effect_refusals import REFUSALS
 
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.torch
 ALLOWED = [
     "tests.support.effect_models:Note",
     "tests.support.effect_models:Entry",
-    "tests.effects.test_capture:halved",
 ]
 CALLS = 4
 
@@ -69,12 +69,6 @@ def all_state(model: nn.Module) -> Any:  # noqa: ANN401
 
 def arguments(case: Case, call: int) -> list[Any]:
     return [one + call if isinstance(one, torch.Tensor) else one for one in copy.deepcopy(case.arguments)]
-
-
-def scripted(graph: Any) -> Any:  # noqa: ANN401
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.jit.script(graph)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -182,7 +176,7 @@ def test_parameters_that_are_only_read_are_the_module_s_own() -> None:
 
 
 def test_old_items_are_read_from_the_end_they_were_asked_for() -> None:
-    method = capture(models.Window(), X).side_effects.table()
+    method = capture(containers.Window(), X).side_effects.table()
     window = Attribute(Local("self"), "window")
     assert set(method.inputs) == {Local("x"), Item(window, 0), Item(window, 1)}
 
@@ -214,70 +208,6 @@ def test_pytorch_s_own_modules(name: str) -> None:
         result = ready.replay(state, outputs, {argument: x})
         torch.testing.assert_close(result, eager(x))
     torch.testing.assert_close(dict(model.state_dict()), dict(eager.state_dict()))
-
-
-# --- hooks and autograd --------------------------------------------------------------------------------
-
-
-def halved(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient / 2
-
-
-class Hooks(nn.Module):
-    """Hooks on an argument, a parameter and what is computed; one is taken off."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x * self.weight
-        removed = x.register_hook(halved)
-        x.register_hook(halved)
-        removed.remove()
-        self.weight.register_hook(halved)
-        y.register_hook(halved)
-        return y * 2
-
-
-def test_hooks() -> None:
-    eager, model = Hooks(), Hooks()
-    x, other = (X.clone().requires_grad_() for _ in range(2))
-    eager(x).sum().backward()
-    graph, side_effects = capture(model, X.clone().requires_grad_())
-    method = side_effects.table()
-    assert not model.weight._backward_hooks
-    ready, state = prepared(method, allow=ALLOWED), State.of(model)
-    outputs = scripted(graph)(*ready.inputs(state, {"x": other}))
-    ready.replay(state, outputs, {"x": other}).sum().backward()
-    assert x.grad is not None
-    assert other.grad is not None
-    assert torch.equal(x.grad, other.grad)
-    assert torch.equal(eager.weight.grad, model.weight.grad)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        return gradient * 2
-
-
-class WithFunction(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return Doubled.apply(x) + 1
-
-
-def test_functions_with_a_way_back_of_their_own() -> None:
-    graph, side_effects = capture(WithFunction(), X)
-    assert side_effects.table().effects == ()
-    assert torch.equal(graph(X)[0], X * 2 + 1)
-    with pytest.raises(CaptureError, match="its own backward would be lost"):
-        capture(WithFunction(), X.clone().requires_grad_())
 
 
 # --- refusals ------------------------------------------------------------------------------------------

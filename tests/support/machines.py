@@ -68,6 +68,25 @@ def same(ours: Any, theirs: Any) -> bool:  # noqa: ANN401
     return type(ours) is type(theirs) and repr(ours) == repr(theirs)
 
 
+class Searching(nn.Module):
+    """Loops in loops, left early."""
+
+    def found(self, x: torch.Tensor, n: int) -> int:
+        for i in range(10):
+            for j in range(1, 20, 3):
+                if i * j > n:
+                    return i * 100 + j
+                if j > i + int(x[0]):
+                    break
+                if j == 4:
+                    continue
+                n -= 1
+        return -1
+
+    def forward(self, x: torch.Tensor, n: int) -> tuple[int, int]:
+        return self.found(x, n), self.found(x + 1, n + 30)
+
+
 class Listed(nn.Module):
     """Keeps constant lists that it gives away."""
 

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.strings import StringView
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import HandleEntry
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable
+    from archive.debuginfo.tables import RangeTable
 
 
 def plain(view: StringView | None) -> bytes | None:

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.replay.replay import replay
 from archive.formats.effects.model import Effect, MethodEffects, Output
-from tests.support.effect_programs import (
-    ALLOWED,
-    Tensor,
-    X,
-    outputs,
-    started,
-)
+from tests.support.effect_programs import ALLOWED, Tensor, X, started
+from tests.support.effect_strategies import outputs
 
 if TYPE_CHECKING:
     from archive.effects.replay.state import State

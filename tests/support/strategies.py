@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from archive.base.strings import StringTable
+from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.model import Layout
-from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable, SourceTable
+from archive.debuginfo.tables import RangeTable, SourceTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

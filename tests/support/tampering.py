@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.container.container import Member
-    from archive.debuginfo.tables import HandleTable, MethodTable, RangeTable, SourceTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import RangeTable, SourceTable
 
     Change = bytes | Callable[[bytes], bytes] | None
     Cells = Mapping[int, int]

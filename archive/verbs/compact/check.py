@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
-    from archive.debuginfo.tables import HandleTable, MethodTable, SourceTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
 
     Where = Callable[[int], tuple[str, str]]

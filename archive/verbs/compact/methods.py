@@ -29,7 +29,7 @@ from archive.verbs.compact.strings import own_strings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.debuginfo.tables import MethodTable
+    from archive.debuginfo.handle_tables import MethodTable
 
 KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_PATHS: b"module_debug_info"}
 

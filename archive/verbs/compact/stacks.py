@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
-    from archive.debuginfo.tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable
 
 MANY_HANDLES = 50_000
 """Handles from which on only the one way is tried that suits large maps."""

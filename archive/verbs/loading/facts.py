@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from archive.base.columns import Ints
-    from archive.debuginfo.tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.formats.bytecode import Bytecode
     from archive.reader.archive import Archive
 

@@ -16,7 +16,7 @@ from archive.verbs.loading.facts import Fault, whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.debuginfo.tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.verbs.loading.facts import ParsedRecords
 
 

@@ -56,7 +56,7 @@ def before_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
 
 
 def after_cuts(positions: Ints, cuts: Sequence[Cut]) -> Ints:
-    """The positions in the code that is left of positions in the original; a byte cut out has the next's (n)."""
+    """The positions in what is left of positions in the original (n); a byte cut out has the next one's."""
     for begin, end in reversed(cuts):
         positions = np.where(positions >= end, positions - end + begin, np.minimum(positions, begin))
     return positions

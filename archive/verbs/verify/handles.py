@@ -21,7 +21,7 @@ from archive.verbs.verify.texts import check_texts
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.debuginfo.tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.reader.archive import Archive
     from archive.verbs.verify.diagnostic import Diagnostics
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from archive.debuginfo.tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 RECORD, OTHER = "code/m.py.debug_pkl", "code/n.py.debug_pkl"
 ROWS = [Range(b"", 0, 0, b"", 0), Range(b"y = x\n", 0, 1), Range(b"z = x\n", 4, 5)]

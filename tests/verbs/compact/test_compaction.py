@@ -15,8 +15,8 @@ import archive
 from archive.base.columns import firsts
 from archive.container import deflate as deflating
 from archive.container.container import new_member
+from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation, Layout
-from archive.debuginfo.tables import HandleTable
 from archive.formats.source_ranges import build_source_ranges
 from archive.verbs import compact
 from archive.verbs.compact import compact_records, deflate, ranges, stacks

@@ -33,7 +33,7 @@ from tests.support.tampering import handles, methods, ranges, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.debuginfo.tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from tests.support.tampering import Change
 
 # --- layouts that are not known

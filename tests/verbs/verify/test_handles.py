@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from archive.debuginfo.tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 FROZEN = RELEASES / "torch-1.9.0" / "frozen.ptl"
 FORWARD = "method '__torch__.models.Stack.forward'"

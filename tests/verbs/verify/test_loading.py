@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive.debuginfo.tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 KNOWN = json.loads((RELEASES / "oracle-2.13.0.json").read_text("utf-8"))
 MENDS = "; `debug-archive migrate --to latest` mends it"

@@ -1,0 +1,83 @@
+"""Captured hooks and autograd functions: gradients are those of the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+from torch import nn
+
+from archive.effects import CaptureError, capture
+from archive.effects.replay.replay import prepared
+from archive.effects.replay.state import State
+from tests.support.effect_comparison import scripted
+from tests.support.effect_models import X
+
+pytestmark = pytest.mark.torch
+
+ALLOWED = ["tests.effects.test_capture_hooks:halved"]
+
+
+def halved(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient / 2
+
+
+class Hooks(nn.Module):
+    """Hooks on an argument, a parameter and what is computed; one is taken off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * self.weight
+        removed = x.register_hook(halved)
+        x.register_hook(halved)
+        removed.remove()
+        self.weight.register_hook(halved)
+        y.register_hook(halved)
+        return y * 2
+
+
+def test_hooks() -> None:
+    eager, model = Hooks(), Hooks()
+    x, other = (X.clone().requires_grad_() for _ in range(2))
+    eager(x).sum().backward()
+    graph, side_effects = capture(model, X.clone().requires_grad_())
+    method = side_effects.table()
+    assert not model.weight._backward_hooks
+    ready, state = prepared(method, allow=ALLOWED), State.of(model)
+    outputs = scripted(graph)(*ready.inputs(state, {"x": other}))
+    ready.replay(state, outputs, {"x": other}).sum().backward()
+    assert x.grad is not None
+    assert other.grad is not None
+    assert torch.equal(x.grad, other.grad)
+    assert torch.equal(eager.weight.grad, model.weight.grad)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return gradient * 2
+
+
+class WithFunction(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Doubled.apply(x) + 1
+
+
+def test_functions_with_a_way_back_of_their_own() -> None:
+    graph, side_effects = capture(WithFunction(), X)
+    assert side_effects.table().effects == ()
+    assert torch.equal(graph(X)[0], X * 2 + 1)
+    with pytest.raises(CaptureError, match="its own backward would be lost"):
+        capture(WithFunction(), X.clone().requires_grad_())
