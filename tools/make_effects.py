@@ -3,6 +3,7 @@
     python -m tools.make_effects
 
 The same bytes each time. The model's source is compiled under a relative name, so that no path gets in.
+The first archive of each version of the effects is also frozen in a folder of that version, never made again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from archive.backend import lower, lowered_archive
+from archive.formats.effects.record import VERSIONS
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "effects"
 NAME = "models/counting.py"
@@ -36,9 +38,14 @@ def made() -> bytes:
 
 
 def main() -> None:
-    """Write it."""
+    """Write it, and freeze it if it is the first of its version."""
     warnings.simplefilter("ignore")
-    (FOLDER / "counting.pt").write_bytes(made())
+    archive = made()
+    (FOLDER / "counting.pt").write_bytes(archive)
+    frozen = FOLDER / f"v{VERSIONS[-1]}"
+    if not frozen.exists():
+        frozen.mkdir()
+        (frozen / "counting.pt").write_bytes(archive)
 
 
 if __name__ == "__main__":

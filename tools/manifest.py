@@ -33,6 +33,8 @@ DESCRIBED = {
         "",
         "companion of the archive it is named after, as of its version: tools/make_companions.py",
     ),
+    "frozen/v*/*/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
+    "frozen/v*/batch/a/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
     "oracles/models/*": ("", "model source, written by hand"),
     "oracles/unavailable.pt": (
@@ -53,9 +55,9 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
-    "effects/v1/*": (
+    "effects/v*/*": (
         ORACLE_RELEASE,
-        "effects/counting.pt as of version 1 of its effects, which is never made again",
+        "effects/counting.pt as of a version of its effects, which is never made again",
     ),
     "effects/*.pt": (ORACLE_RELEASE, "tools/make_effects.py: lowered with its effects by archive.backend"),
     "effects/models/*": ("", "source of models that change their state, written by hand"),

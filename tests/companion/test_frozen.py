@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
 from archive.verbs.verify import verify
 from tests.support.corpus import FIXTURES
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMPANIONS = FIXTURES / "companions"
-VERSIONS = [1]
+VERSIONS = range(1, VERSION + 1)
+"""A new version needs a folder of its own (``python -m tools.make_companions``), and reads all before."""
 CASES = [
     (version, name, profile) for version in VERSIONS for name in ARCHIVES for profile in CompanionProfile
 ]

@@ -1,0 +1,69 @@
+"""Files that hold our own formats, as each version wrote them: every later one reads and restores them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import archive
+from archive.companion.layout import VERSION
+from tests.support.commands import called, files
+from tests.support.corpus import FIXTURES
+from tests.support.plain import plain_ranges
+from tools.make_frozen import BATCH, EMBEDDED, MIGRATED, TARGET, batch_inputs, frozen_name
+
+FROZEN = FIXTURES / "frozen"
+VERSIONS = range(1, VERSION + 1)
+"""A new version needs a folder of its own (``python -m tools.make_frozen``), and reads all earlier ones."""
+each_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+def test_every_version_is_frozen() -> None:
+    assert sorted(path.name for path in FROZEN.iterdir()) == [f"v{version}" for version in VERSIONS]
+    for version in VERSIONS:
+        folder = FROZEN / f"v{version}"
+        assert files(folder / "embedded") == sorted(map(frozen_name, EMBEDDED))
+        assert files(folder / "migrated") == sorted(map(frozen_name, MIGRATED))
+        assert files(folder / "batch") == sorted({*BATCH, "manifest.jsonl"} - {"refused.pt"})
+
+
+@each_version
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_an_embedded_companion_answers_and_is_restored(version: int, name: str, tmp_path: Path) -> None:
+    frozen = FROZEN / f"v{version}" / "embedded" / frozen_name(name)
+    with archive.open(FIXTURES / name) as before, archive.open(frozen) as after:
+        assert after.companion is not None
+        assert after.range_table.names == before.range_table.names
+        for number in range(len(before.range_table.names)):
+            assert plain_ranges(after.range_table, number) == plain_ranges(before.range_table, number)
+        for handle in [*before.handles, 123_456]:
+            assert bytes(after.symbolicate(handle)) == bytes(before.symbolicate(handle))
+    assert archive.restore(frozen, tmp_path / "restored").exact
+    assert (tmp_path / "restored").read_bytes() == (FIXTURES / name).read_bytes()
+
+
+@each_version
+@pytest.mark.parametrize("name", MIGRATED)
+def test_what_was_kept_aside_gives_the_original(version: int, name: str, tmp_path: Path) -> None:
+    frozen = FROZEN / f"v{version}" / "migrated" / frozen_name(name)
+    release = Path(name).parent.name.removeprefix("torch-")
+    back = archive.migrate(frozen, tmp_path / "back", to=release)
+    assert back.restored
+    assert (tmp_path / "back").read_bytes() == (FIXTURES / name).read_bytes()
+
+
+@each_version
+def test_a_batch_of_before_is_resumed_and_its_finished_files_are_left(version: int, tmp_path: Path) -> None:
+    models, out = batch_inputs(tmp_path / "models"), tmp_path / "out"
+    shutil.copytree(FROZEN / f"v{version}" / "batch", out)
+    before = {name: (out / name).read_bytes() for name in files(out)}
+    lines = before.pop("manifest.jsonl").splitlines()
+    done = called("migrate", models, "-o", out, "--to", TARGET, "-j", 1)
+    assert done.exit_code == 2
+    assert "done already, and left as they are: 2 of 3 files" in done.stderr
+    assert {name: (out / name).read_bytes() for name in before} == before
+    (again,) = (out / "manifest.jsonl").read_bytes().splitlines()[len(lines) :]
+    assert json.loads(again)["path"] == "refused.pt"
