@@ -77,6 +77,16 @@ FURTHER = {
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("archive/base/limits.py", "16 -> 17"): "a bound twice as high is one, too",
     ("archive/base/limits.py", "28 -> 29"): "a bound twice as high is one, too",
+    ("archive/base/limits.py", "8 -> 9"): "a bound twice as high is one, too",
+    (
+        "archive/base/columns.py",
+        "span * width > KEY_LIMIT -> (span * width >= KEY_LIMIT)",
+    ): "at the bound a key is exact, whether or not it is numbered anew",
+    (
+        "archive/base/output.py",
+        "True -> False",
+    ): "each target has its draft: both lists are as long",
+    ("archive/base/strings.py", "2 -> 3"): "a stretch is copied once or string by string: the same bytes",
     ("archive/base/columns.py", "0 -> 1"): "any number that is not above all others does as the lowest",
     (
         "archive/base/mapped.py",

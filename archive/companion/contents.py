@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
-from archive.normalform.records import record_name
+from archive.normalform.records import DebugRecords, record_name
 
 if TYPE_CHECKING:
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
     from archive.normalform.form import NormalForm
-    from archive.normalform.records import DebugRecords
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Contents:
         Raises:
             ArchiveError: two records have one name, or the raw ones are not as long as columns say.
         """
-        return self.form.records(self._raw_records())
+        return DebugRecords(self.form, self._raw_records())
 
     def _raw_records(self) -> dict[str, memoryview | bytes]:
         if "raw.length" not in self.columns:

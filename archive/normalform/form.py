@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.ranges import unpack_ranges
-from archive.normalform.records import DebugRecords
 from archive.normalform.relayout import laid_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
@@ -26,8 +23,9 @@ UNBOUNDED = 1 << 62
 class NormalForm:
     """The debug information of an archive as columns, each fact once, whatever layouts its records have.
 
-    It holds the same as the archive's tables, and the tables, or the records to the byte, are made of it when
-    they are asked for. A :class:`~archive.normalform.builder.FormBuilder` makes one of tables.
+    It holds the same as the archive's tables, which are made of it when they are asked for;
+    :class:`~archive.normalform.records.DebugRecords` are its records, to the byte. A
+    :class:`~archive.normalform.builder.FormBuilder` makes a form of tables.
 
     Attributes:
         columns: by name: see :mod:`archive.normalform.columns`.
@@ -62,14 +60,6 @@ class NormalForm:
     def path_table(self) -> MethodTable | None:
         """The module paths of each method's operators; None where there are none."""
         return unpack_paths(self.columns, self.strings) if "pathed.name" in self.columns else None
-
-    def records(self, raw: Mapping[str, memoryview | bytes] | None = None) -> DebugRecords:
-        """The debug records.
-
-        Args:
-            raw: records by name that are taken as they are, not made.
-        """
-        return DebugRecords(self, raw or {})
 
     def with_columns(self, columns: Columns) -> NormalForm:
         """Another form, of the same strings."""

@@ -36,9 +36,9 @@ class DebugRecords(Mapping[str, bytes]):
         ArchiveError: two records have the same name.
     """
 
-    def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes]) -> None:
+    def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes] | None = None) -> None:
         self._form = form
-        self.raw = raw
+        self.raw = raw or {}
         self._makers: dict[str, Callable[[], bytes]] = {}
         self.range_names = [record_name(form.strings, name) for name in form.columns["record.name"].tolist()]
         for number, name in enumerate(self.range_names):
@@ -51,7 +51,7 @@ class DebugRecords(Mapping[str, bytes]):
         ):
             if table is not None:
                 self._add(name, partial(method_handles.build_methods, table, generation))
-        self._makers |= {name: partial(bytes, data) for name, data in raw.items()}
+        self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:
         if name in self._makers:

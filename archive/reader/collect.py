@@ -16,6 +16,7 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
+from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -89,7 +90,7 @@ def _code_places(archive: Archive) -> Columns:
 
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not give again to the byte."""
-    made = form.form().records()
+    made = DebugRecords(form.form())
     return {
         name: bytes(record.view())
         for name, record in records.items()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import mmap
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +64,18 @@ def test_a_compressed_file_is_read_not_mapped(tmp_path: Path) -> None:
     with gzip.open(path) as file, Container.open(file) as container:  # its fileno() is that of the .gz
         assert container._mapped._map is None
         assert container.root == "nested"
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    data = min((path.read_bytes() for path in NESTED.parent.iterdir() if path.suffix == ".ptl"), key=len)
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as file:
+        with os.fdopen(write, "wb") as sent:
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, len(data))
+            sent.write(data)
+        with Container.open(file) as container:
+            assert container._mapped._map is None
+            assert container.data == data
 
 
 def test_a_map_is_taken_as_it_is() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import archive
 from archive.debuginfo.sites import Span, Step
 from archive.normalform.builder import FormBuilder
+from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.tampering import STACK, tampered
@@ -29,7 +30,7 @@ def attached(change: Callable[[Attachment, int, list[int]], None]) -> bytes:
         rows = np.flatnonzero(opened.range_table.tag == opened.handles[HANDLE].tag).tolist()
     attachment = Attachment(form)
     change(attachment, form.columns["handle.handle"].tolist().index(HANDLE), rows)
-    return tampered(STACK, dict(attachment.form().records()))
+    return tampered(STACK, dict(DebugRecords(attachment.form())))
 
 
 def said(data: bytes, handle: int) -> str:

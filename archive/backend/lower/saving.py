@@ -41,6 +41,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import VERSION_RECORDS
 from archive.normalform.builder import FormBuilder
+from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
@@ -212,7 +213,7 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
             attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
     for handle, site in sites.items():
         attachment.add(handle, site.op, site.span, site.steps)
-    records = dict(attachment.form().records())
+    records = dict(DebugRecords(attachment.form()))
     if bytecode.BYTECODE in opened.records:
         records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)
     return records

@@ -14,6 +14,7 @@ from archive.formats import bytecode
 from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from archive.formats.releases import LOADED_BYTECODE, release
 from archive.normalform.builder import FormBuilder
+from archive.normalform.records import DebugRecords
 from archive.reader.recognition import FileKind
 from archive.verbs.migrate import ranges
 from archive.verbs.migrate.aside import is_format, kept_aside
@@ -113,7 +114,7 @@ class Rewriting:
             carry_over(form, self._bytecode, self.plan, self.release)
         if self._mended and "handle.handle" in form.columns:
             self.plan.rescues.append(PlanStep("tags of no source range in the call-stack map", self._mended))
-        self.records = {**form.form().records(), **self._code}
+        self.records = {**DebugRecords(form.form()), **self._code}
         self.formats = format_records(archive.container.records, self.release)
         self._tell_records()
 
