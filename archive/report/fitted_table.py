@@ -125,12 +125,19 @@ class FittedTable:
         of_cells = [_wrapped(console, str(cell), width) for cell, width in zip(cells, widths, strict=True)]
         styles = [_style(console, cell, style) for cell in cells]
         for texts in zip_longest(*of_cells, fillvalue=""):
-            line: list[Segment] = []
-            for text, width, (_, holds), one in zip(texts, widths, self.columns, styles, strict=True):
-                blank = " " * (width - cell_len(text))
-                line += [Segment(" " * GAP)] if line else []
-                line.append(Segment(blank + text if holds == "number" else text + blank, one))
-            yield line
+            line = list(map(self._padded, texts, widths, self.columns))
+            if any(styles):
+                gap = Segment(" " * GAP)
+                segments = map(Segment, line, styles)
+                yield [one for segment in segments for one in (gap, segment)][1:]
+            else:
+                yield [Segment((" " * GAP).join(line))]
+
+    @staticmethod
+    def _padded(text: str, width: int, column: tuple[str, Holds]) -> str:
+        """A cell's text as wide as its column: numbers at the right, all else at the left."""
+        blank = " " * (width - cell_len(text))
+        return blank + text if column[1] == "number" else text + blank
 
     def _stacked(self, console: Console, most: int) -> Iterator[list[Segment]]:
         """Each row as its name, with its other cells and their headings below it."""
