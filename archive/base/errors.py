@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-P = ParamSpec("P")
-ResultT = TypeVar("ResultT")
 
 NO_BYTE = 0xDC00
 """Added to a byte that is not UTF-8 where it stands in a ``str``."""
@@ -121,32 +118,19 @@ class ExhaustedError(LimitError):
 
 
 @contextmanager
-def in_file(file: str) -> Iterator[None]:
-    """Errors of the block name a file, unless they name one already.
+def in_file(file: str, record: str | None = None) -> Iterator[None]:
+    """Errors of the block name a file, and a record of it, unless they name one already.
 
     Raises:
-        ArchiveError: the block's own, with the file; a :class:`LimitError` where memory or stack ended.
+        ArchiveError: the block's own, with the place; a :class:`LimitError` where memory or stack ended.
     """
     try:
         yield
     except ArchiveError as error:
-        raise error.within(file=file) from error.__cause__
+        raise error.within(file=file, record=record) from error.__cause__
     except (MemoryError, RecursionError) as error:
         # Without the traceback, whose frames hold the memory that is missing.
-        raise ExhaustedError.of(error).within(file=file) from error.with_traceback(None)
-
-
-def bounded(call: Callable[P, ResultT]) -> Callable[P, ResultT]:
-    """A public function that raises a :class:`LimitError` where memory or the interpreter's stack ends."""
-
-    @wraps(call)
-    def within_bounds(*arguments: P.args, **named: P.kwargs) -> ResultT:
-        try:
-            return call(*arguments, **named)
-        except (MemoryError, RecursionError) as error:
-            raise ExhaustedError.of(error) from error.with_traceback(None)
-
-    return within_bounds
+        raise ExhaustedError.of(error).within(file=file, record=record) from error.with_traceback(None)
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,7 @@ that is opened later takes the place of standard output or standard error.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
-from archive.base.errors import ArchiveError, ExhaustedError, shown
+from archive.base.errors import ArchiveError, ExhaustedError, one_line, shown
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.report.texts import for_terminal
@@ -29,6 +30,8 @@ TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
 LONGEST_CAUSE = 200
 """Characters of an exception's own text that are told."""
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
 
 
@@ -118,25 +121,20 @@ def _told(error: BaseException) -> int:
 
 def _show_usage(error: click.ClickException) -> None:
     """Show a usage error as click does, but without characters that a terminal obeys."""
-    text = StringIO()
-    error.show(text)
-    printing.complain(for_terminal(text.getvalue()))
+    shown_by_click = StringIO()
+    error.show(shown_by_click)
+    text = shown_by_click.getvalue()
+    for word in sys.argv[1:]:
+        if not word.isprintable():
+            text = text.replace(word, one_line(word))
+    printing.complain(for_terminal(text))
 
 
 def _of_system(error: OSError) -> str:
-    """An error of the system with the name of its file."""
-    file = error.filename or (printing.STANDARD_OUTPUT if _output_fails() else "")
+    """An error of the system with the name of its file. Written files have one; standard output has none."""
+    file = error.filename or (printing.STANDARD_OUTPUT if error.errno in FULL else "")
     name = os.fsdecode(file) if isinstance(file, bytes) else file
     return f"{name}: {error.strerror}" if name else str(error)
-
-
-def _output_fails() -> bool:
-    """Whether standard output cannot take what is left for it: click does not name it in errors."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
 
 
 def _hand_on() -> None:

@@ -34,8 +34,15 @@ def write(data: bytes) -> None:
     """
     if sys.stdout.isatty():
         data = for_terminal(data.decode("utf-8", "backslashreplace")).encode()
+    _put(data)
+
+
+def _put(data: bytes) -> None:
+    """Write all bytes: an output without a buffer (``python -u``) may take a part of them."""
+    left = memoryview(data)
     with naming_output():
-        sys.stdout.buffer.write(data)
+        while left:
+            left = left[sys.stdout.buffer.write(left) :]
 
 
 def write_line(text: str) -> None:
@@ -56,8 +63,7 @@ def write_json(facts: object) -> None:
     text = as_json(facts) + "\n"
     if sys.stdout.isatty():
         text = for_terminal(text, json_escape)
-    with naming_output():
-        sys.stdout.buffer.write(text.encode())
+    _put(text.encode())
 
 
 def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
@@ -76,8 +82,9 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
 
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else UNLIMITED_WIDTH, highlight=False)
-    with naming_output():
+    with console.capture() as captured:
         console.print(Harmless(renderable) if terminal else renderable, soft_wrap=soft_wrap)
+    _put(captured.get().encode())
 
 
 def flush() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Results = Mapping[str, Sequence[Diagnostic]]
 
-NEVER_HIDDEN = {"error", "not checked"}
+NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
 
 
@@ -32,7 +32,8 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
     is, and that it was not checked.
 
-    Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read.
+    Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read, 70 internal
+    error.
 
     \b
     Examples:
@@ -48,7 +49,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
         printing.write_json(results)
     else:
         _print_lines(results)
-    return Status.FAILED if unread else _status(results)
+    return _status(results, unread=unread)
 
 
 def _verified(files: Sequence[str]) -> tuple[Results, bool]:
@@ -75,8 +76,10 @@ def _print_lines(results: Results) -> None:
             printing.write_line(f"{file}: well")
 
 
-def _status(results: Results) -> Status:
+def _status(results: Results, *, unread: bool) -> Status:
     severities = {one.severity for found in results.values() for one in found}
-    if "not checked" in severities:
+    if "internal error" in severities:
+        return Status.INTERNAL
+    if unread or "not checked" in severities:
         return Status.FAILED
     return Status.FINDINGS if "error" in severities else Status.WELL

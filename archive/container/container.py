@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, LimitError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -44,6 +45,7 @@ class _File:
     inflated: int = 0
 
 
+@bounded_members
 class Record:
     """One record of an archive, made by its container.
 

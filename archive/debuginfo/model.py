@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
+from archive.base.bounded import bounded_members
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -64,6 +66,7 @@ class Source:
     is_null: bool = False
 
 
+@bounded_members
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Bytes ``start`` to ``end`` of a source's text."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from archive.base.bounded import bounded_members
 from archive.base.errors import LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
@@ -80,6 +81,7 @@ class Style(StrEnum):
     V1_9 = "1.9"
 
 
+@bounded_members
 @dataclass(frozen=True, slots=True)
 class TracebackFrame:
     """One frame of a symbolicated traceback, outermost first.
@@ -99,6 +101,7 @@ class TracebackFrame:
         return decoded(bytes(self))
 
 
+@bounded_members
 @dataclass(frozen=True, slots=True)
 class Symbolication:
     """The explanation of some handles; ``str()`` and ``bytes()`` give PyTorch's text.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from archive.base.bounded import bounded_members
 from archive.base.columns import firsts, spread
 from archive.base.errors import counted
 from archive.base.strings import StringView, Text
@@ -194,6 +195,7 @@ def in_order(table: RangeTable, order: dict[str, int]) -> RangeTable:
     )
 
 
+@bounded_members
 class RangeRows(Sequence[RangeRow]):
     """The rows of one record as facts, each made when it is asked for."""
 
@@ -218,6 +220,7 @@ class RangeRows(Sequence[RangeRow]):
         return self.table.row(self._rows[index])
 
 
+@bounded_members
 class FactMapping(Mapping[K, V]):
     """Facts by key, each made from its row in a table when it is asked for."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, counted, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
@@ -34,6 +35,7 @@ EXAMPLES = 3
 """Records that a message names."""
 
 
+@bounded_members
 class Archive(OpenedFile):
     """A PyTorch model archive, a companion, or both read as one. :func:`archive.open` makes it.
 
@@ -82,7 +84,7 @@ class Archive(OpenedFile):
         """The values of some pickle records, as columns, all in one tree.
 
         Raises:
-            ArchiveError: one of them is no pickle that PyTorch could have written.
+            ArchiveError: there is no such record, or it is no pickle that PyTorch could have written.
         """
         return self._pickles.tree(names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.archive_id import archive_id
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from archive.reader.records import ReadableRecord, Records
 
 
+@bounded_members
 class OpenedFile:
     """The zip, the companion, or both that an archive is read from.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from archive.container.container import Container
 
 
+@bounded
 def open(  # noqa: A001 (archive.open, like gzip.open)
     source: Source,
     *,

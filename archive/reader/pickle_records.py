@@ -45,11 +45,14 @@ class PickleRecords:
         """The values of some pickle records, as columns, all in one tree.
 
         Raises:
-            ArchiveError: one of them is no pickle that PyTorch could have written.
+            ArchiveError: there is no such record, or it is no pickle that PyTorch could have written.
         """
+        missing = [name for name in names if name not in self._source.records]
+        if missing:
+            raise ArchiveError("no such record", file=self._source.file, record=missing[0])
         records = [self._source.records[name] for name in names]
-        pickles = [Pickle(record.name, record.view()) for record in records]
-        with in_file(self._source.file):
+        with in_file(self._source.file, names[0] if len(names) == 1 else None):
+            pickles = [Pickle(record.name, record.view()) for record in records]
             return read_trees(pickles, [record.borrowed for record in records], self._limits)
 
     def value(self, name: str) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.base.output import replacing
@@ -36,6 +37,7 @@ class Conversion:
     archive_id: str
 
 
+@bounded
 def convert(
     source: Source,
     out: Target,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
@@ -105,6 +106,7 @@ class Inspection:
         return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
 
 
+@bounded
 def inspect(archive: Archive) -> Inspection:
     """List the contents of an archive.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.formats.effects import EFFECTS
@@ -95,6 +96,7 @@ class EffectsInspection:
     state: Sequence[tuple[str, str]]
 
 
+@bounded
 def inspect_effects(archive: Archive) -> EffectsInspection:
     """List the side effects of an archive's methods.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -63,6 +64,7 @@ class Listing:
     unread: str
 
 
+@bounded
 def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
     """List the contents of a zip of any kind. Nothing in it is executed.
 

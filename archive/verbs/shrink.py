@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import replacing
@@ -79,6 +80,7 @@ class Shrinkage:
     unread: bool
 
 
+@bounded
 def shrink(
     source: Source,
     out: Target,
@@ -115,6 +117,7 @@ def shrink(
         return _compact(file, opened, limits)
 
 
+@bounded
 def restore(source: Source, out: Target, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
     """Undo ``shrink`` at level ``embed``.
 

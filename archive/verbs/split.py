@@ -16,6 +16,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import check_target, replacing, replacing_all
@@ -80,6 +81,7 @@ class Join:
     archive_id: str
 
 
+@bounded
 def split(
     source: Source,
     out: Target,
@@ -138,6 +140,7 @@ def split(
         )
 
 
+@bounded
 def join(
     source: Source,
     companion: Source,

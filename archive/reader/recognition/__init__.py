@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -52,6 +53,7 @@ __all__ = [
 ZIP = b"PK\3\4"
 
 
+@bounded
 def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = True) -> Recognised:
     """Recognise a file by its content.
 

@@ -7,6 +7,7 @@ from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.strings import decoded
 from archive.debuginfo.symbolicate import Style
 from archive.reader.lacking import why_no_handles, why_no_ranges
@@ -45,6 +46,7 @@ MAX_HANDLE_DIGITS = 20
 """Digits of a debug handle, which has 64 bits."""
 
 
+@bounded
 def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
     """Explain the failures in a log.
 
@@ -105,6 +107,7 @@ class Explainer:
         count = "1 failure is" if self._by_handles == 1 else f"{self._by_handles} failures are"
         return f"nothing in the log names the model: {count} explained because nothing contradicts it"
 
+    @bounded
     def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
         """Explain the failures in a log, as :func:`explain` does.
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import replacing
@@ -79,6 +80,7 @@ class Migration:
     refused: tuple[str, ...] = ()
 
 
+@bounded
 def migrate(
     source: Source,
     out: Path | None = None,

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
 
 
+@bounded
 def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEFAULT_LIMITS) -> Account:
     """Label every byte of an archive, or of another zip.
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Diagnostic", "verify"]
 
 
+@bounded
 def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list[Diagnostic]:
     """Check an archive: its records, and that they agree with each other.
 

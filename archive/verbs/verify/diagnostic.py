@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from archive.base.errors import ArchiveError, one_line
+from archive.base.bounded import EXHAUSTED
+from archive.base.errors import ArchiveError, ExhaustedError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     Describe = Callable[[int], tuple[str, str]]
 
-Severity = Literal["error", "warning", "note", "not checked"]
+Severity = Literal["error", "warning", "note", "not checked", "internal error"]
 ResultT = TypeVar("ResultT")
 MAX_LISTED = 100
 """The number of diagnostics of one kind in one record that are listed; the others are counted."""
@@ -28,7 +29,7 @@ class Diagnostic:
         severity: ``error``: PyTorch or this library cannot read something, or it leads to wrong source or
             none; ``warning``: all can be read, but something is lost or contradicts itself; ``note``:
             allowed, but not as PyTorch writes an archive with all of its debug info; ``not checked``: the
-            file is no archive.
+            file is no archive; ``internal error``: a fault of this library, which ended a check.
         record: the record's name without root; "" for the archive as a whole.
         place: a row and field, or a byte of the record; "" for the whole record.
         message: the problem, in one sentence.
@@ -104,15 +105,17 @@ class Diagnostics:
     def attempt(self, record: str, read: Callable[[], ResultT]) -> ResultT | None:
         """Call ``read`` and return its result; None, with a diagnostic added, where it fails.
 
-        An exception that is no ``ArchiveError`` is a fault of this library that a broken file brings to
-        light. It must not hide what else is wrong with the file.
+        Any other exception is a fault of this library that a broken file brings to light. It must not hide
+        what else is wrong with the file, and is told apart from that.
         """
         try:
             return read()
         except ArchiveError as error:
             self.findings.append(diagnostic_of(error, record))
+        except EXHAUSTED as error:
+            self.findings.append(diagnostic_of(ExhaustedError.of(error), record))
         except Exception as error:  # noqa: BLE001 (see above)
-            self.add("error", record, "", f"cannot be read: {type(error).__name__}: {error}")
+            self.add("internal error", record, "", f"cannot be read: {type(error).__name__}: {error}")
         return None
 
     def ordered(self, records: Iterable[str]) -> list[Diagnostic]:
