@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -260,7 +261,7 @@ def test_an_archive_without_debug_information_is_noted_once() -> None:
 def test_a_finding_is_one_printable_line() -> None:
     assert str(Diagnostic("note", "", "", "text")) == "text"
     assert str(Diagnostic("note", "", "row 1", "ü")) == "row 1: ü"
-    assert str(Diagnostic("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\udcff, row 1: \x1b[1m"
+    assert str(Diagnostic("error", "a\nb\udcff", "row 1", "\x1b[1m")) == r"a\nb\xff, row 1: \x1b[1m"
     code = new_member("code/m.py", b"")
     data = packed([code, new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
     assert any(line.startswith(r"error: data/\n, byte ") for line in said(data))
@@ -271,7 +272,16 @@ def test_a_fault_of_the_library_hides_nothing() -> None:
     assert report.attempt("data.pkl", lambda: int("x")) is None
     assert report.attempt("data.pkl", lambda: 1) == 1
     (finding,) = report.findings
+    assert finding.severity == "internal error"
     assert str(finding).startswith("data.pkl: cannot be read: ValueError: invalid literal")
+
+
+@pytest.mark.parametrize("ended", [MemoryError(), RecursionError("maximum recursion depth exceeded")])
+def test_memory_and_stack_that_end_are_the_file_s_cost_and_no_fault(ended: Exception) -> None:
+    report = Diagnostics()
+    assert report.attempt("data.pkl", mock.Mock(side_effect=ended)) is None
+    (finding,) = report.findings
+    assert (finding.severity, finding.record) == ("error", "data.pkl")
 
 
 def test_notes_that_say_the_same_are_one_with_their_count() -> None:
