@@ -92,6 +92,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "archive/base/mapped.py",
         "self._map.close() -> ...",
     ): "the next line drops the last reference to the map",
+    (
+        "archive/container/names.py",
+        "True -> False",
+    ): "a writer's path begins with its root folder; with a slash, it is refused either way",
     ("archive/container/deflate.py", "6 -> 7"): "a size is estimated, by a stream of about this length",
     ("archive/container/serialization_id/ordering.py", "1 -> 2"): "-2 is no bucket either",
 }

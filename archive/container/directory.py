@@ -67,7 +67,7 @@ class Entry:
         return not self.name or self.name.endswith("/")
 
 
-def read_directory(data: memoryview, limits: Limits, *, rooted: bool = True) -> tuple[str, list[Entry]]:
+def read_directory(data: memoryview, limits: Limits, *, rooted: bool) -> tuple[str, list[Entry]]:
     """The root folder of a zip and its files, in the directory's order.
 
     Args:

@@ -7,6 +7,7 @@ import io
 import tracemalloc
 import zipfile
 import zlib
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, cast
 
 import pytest
@@ -228,6 +229,20 @@ def test_a_record_is_replaced_and_all_others_stay() -> None:
             assert changed.records["data.pkl"].borrowed
             for member in kept:
                 assert changed.records[member.name].raw() == member.data
+
+
+def test_a_slim_archive_aligns_all_but_the_members_that_need_no_alignment() -> None:
+    members = [new_member(f"data/{number}", bytes(number)) for number in (5, 6, 7)]
+    for aligned, remainders in ((True, {0}), (False, {38, 17, 61})):
+        out = io.BytesIO()
+        write_archive(out, "m", (replace(one, aligned=aligned) for one in members), slim=True)
+        with Container.open(out.getvalue()) as container:
+            places = [record.entry.data for record in container.records.values()]
+        assert {place % 64 for place in places} == remainders
+    slim = io.BytesIO()
+    write_archive(slim, "m", members, slim=True)
+    with Container.open(slim.getvalue()) as container:
+        assert not any(record.entry.data % 64 for record in container.records.values())
 
 
 def test_what_is_deflated_may_be_chosen() -> None:

@@ -145,6 +145,10 @@ FORGED: dict[str, tuple[bytes, str]] = {
         put(SMALL, ZIP64_END + 4, "Q", 45),
         r"byte \d+: expected the zip64 end record to end at byte \d+, found \d+",
     ),
+    "a zip64 locator with nothing before it": (
+        SMALL[LOCATOR:],
+        r"byte \d+: expected a zip64 end record of 56 bytes, found 0 bytes",
+    ),
     "several disks in the end record": (put(PLAIN, END + 4, "H", 1), "expected an archive in one part"),
     "several disks in the locator": (put(SMALL, LOCATOR + 16, "I", 2), "expected an archive in one part"),
     "several disks in the directory": (
