@@ -1,4 +1,8 @@
-"""Files as memory: mapped if they are on disk, else read as a whole."""
+"""Files as memory: mapped if they are on disk, else read as a whole.
+
+A mapped file must not become shorter while it is in use: the system ends a process that touches a page behind
+the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ import io
 import mmap
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from archive.base.drafts import named
 from archive.base.errors import ArchiveError, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeGuard
+
     from _typeshed import ReadableBuffer
 
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
@@ -55,6 +63,76 @@ class Mapped:
         self._map = None
 
 
+class FileInMemory(io.BytesIO):
+    """The content of a file, with its name.
+
+    Attributes:
+        name: the file's path.
+    """
+
+    def __init__(self, content: bytes, name: str) -> None:
+        super().__init__(content)
+        self.name = name
+
+
+def in_memory(source: Source) -> Source:
+    """Read a source that would be mapped.
+
+    Returns:
+        The content of a file on disk; any other source as it is.
+
+    Raises:
+        ArchiveError: the path is no file, or the file changed while it was read.
+        OSError: the source cannot be read.
+    """
+    with unchanged(source):
+        if isinstance(source, (str, os.PathLike)):
+            with _opened(source) as file:
+                return FileInMemory(_read(file), _label(source))
+        if _is_on_disk(source):
+            source.seek(0)
+            return FileInMemory(_read(source), _label(source))
+    return source
+
+
+@contextmanager
+def unchanged(*sources: Source) -> Iterator[None]:
+    """Refuse files whose size or time of change is another at the end of the block than at its beginning.
+
+    Args:
+        sources: files on disk by path or opened; others are not looked at.
+
+    Raises:
+        ArchiveError: a file changed, or its name is another file's or none's now.
+        OSError: a file is not there at the beginning.
+    """
+    before = [_status(source) for source in sources]
+    yield
+    for source, status in zip(sources, before, strict=True):
+        try:
+            same = _status(source) == status
+        except OSError:
+            same = False
+        if not same:
+            raise ArchiveError("the file changed while it was read; nothing is written", file=_label(source))
+
+
+def _status(source: Source) -> tuple[int, ...] | None:
+    """The file, size and time of change of a source; None if it is no file on disk."""
+    if isinstance(source, (str, os.PathLike)):
+        status = os.stat(source)  # noqa: PTH116 (a Path costs more than all the rest)
+    elif _is_on_disk(source) and not source.closed:
+        status = os.fstat(source.fileno())
+    else:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _is_on_disk(source: Source) -> TypeGuard[BinaryIO]:
+    """Whether a source is an opened file on disk; the ``fileno()`` of a GzipFile is another file's."""
+    return isinstance(getattr(source, "raw", source), io.FileIO)
+
+
 def _label(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
         return os.fsdecode(source)
@@ -65,31 +143,47 @@ def _label(source: Source) -> str:
 def _load(source: Source) -> tuple[memoryview, mmap.mmap | None]:
     """The bytes of a source, and their map if the file is mapped."""
     if isinstance(source, (str, os.PathLike)):
-        mode = os.stat(source).st_mode  # noqa: PTH116 (a Path costs more than all the rest)
-        if not stat.S_ISREG(mode):
-            raise ArchiveError(expected="a file", found=stat.filemode(mode))
-        with io.FileIO(os.fspath(source)) as opened:
+        with _opened(source) as opened:
             return _map(opened)
     try:
         return _bytes(memoryview(cast("ReadableBuffer", source))), None
     except TypeError:  # no buffer, so a file
         file = cast("BinaryIO", source)
-    if isinstance(getattr(file, "raw", file), io.FileIO):  # not GzipFile, whose fileno() is the wrong file
+    if _is_on_disk(file):
         return _map(file)
     if file.seekable():
         file.seek(0)
     return _bytes(memoryview(file.read())), None
 
 
+def _opened(path: str | os.PathLike[str]) -> io.FileIO:
+    """A regular file, opened.
+
+    Raises:
+        ArchiveError: the path is another kind of file.
+    """
+    mode = os.stat(path).st_mode  # noqa: PTH116 (a Path costs more than all the rest)
+    if not stat.S_ISREG(mode):
+        raise ArchiveError(expected="a file", found=stat.filemode(mode), file=one_line(_label(path)))
+    return io.FileIO(os.fspath(path))
+
+
 def _map(file: BinaryIO | io.FileIO) -> tuple[memoryview, mmap.mmap | None]:
     file.flush()
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        return _bytes(memoryview(file.read())), None
+        return _bytes(memoryview(_read(file))), None
     if not status.st_size:
         return memoryview(b""), None
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with named(_label(file)):
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return memoryview(mapped), mapped
+
+
+def _read(file: BinaryIO | io.FileIO) -> bytes:
+    """All that is left in a file; errors name it."""
+    with named(_label(file)):
+        return file.read() or b""
 
 
 def _bytes(view: memoryview) -> memoryview:

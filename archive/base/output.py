@@ -1,103 +1,178 @@
-"""Writes files: complete or not at all, and never over another one unasked."""
+"""Writes files: complete or not at all, and never over another one unasked.
+
+Only regular files are written and replaced. If a target is a symbolic link, the file that it names is
+written, and the link stays. Without ``force``, a name that is taken is refused, be it by a link to nothing,
+and once more at the moment in which the file takes it: of two processes that write one target, one fails.
+With ``force``, the last file that is complete stays.
+"""
 
 from __future__ import annotations
 
+import io
 import os
-import secrets
-from contextlib import ExitStack, contextmanager, suppress
+import stat
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
+from archive.base.drafts import Draft
 from archive.base.errors import ArchiveError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+    from collections.abc import Iterator, Sequence
 
     Target = str | os.PathLike[str]
+    Sink = Target | BinaryIO
 
 CHUNK = 1 << 20
-NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+EXISTS = "the file exists; pass --force (force=True) to replace it"
+KINDS = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFCHR: "character device",
+    stat.S_IFBLK: "block device",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+"""What a path may be that is no regular file."""
 
 
 def check_target(path: Target, *, force: bool) -> None:
-    """Refuse a target that exists, unless it may be replaced.
+    """Refuse a target that is no regular file, or exists, unless it may be replaced.
 
     Raises:
-        ArchiveError: the target exists and ``force`` is not given.
+        ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
+        OSError: the target cannot be looked at.
     """
-    if not force and Path(path).exists():
-        raise ArchiveError("the file exists; pass --force (force=True) to replace it", file=str(path))
+    _refuse_other_kinds(path)
+    if not force and os.path.lexists(path):
+        raise ArchiveError(EXISTS, file=os.fspath(path))
+
+
+def _refuse_other_kinds(path: Target) -> None:
+    """Refuse a target that is there and is no regular file.
+
+    Raises:
+        ArchiveError: it is none.
+    """
+    try:
+        kind = stat.S_IFMT(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        return
+    if kind != stat.S_IFREG:
+        raise ArchiveError(
+            f"is a {KINDS.get(kind, 'special file')}, and only regular files are written; "
+            "`-o -` writes a single file to standard output",
+            file=os.fspath(path),
+        )
 
 
 @contextmanager
-def replacing(path: Target, *, force: bool) -> Iterator[BinaryIO]:
-    """A file, to write and read, that takes its name only if the block ends without an error.
+def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
+    """A file, to write and read, that becomes the target only if the block ends without an error.
 
     Args:
-        path: the target.
+        target: a path; or a file, which is written only then.
         force: replace an existing file.
 
     Raises:
-        ArchiveError: the target exists and ``force`` is not given.
+        ArchiveError: the target exists and ``force`` is not given, or it is no regular file.
         OSError: it cannot be written.
     """
-    with replacing_all(path, force=force) as (out,):
-        yield out
+    if isinstance(target, (str, os.PathLike)):
+        with replacing_all(target, force=force) as (out,):
+            yield out
+        return
+    held = io.BytesIO()
+    yield held
+    _copy(held.getbuffer(), target)
+    target.flush()
 
 
 @contextmanager
 def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
     """Files that take their names, in this order, only if the block ends without an error.
 
-    Drafts are written beside their targets, and moved when all are complete and on disk.
-
     Args:
         paths: the targets.
         force: replace existing files.
 
     Raises:
-        ArchiveError: a target exists and ``force`` is not given.
+        ArchiveError: a target exists and ``force`` is not given, or it is no regular file.
         OSError: one cannot be written.
     """
     for path in paths:
         check_target(path, force=force)
-    drafts: list[Path] = []
-    try:
-        with ExitStack() as files:
-            outs: list[BinaryIO] = []
-            for target in map(Path, paths):
-                draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-                drafts.append(draft)  # before it is there: a signal may come at any time
-                outs.append(files.enter_context(os.fdopen(os.open(draft, NEW_FILE, 0o600), "w+b")))
-            yield outs
-            for out in outs:
-                out.flush()
-                os.fsync(out.fileno())
-        for draft, path in zip(drafts, paths, strict=True):
-            draft.chmod(_mode(Path(path)))
-        for draft, path in zip(drafts, paths, strict=True):
-            draft.replace(path)
-    except BaseException:
+    with ExitStack() as open_drafts:
+        drafts: list[Draft] = []
+        for path in paths:
+            drafts.append(Draft(Path(path)))
+            open_drafts.callback(drafts[-1].close)
+        yield [draft.file for draft in drafts]
         for draft in drafts:
-            with suppress(OSError):
-                draft.unlink()
+            draft.finish()
+        _take_names(drafts, force=force)
+
+
+def _take_names(drafts: Sequence[Draft], *, force: bool) -> None:
+    """Let drafts become their targets. If one cannot, those that were new are removed again.
+
+    Raises:
+        ArchiveError: a target exists by now, and ``force`` is not given.
+    """
+    if force:
+        for draft in drafts:
+            if draft.target.exists():
+                draft.stage()  # early: what fails here has replaced nothing yet
+    new: list[Draft] = []
+    try:
+        for draft in drafts:
+            new += [draft] if _take_name(draft, force=force) else []
+    except BaseException:
+        for draft in new:
+            if draft.is_target():
+                draft.target.unlink(missing_ok=True)
         raise
 
 
-def _mode(target: Path) -> int:
-    """The permissions of the target, or those of a new file."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return target.stat().st_mode if target.exists() else 0o666 & ~mask
+def _take_name(draft: Draft, *, force: bool) -> bool:
+    """Let a draft become its target; whether there was none before.
+
+    Raises:
+        ArchiveError: there is one, and ``force`` is not given.
+    """
+    try:
+        draft.take()
+    except FileExistsError:
+        if not force:
+            raise ArchiveError(EXISTS, file=str(draft.path)) from None
+        draft.replace()
+        return False
+    return True
 
 
-def save(data: memoryview, path: Target, *, force: bool = False) -> None:
+@contextmanager
+def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
+    """A file for the time of the block: beside a target, or in memory where there is no target's path."""
+    if isinstance(beside, (str, os.PathLike)):
+        draft = Draft(Path(beside))
+        try:
+            yield draft.file
+        finally:
+            draft.close()
+    else:
+        yield io.BytesIO()
+
+
+def save(data: memoryview, target: Sink, *, force: bool = False) -> None:
     """Write bytes to a file.
 
     Raises:
-        ArchiveError: the target exists and ``force`` is not given.
+        ArchiveError: the target exists and ``force`` is not given, or it is no regular file.
+        OSError: it cannot be written.
     """
-    with replacing(path, force=force) as out:
-        for start in range(0, len(data), CHUNK):
-            out.write(data[start : start + CHUNK])
+    with replacing(target, force=force) as out:
+        _copy(data, out)
+
+
+def _copy(data: memoryview, file: BinaryIO) -> None:
+    file.writelines(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.base.output import Target
+    from archive.base.output import Sink
     from archive.container.container import Container
     from archive.reader.companion import Companion
     from archive.reader.recognition import Recognised
@@ -111,16 +111,16 @@ class OpenedFile:
         """16 bytes that an archive and its companion have in common."""
         return self.companion.archive_id if self.companion else archive_id(self.container.records)
 
-    def save(self, path: Target, *, force: bool = False) -> None:
+    def save(self, path: Sink, *, force: bool = False) -> None:
         """Write the file again; unchanged content gives identical bytes.
 
         Args:
-            path: the target; written beside it and moved there when complete.
+            path: the target: a path, or a binary file; written when complete.
             force: replace an existing file.
 
         Raises:
             ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
-                target exists and ``force`` is not given.
+                target exists and ``force`` is not given, or is no regular file.
         """
         if self.companion and self.has_code and EMBEDDED not in self.container.records:
             raise ArchiveError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
@@ -25,6 +25,7 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     companion: Source | None = None,
     limits: Limits = DEFAULT_LIMITS,
     name: str | None = None,
+    mapped: bool = True,
 ) -> Archive:
     """Open a model archive, or a companion of one, for reading.
 
@@ -33,6 +34,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         companion: the companion of an archive whose debug information was split off, likewise.
         limits: bounds on the memory and work that a hostile file may cost.
         name: how messages call the file; by default its path.
+        mapped: map files on disk. A file that another process cuts short while it is mapped ends this
+            process (SIGBUS); False reads it into memory first.
 
     Returns:
         The archive. Only the zip's directory is read yet; everything else is read when it is asked for.
@@ -47,20 +50,26 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr
     """
-    mapped = Mapped(source, name)
-    if is_companion(mapped.data):
+    load = Mapped if mapped else _read
+    file = load(source, name)
+    if is_companion(file.data):
         if companion is not None:
-            mapped.close()
-            raise COMPANION.refusal(mapped.name)
-        return _opened_companion(mapped, limits)
-    container = opened_archive(mapped, limits)
+            file.close()
+            raise COMPANION.refusal(file.name)
+        return _opened_companion(file, limits)
+    container = opened_archive(file, limits)
     if companion is not None:
-        inner = Mapped(companion)
+        inner = load(companion)
         check_companion(inner, limits)
         return _rejoined(container, inner, limits)
     if EMBEDDED in container.records:
         return _rejoined(container, _embedded(container), limits)
     return Archive(container, limits)
+
+
+def _read(source: Source, name: str | None = None) -> Mapped:
+    """A source that is read where it could be mapped."""
+    return Mapped(in_memory(source), name)
 
 
 def _opened_companion(mapped: Mapped, limits: Limits) -> Archive:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing
 from archive.companion.build import build_companion
 from archive.reader.companion import Companion
@@ -16,7 +17,7 @@ from archive.verbs.split import profile_named
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
-    from archive.base.output import Target
+    from archive.base.output import Sink
     from archive.companion.layout import CompanionProfile
 
 
@@ -40,7 +41,7 @@ class Conversion:
 @bounded
 def convert(
     source: Source,
-    out: Target,
+    out: Sink,
     profile: CompanionProfile | str,
     *,
     level: int = 9,
@@ -51,19 +52,20 @@ def convert(
 
     Args:
         source: the companion.
-        out: where to write the other one.
+        out: where to write the other one: a path, or a binary file.
         profile: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd in a packed companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no companion or is broken, or the target exists.
+        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
+            no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     wanted = profile_named(profile)
-    mapped = Mapped(source)
-    check_companion(mapped, limits)
-    with replacing(out, force=force) as file, Companion(mapped, limits) as opened:
-        size = file.write(build_companion(opened.contents, wanted, level))
-        return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())
+    with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
+        check_companion(mapped, limits)
+        with Companion(mapped, limits) as opened:
+            size = file.write(build_companion(opened.contents, wanted, level))
+            return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())

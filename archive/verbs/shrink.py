@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import unchanged
 from archive.base.output import replacing
 from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.mapped import Source
-    from archive.base.output import Target
+    from archive.base.output import Sink
     from archive.container.container import Member, Record
 
 
@@ -83,7 +84,7 @@ class Shrinkage:
 @bounded
 def shrink(
     source: Source,
-    out: Target,
+    out: Sink,
     *,
     level: Level | str = Level.COMPACT,
     handles: Literal["keep", "drop"] | None = None,
@@ -95,7 +96,7 @@ def shrink(
 
     Args:
         source: the archive.
-        out: where to write the smaller one.
+        out: where to write the smaller one: a path, or a binary file.
         level: ``compact`` or ``embed``.
         handles: for ``embed``: whether ``mobile_debug_handles.pkl`` stays, so that a failure on a device
             names its handles. By default it does not.
@@ -104,11 +105,16 @@ def shrink(
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the archive cannot be read, has nothing to shrink at this level, or the target exists.
+        ArchiveError: the archive cannot be read, has nothing to shrink at this level or changed meanwhile, or
+            the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     level = _level(level)
-    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
+    with (
+        replacing(out, force=force) as file,
+        unchanged(source),
+        opening.open(source, limits=limits) as opened,
+    ):
         check_archive(opened)
         if level is Level.EMBED:
             return _embed(file, opened, handles, strength, limits)
@@ -118,20 +124,25 @@ def shrink(
 
 
 @bounded
-def restore(source: Source, out: Target, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
+def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
     """Undo ``shrink`` at level ``embed``.
 
     Args:
         source: the archive with an embedded companion.
-        out: where to write the original archive.
+        out: where to write the original archive: a path, or a binary file.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: there is no embedded companion, it is broken or another model's, or the target exists.
+        ArchiveError: there is no embedded companion, it is broken or another model's, or the archive changed
+            meanwhile; the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    with replacing(out, force=force) as file, opening.open(source, limits=limits) as opened:
+    with (
+        replacing(out, force=force) as file,
+        unchanged(source),
+        opening.open(source, limits=limits) as opened,
+    ):
         if not opened.has_code:
             raise opened.recognised.refusal(opened.file)
         return rejoin(opened, file)

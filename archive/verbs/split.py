@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import check_target, replacing, replacing_all
+from archive.base.mapped import unchanged
+from archive.base.output import replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.mapped import Source
-    from archive.base.output import Target
+    from archive.base.output import Sink, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +109,27 @@ def split(
 
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
-            are none, or a target exists.
+            are none, or it changed meanwhile; a target exists or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
-    for target in (out, companion):
-        check_target(target, force=force)
     if os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
-    with opening.open(source, limits=limits) as opened:
+    with (
+        replacing_all(companion, out, force=force) as (companion_file, out_file),
+        unchanged(source),
+        opening.open(source, limits=limits) as opened,
+    ):
         check_archive(opened)
         records = opened.container.records
         kept = kept_records(opened, handles, by_default="keep")
         contents = with_digest(collect(opened), opened.container)
         members = with_new_id(slim_members(records, kept), records)
         data = build_companion(contents, profile_named(profile), level)
-        with replacing_all(companion, out, force=force) as (companion_file, out_file):
-            companion_file.write(data)
-            size = write_archive(out_file, opened.root, members, slim=True)
-            with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
-                check_gives(contents, memoryview(data), left.archive_id, limits)
-                refused = tuple(one.told for one in loaded_like(left, opened))
+        companion_file.write(data)
+        size = write_archive(out_file, opened.root, members, slim=True)
+        with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
+            check_gives(contents, memoryview(data), left.archive_id, limits)
+            refused = tuple(one.told for one in loaded_like(left, opened))
         return Split(
             opened.size,
             size,
@@ -144,7 +146,7 @@ def split(
 def join(
     source: Source,
     companion: Source,
-    out: Target,
+    out: Sink,
     *,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -154,16 +156,18 @@ def join(
     Args:
         source: the archive that ``split`` wrote.
         companion: the companion that ``split`` wrote.
-        out: where to write the archive.
+        out: where to write the archive: a path, or a binary file.
         force: replace an existing file.
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the companion is another model's, one of the files is broken, or the target exists.
+        ArchiveError: the companion is another model's, one of the files is broken or changed meanwhile, or
+            the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     with (
         replacing(out, force=force) as file,
+        unchanged(source, companion),
         opening.open(source, companion=companion, limits=limits) as opened,
     ):
         if EMBEDDED in opened.container.records:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import signal
@@ -14,17 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
-from archive.verbs.shrink import restore, shrink
-from archive.verbs.split import join, split
+import archive
+from archive.base import drafts
+from archive.base.drafts import DRAFT_NAME
+from tests.support.halves import embedded, halves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from _typeshed import ReadableBuffer
 
-BUFFER = 2500
+BUFFER = 10_000
 """Bytes that are held back; few, so that files grow in several steps."""
-CALLS = ("fsync", "replace")
+CALLS = ("os.open", "os.link", "os.replace", "os.unlink", "os.chmod", "os.fsync", "fcntl.flock")
+"""The functions that a write calls to change files, besides ``write`` itself."""
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
+SYSTEMS = ("unnamed files", "named drafts", "no links")
+"""The kinds of file systems: a draft has no name, or one, or one that it can only give up for another."""
 
 
 class Verb(NamedTuple):
@@ -41,101 +46,136 @@ class Verb(NamedTuple):
 
 VERBS = {
     "split": Verb(
-        lambda at, force: split(at / "whole.ptl", at / "out.ptl", at / "m.ptdbg", force=force),
+        lambda at, force: archive.split(at / "whole.ptl", at / "out.ptl", at / "m.ptdbg", force=force),
         ("out.ptl", "m.ptdbg"),
     ),
     "split in place": Verb(
-        lambda at, _: split(at / "whole.ptl", at / "whole.ptl", at / "m.ptdbg", force=True),
+        lambda at, _: archive.split(at / "whole.ptl", at / "whole.ptl", at / "m.ptdbg", force=True),
         ("whole.ptl", "m.ptdbg"),
     ),
     "join": Verb(
-        lambda at, force: join(at / "left.ptl", at / "left.ptdbg", at / "joined.ptl", force=force),
+        lambda at, force: archive.join(at / "left.ptl", at / "left.ptdbg", at / "joined.ptl", force=force),
         ("joined.ptl",),
     ),
     "embed": Verb(
-        lambda at, force: shrink(at / "whole.ptl", at / "small.ptl", level="embed", force=force),
+        lambda at, force: archive.shrink(at / "whole.ptl", at / "small.ptl", level="embed", force=force),
         ("small.ptl",),
     ),
     "compact in place": Verb(
-        lambda at, _: shrink(at / "whole.ptl", at / "whole.ptl", level="compact", force=True),
+        lambda at, _: archive.shrink(at / "whole.ptl", at / "whole.ptl", level="compact", force=True),
         ("whole.ptl",),
     ),
     "restore": Verb(
-        lambda at, force: restore(at / "embedded.ptl", at / "joined.ptl", force=force), ("joined.ptl",)
+        lambda at, force: archive.restore(at / "embedded.ptl", at / "joined.ptl", force=force),
+        ("joined.ptl",),
+    ),
+    "convert": Verb(
+        lambda at, force: archive.convert(at / "left.ptdbg", at / "fast.ptdbg", "mapped", force=force),
+        ("fast.ptdbg",),
+    ),
+    "migrate": Verb(
+        lambda at, force: archive.migrate(
+            at / "whole.ptl", at / "old.ptl", to="1.9", lossy=True, force=force
+        ),
+        ("old.ptl",),
+    ),
+    "migrate back": Verb(
+        lambda at, force: archive.migrate(at / "migrated.ptl", at / "back.ptl", to="original", force=force),
+        ("back.ptl",),
     ),
 }
 
 
-class Disk(io.FileIO):
-    """A file on a disk with little space: it takes what fits, and then nothing more."""
+def fill(folder: Path, model: Path) -> None:
+    """Put the inputs of all verbs into a folder, made of one archive."""
+    out, companion, _ = halves(model)
+    (folder / "whole.ptl").write_bytes(model.read_bytes())
+    (folder / "left.ptl").write_bytes(out)
+    (folder / "left.ptdbg").write_bytes(companion)
+    (folder / "embedded.ptl").write_bytes(embedded(model)[0])
+    (folder / "migrated.ptl").write_bytes(archive.migrate(model, to="1.9", lossy=True).data)
 
-    left = 0
 
-    def write(self, data: ReadableBuffer, /) -> int:
-        view = memoryview(data)[: Disk.left]
+@contextlib.contextmanager
+def system(kind: str) -> Iterator[None]:
+    """A file system of one of the ``SYSTEMS``."""
+    with contextlib.ExitStack() as patches:
+        if kind != "unnamed files":
+            patches.enter_context(mock.patch.object(drafts, "_unnamed", return_value=None))
+        if kind == "no links":
+            patches.enter_context(mock.patch("os.link", _no_link))
+        yield
+
+
+def _no_link(*_: object, **__: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@contextlib.contextmanager
+def full_disk(space: int) -> Iterator[list[int]]:
+    """Let so many bytes be written to files in all; the list holds the number of those that are left."""
+    left, real = [space], drafts._NamingFile.write
+
+    def write(file: drafts._NamingFile, data: ReadableBuffer, /) -> int:
+        view = memoryview(data)[: left[0]]
         if not view:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        Disk.left -= len(view)
-        return super().write(view) or 0
+            with drafts.named(file._path):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left[0] -= len(view)
+        return real(file, view)
+
+    with mock.patch.object(drafts._NamingFile, "write", write), mock.patch.object(drafts, "BUFFER", BUFFER):
+        yield left
 
 
 @contextlib.contextmanager
-def full_disk(space: int) -> Iterator[None]:
-    """Let so many bytes be written to files in all."""
-    Disk.left = space
-    with mock.patch("os.fdopen", lambda handle, _: io.BufferedRandom(Disk(handle, "r+"))):
-        yield
+def at_call(number: int, strike: Callable[[], None]) -> Iterator[list[str]]:
+    """Strike before one of the calls that change files, counted from 0; the names of all calls."""
+    calls: list[str] = []
 
-
-@contextlib.contextmanager
-def failing(call: str, number: int) -> Iterator[None]:
-    """Let one of the calls of a function of ``os`` fail, counted from 0."""
-    real, left = getattr(os, call), [number]
-
-    def fails(*arguments: object, **options: object) -> object:
-        left[0] -= 1
-        if left[0] == -1:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(*arguments, **options)
-
-    with mock.patch(f"os.{call}", fails):
-        yield
-
-
-class Mortal(io.FileIO):
-    """A file whose process dies before or behind one of all changes to files."""
-
-    left = 0
-
-    @staticmethod
-    def step() -> None:
-        Mortal.left -= 1
-        if Mortal.left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        Mortal.step()
-        return super().write(data) or 0
-
-
-@contextlib.contextmanager
-def dying(step: int) -> Iterator[None]:
-    """Kill this process before a change to a file, counted from 0."""
-    Mortal.left = step
-
-    def fatal(real: Callable[..., object]) -> Callable[..., object]:
+    def struck(name: str, real: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **options: object) -> object:
-            Mortal.step()
+            calls.append(name)
+            if len(calls) == number + 1:
+                strike()
             return real(*arguments, **options)
 
         return call
 
     with contextlib.ExitStack() as patches:
-        opened = mock.patch("os.fdopen", lambda handle, _: io.BufferedRandom(Mortal(handle, "r+"), BUFFER))
-        patches.enter_context(opened)
-        for call in (*CALLS, "chmod", "unlink"):
-            patches.enter_context(mock.patch(f"os.{call}", fatal(getattr(os, call))))
-        yield
+        for name in CALLS:
+            module, function = name.split(".")
+            real = getattr(sys.modules[module], function)
+            patches.enter_context(mock.patch(name, struck(name, real)))
+        patches.enter_context(mock.patch.object(drafts, "BUFFER", BUFFER))
+        patches.enter_context(_struck_writes(struck))
+        yield calls
+
+
+def _struck_writes(struck: Callable[..., Callable[..., object]]) -> contextlib.AbstractContextManager[object]:
+    """Let the writes to drafts be struck, below what names their errors."""
+    real = drafts._NamingFile.write
+
+    def write(file: drafts._NamingFile, data: ReadableBuffer, /) -> object:
+        with drafts.named(file._path):
+            return struck("write", real)(file, data)
+
+    return mock.patch.object(drafts._NamingFile, "write", write)
+
+
+def failing(number: int) -> contextlib.AbstractContextManager[list[str]]:
+    """Let a call fail."""
+    code = ERRORS[number % len(ERRORS)]
+
+    def fail() -> None:
+        raise OSError(code, os.strerror(code))
+
+    return at_call(number, fail)
+
+
+def dying(number: int) -> contextlib.AbstractContextManager[list[str]]:
+    """Kill this process before a call."""
+    return at_call(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -143,31 +183,51 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(folder.iterdir())}
 
 
-def deaths(verb: str, folder: Path, *, force: bool) -> Iterator[dict[str, str]]:
-    """What is in a folder after each death that a verb can die, and at last after it has ended well.
+def in_child(work: Callable[[], object]) -> int:
+    """The status, as ``waitpid`` gives it, of a process that does some work."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1]
 
-    The folder is as it was before each of them.
+
+def deaths(work: Callable[[], object], folder: Path) -> Iterator[dict[str, str]]:
+    """The contents of a folder after each death that some work can die, and at last after it has ended well.
+
+    The folder is as it was before each of them. What a death leaves is cleared as the next process does it.
     """
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    status = -1
-    step = 0
+    status, step = -1, 0
     while status:
         for path in folder.iterdir():
             path.unlink()
         for path, data in before.items():
             path.write_bytes(data)
-        child = os.fork()
-        if not child:
+
+        def die(step: int = step) -> None:
             with dying(step):
-                VERBS[verb].run(folder, force)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
+                work()
+
+        status = in_child(die)
         assert status in (0, signal.SIGKILL)
+        left = {path.name for path in folder.iterdir()} - {path.name for path in before}
+        assert all(DRAFT_NAME.fullmatch(name) for name in left if name.startswith("."))
+        drafts.clear_dead.__wrapped__(folder)
         yield contents(folder)
         step += 1
 
 
-if __name__ == "__main__":  # for each verb: its name, a folder, and whether to replace files
-    ways = zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3], strict=True)
-    found = [list(deaths(verb, Path(at), force=replacing == "force")) for verb, at, replacing in ways]
-    json.dump(found, sys.stdout)
+def _all_deaths() -> Iterator[list[dict[str, str]]]:
+    """The deaths of each verb, by its name, its folder, and whether it replaces files."""
+    for verb, at, force in zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3], strict=True):
+        folder = Path(at)
+        yield list(deaths(lambda: VERBS[verb].run(folder, force == "force"), folder))  # noqa: B023
+
+
+if __name__ == "__main__":
+    json.dump(list(_all_deaths()), sys.stdout)

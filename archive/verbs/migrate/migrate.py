@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.output import replacing
+from archive.base.mapped import unchanged
+from archive.base.output import replacing, scratch
 from archive.container.container import write_archive
 from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import MIGRATED
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.mapped import Source
-    from archive.base.output import Target as Path
+    from archive.base.output import Sink
     from archive.reader.archive import Archive
 
 TO_LAYOUTS = {  # targets that are a layout of source ranges, by name
@@ -83,7 +83,7 @@ class Migration:
 @bounded
 def migrate(
     source: Source,
-    out: Path | None = None,
+    out: Sink | None = None,
     *,
     to: str,
     lossy: bool = False,
@@ -96,7 +96,8 @@ def migrate(
 
     Args:
         source: the archive.
-        out: where to write; by default nowhere: the result's ``data`` is what would have been written.
+        out: where to write: a path, or a binary file; by default nowhere: the result's ``data`` is what would
+            have been written.
         to: a release (``1.9``, ``latest``), a layout of source ranges (``pair-rows``, ``inline-rows``,
             ``string-table``), or ``original``: what it was before it was migrated; an archive that keeps
             nothing of that is given as it is.
@@ -108,7 +109,8 @@ def migrate(
 
     Raises:
         ArchiveError: there is no such target, the archive cannot be read or is of PyTorch 1.0 to 1.2,
-            something would be lost and ``lossy`` is not given, or the target exists.
+            something would be lost and ``lossy`` is not given, it changed meanwhile, or the target exists or
+            is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     target = target_named(to)
@@ -116,12 +118,15 @@ def migrate(
         file = None
         if not dry_run:
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
+        stack.enter_context(unchanged(source))
         opened = stack.enter_context(opening.open(source, limits=limits))
         check_archive(opened)
         stack.enter_context(_named(opened.file))
         if target.is_original and MIGRATED in opened.records and not aside:
             raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
-        original = stack.enter_context(_original(opened, limits)) if aside else opened
+        original = (
+            stack.enter_context(_original(opened, None if dry_run else out, limits)) if aside else opened
+        )
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)
         data = opened.container.data
@@ -130,7 +135,7 @@ def migrate(
         if file is None:
             return planned
         rewriting.refuse_losses(lossy=lossy)
-        return _written(file, original, rewriting, planned, aside=aside)
+        return _written(file, original, rewriting, planned, aside=aside, keep=out is None)
 
 
 def target_named(name: str) -> Target:
@@ -160,21 +165,21 @@ def _named(file: str) -> Iterator[None]:
 
 
 @contextmanager
-def _original(opened: Archive, limits: Limits) -> Iterator[Archive]:
-    """The original of a migrated archive; of any other, the archive itself."""
+def _original(opened: Archive, out: Sink | None, limits: Limits) -> Iterator[Archive]:
+    """The original of a migrated archive, written beside the target; of any other, the archive itself."""
     if MIGRATED not in opened.records:
         yield opened
         return
-    with tempfile.TemporaryFile() as file:
+    with scratch(out) as file:
         write_original(file, opened.container, limits)
         with opening.open(file, limits=limits, name=f"{opened.file}, as it was") as original:
             yield original
 
 
 def _written(
-    file: BinaryIO, original: Archive, rewriting: Rewriting, planned: Migration, *, aside: bool
+    file: BinaryIO, original: Archive, rewriting: Rewriting, planned: Migration, *, aside: bool, keep: bool
 ) -> Migration:
-    """Write the result, and check it."""
+    """Write the result, check it, and keep its bytes if they are asked for."""
     kept, exact = None, not rewriting.plan.is_needed
     if rewriting.plan.is_needed:
         if aside:
@@ -195,7 +200,7 @@ def _written(
             digest=_digest(data),
             aside_size=len(kept or b""),
             exact=exact,
-            data=bytes(data) if isinstance(file, io.BytesIO) else b"",
+            data=bytes(data) if keep else b"",
             refused=tuple(one.told for one in refused if not one.check.of_release),
         )
 

@@ -1,0 +1,243 @@
+"""Drafts of files: they vanish with the process that writes them, whatever ends it.
+
+A draft has no name where the system and the file system have unnamed files (Linux: ``O_TMPFILE``). Elsewhere,
+and for the moment in which it replaces a file, it lies beside its target as
+``.debug-archive-PID-TOKEN.draft``. A process that is killed leaves such a file behind, and the next process
+that writes to the folder removes it. A draft is removed only if it has such a name, no process has its
+number, and no process, not even one of another machine, holds its lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import secrets
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+try:
+    import fcntl
+except ImportError:  # Windows, where no open file can be removed
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _typeshed import ReadableBuffer
+
+DRAFT_NAME = re.compile(r"\.debug-archive-([0-9]{1,10})-[0-9a-f]{8}\.draft")
+BUFFER = 1 << 16
+NAMED = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+WITHOUT_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
+"""Errors of systems and file systems that have no unnamed files."""
+WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""Errors of file systems on which a file has one name only."""
+OWN_MODE, NEW_MODE = 0o600, 0o666
+MODE_BITS = 0o7777
+
+
+class Draft:
+    """A file to write and read, beside its target, which it becomes or leaves alone.
+
+    Attributes:
+        file: the file.
+        path: the target as it was given, for messages.
+        target: the path that the file may take: what ``path`` names where it is a symbolic link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a draft, with the permissions of the target if there is one.
+
+        Raises:
+            OSError: the target's folder takes no file; the error names the target.
+        """
+        self.path = path
+        self._name: Path | None = None
+        with named(path):
+            self.target = target = path.resolve()
+            clear_dead(target.parent)
+            self._mode = target.stat().st_mode & MODE_BITS if target.exists() else None
+            self.file = io.BufferedRandom(_NamingFile(self._opened(), path), BUFFER)
+            self._lock()
+
+    def _opened(self) -> int:
+        """The descriptor of a new file, without a name where that is possible."""
+        mode = NEW_MODE if self._mode is None else OWN_MODE
+        handle = _unnamed(self.target.parent, mode)
+        if handle is None:
+            self._name = self._new_name()  # before it is there: a signal may come at any time
+            handle = os.open(self._name, NAMED, mode)
+        return handle
+
+    def _new_name(self) -> Path:
+        return self.target.with_name(f".debug-archive-{os.getpid()}-{secrets.token_hex(4)}.draft")
+
+    def _lock(self) -> None:
+        """Lock the file until it is closed: a sign of life for processes that cannot see this one."""
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks; then the process's number alone counts
+                fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def finish(self) -> None:
+        """Bring all that was written to the disk, with the permissions of the target."""
+        with named(self.path):
+            self.file.flush()
+            if self._mode is not None and os.chmod in os.supports_fd:
+                os.chmod(self.file.fileno(), self._mode)  # noqa: PTH101 (the file may have no name)
+            os.fsync(self.file.fileno())
+
+    def take(self) -> None:
+        """Become the target, where there is none.
+
+        Raises:
+            FileExistsError: there is one.
+        """
+        with named(self.path):
+            if self._name is None:
+                _link(self.file.fileno(), self.target)
+                return
+            try:
+                self.target.hardlink_to(self._name)
+            except OSError as error:
+                if error.errno not in WITHOUT_LINKS:
+                    raise
+                self._take_without_links(self._name)
+
+    def _take_without_links(self, name: Path) -> None:
+        """Become the target by way of an empty file, which keeps its name for a moment."""
+        os.close(os.open(self.target, NAMED, OWN_MODE))
+        try:
+            name.replace(self.target)
+        except BaseException:
+            self.target.unlink()
+            raise
+        self._name = None
+
+    def stage(self) -> None:
+        """Get a name: only a file with a name can take the place of another."""
+        with named(self.path):
+            if self._name is None:
+                self._name = self._new_name()
+                _link(self.file.fileno(), self._name)
+
+    def replace(self) -> None:
+        """Become the target in the place of the file that it is."""
+        self.stage()
+        with named(self.path):
+            cast("Path", self._name).replace(self.target)
+        self._name = None
+
+    def is_target(self) -> bool:
+        """Whether it has become the target."""
+        try:
+            return os.path.samestat(self.target.stat(), os.fstat(self.file.fileno()))
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close the file; what has not become the target is gone."""
+        with suppress(OSError):  # of bytes that are not written yet, and are not wanted any more
+            self.file.close()
+        self.file.raw.close()
+        if self._name is not None:
+            with suppress(OSError):  # a later process removes it
+                self._name.unlink()
+            self._name = None
+
+
+class _NamingFile(io.FileIO):
+    """A file whose errors name the target, as it was given."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        super().__init__(handle, "r+")
+        self._path = path
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with named(self._path):
+            return super().write(data) or 0
+
+
+@contextmanager
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the system name a file.
+
+    Raises:
+        OSError: the block's own, about this file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _unnamed(folder: Path, mode: int) -> int | None:
+    """The descriptor of a new file without a name; None where there are no such files."""
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        handle = os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
+    except OSError as error:
+        if error.errno not in WITHOUT_UNNAMED:
+            raise
+        return None
+    if _path_of(handle).exists():
+        return handle
+    os.close(handle)  # without /proc, it would never get a name
+    return None
+
+
+def _path_of(handle: int) -> Path:
+    return Path(f"/proc/self/fd/{handle}")
+
+
+def _link(handle: int, name: Path) -> None:
+    """Give an unnamed file a name that no file has."""
+    # Python has the system follow the link only if a folder's descriptor is given, be it for nothing.
+    os.link(_path_of(handle), name, src_dir_fd=handle, follow_symlinks=True)
+
+
+@lru_cache(maxsize=1 << 10)
+def clear_dead(folder: Path) -> None:
+    """Remove the drafts that killed processes have left in a folder; once a process and folder."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            match = DRAFT_NAME.fullmatch(entry.name)
+            if match and not _is_alive(int(match[1])):
+                with suppress(OSError):  # it is locked, or gone, or may not be removed
+                    _remove_unlocked(Path(entry))
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether there is a process of that number; False where asking would end it."""
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Remove a draft that no process has locked.
+
+    Raises:
+        OSError: one has.
+    """
+    if fcntl is None:
+        path.unlink()
+        return
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(handle)
