@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 import archive
@@ -14,18 +12,14 @@ from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, compressed
 from archive.companion.layout import CompanionProfile
-from archive.companion.templates import Templates
 from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import table_of
+from tests.support.companion_bombs import deep, repeated
 from tests.support.companion_questions import SMALL, asked
 from tests.support.cost import affordable
 from tests.support.halves import PROFILES, facts_of, parsed
-from tests.support.hostile_companions import kept, mapped_of, packed_of, replaced, rewritten, sections, solid
+from tests.support.hostile_companions import mapped_of, packed_of, replaced, rewritten, sections, solid
 from tests.support.packed_companions import body, line
-from tests.support.strategies import column
-
-if TYPE_CHECKING:
-    from archive.companion.contents import Contents
 
 TIGHT = Limits(record_bytes=1 << 20, companion_from=1 << 18, companion_inflation=50)
 
@@ -114,15 +108,6 @@ def test_rows_of_sections_count_too(profile: CompanionProfile) -> None:
 # --- strings
 
 
-def repeated(count: int, size: int) -> bytes:
-    """One template that many strings are made of."""
-    facts = facts_of(SMALL)
-    columns, templates = kept(facts)
-    texts = [*templates.texts, b"x" * size]
-    which = np.append(templates.which, np.full(count, len(texts) - 1))
-    return packed_of(facts, columns, Templates(texts, which, templates.numbers), compress=True)
-
-
 def test_a_template_is_not_repeated_beyond_the_limit() -> None:
     data = repeated(20_000, 20_000)
     assert len(data) < 2_000
@@ -132,33 +117,6 @@ def test_a_template_is_not_repeated_beyond_the_limit() -> None:
 
 
 # --- texts
-
-
-def deep(count: int) -> Contents:
-    """Texts of as many lines as there are texts, of one line each and all in one tree, and a row for each."""
-    facts = facts_of(SMALL)
-    columns = dict(facts.columns)
-    many = np.arange(count)
-    nothing = np.zeros(count, np.int64)
-    columns |= {
-        "record.rows": column([count, *[0] * (len(columns["record.rows"]) - 1)]),
-        "row.offset": many,
-        "row.range": many,
-        "row.line": nothing - 1,
-        "row.column": many,
-        "range.source": many,
-        "range.start": nothing,
-        "range.end": nothing,
-        "range.tag": many,
-        "source.text": nothing,
-        "source.filename": nothing - 1,
-        "source.line": many,
-        "source.null": nothing,
-        "text.node": column([count - 1]),
-        "node.parent": many - 1,
-        "node.line": nothing + 1,
-    }
-    return facts.with_columns(columns)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -1,0 +1,21 @@
+"""All attacks by name, and the modules that make them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.attacks import companions, containers, logs, payloads, records
+
+if TYPE_CHECKING:
+    from tests.attacks.attack import Attack
+
+GROUPS: dict[str, dict[str, Attack]] = {
+    "Payloads": payloads.ATTACKS,
+    "Records": records.ATTACKS,
+    "Logs with archives": logs.ATTACKS,
+    "Containers": containers.ATTACKS,
+    "Companions": companions.ATTACKS,
+}
+"""Heading → attacks."""
+ATTACKS = {name: attack for group in GROUPS.values() for name, attack in group.items()}
+assert len(ATTACKS) == sum(map(len, GROUPS.values()))  # no name twice

@@ -1,0 +1,104 @@
+"""Every attack ends in time and within its budget, with a status of its own, and runs nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.attacks import payloads
+from tests.attacks.attack import LEAST, MARKER, MIB, PER_BYTE, Attack, problems
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.not_yet import NOT_YET
+from tests.attacks.pieces import ranges
+from tests.attacks.records import ONE_LINE
+from tests.attacks.running import Outcome, Runner, run_attack
+from tests.attacks.zips import entry, zipped
+from tests.support.commands import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def listed(names: Iterator[str]) -> list[object]:
+    """Names as parameters; those that are not mended yet are expected to fail."""
+    marks = {name: pytest.mark.xfail(reason=reason, strict=True) for name, reason in NOT_YET.items()}
+    return [pytest.param(name, marks=[marks[name]] if name in marks else []) for name in names]
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    with Runner() as started:
+        started.calibrate(tmp_path_factory.mktemp("calibration"))
+        yield started
+
+
+@pytest.mark.parametrize("name", listed(name for name in ATTACKS if name not in payloads.ATTACKS))
+def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_path: Path) -> None:
+    attack = ATTACKS[name]
+    files = attack.files()
+    for command, outcome in run_attack(runner, attack, files, tmp_path):
+        assert (command, problems(attack, files, outcome)) == (command, [])
+
+
+@pytest.mark.parametrize("name", payloads.ATTACKS)
+def test_no_command_runs_a_payload(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = payloads.ATTACKS[name]
+    for file, data in attack.files().items():
+        (tmp_path / file).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for command in attack.commands:
+        done = run(*command.split(), stdin=attack.log)
+        assert (command, done.returncode in attack.statuses) == (command, True)
+        assert b"Traceback" not in done.stderr
+    assert not (tmp_path / MARKER).exists()
+
+
+# --- the tests' own measures
+
+
+def measured(**fields: object) -> list[str]:
+    """What is wrong with an outcome that is well but for some fields."""
+    well = Outcome(status=0, memory=0, seconds=0.0, output=0, errors="", executed=False)
+    return problems(Attack("", dict, ()), {}, well._replace(**fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("status", -9, "exit status -9"),
+        ("status", 70, "exit status 70"),
+        ("errors", "Traceback (most recent call last):\nKeyError: 'x'", "a traceback: KeyError: 'x'"),
+        ("memory", LEAST + MIB, "65 MiB of memory, not 64"),
+        ("seconds", 3.2, "3.2 s of CPU, not 3"),
+        ("output", LEAST + 1, "67,108,865 bytes of output, not 67,108,864"),
+        ("executed", True, "the payload ran"),
+    ],
+)
+def test_each_problem_is_found(field: str, value: object, found: str) -> None:
+    assert measured(**{field: value}) == [found]
+    assert measured() == []
+
+
+def test_memory_and_time_are_measured(runner: Runner, tmp_path: Path) -> None:
+    record = ranges(bytes(range(32, 127)) * 100_000)
+    entries = [entry(f"m/{name}", data) for name, data in ONE_LINE.items() if "debug" not in name]
+    listed = [*entries, entry("m/code/m.py.debug_pkl", record), entry("m/version", b"3\n")]
+    (tmp_path / "m.pt").write_bytes(zipped(*listed))
+    outcome = runner.run("verify m.pt", tmp_path, 10)
+    assert outcome.status == 0
+    assert 5 * MIB < outcome.memory < LEAST + PER_BYTE * len(record)
+    assert outcome.seconds > 0.001
+    assert outcome.output >= len("m.pt: well\n")
+
+
+def test_a_payload_that_runs_is_seen(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / MARKER).touch()
+    assert runner.run("inspect nothing.pt", tmp_path, 5).executed
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_what_is_not_mended_is_an_attack(name: str) -> None:
+    assert name in ATTACKS
