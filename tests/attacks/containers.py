@@ -1,7 +1,7 @@
 """Zips that lie: about sizes, names, offsets, and by headers that disagree.
 
-Each comes as a model, ``m.pt``, and as a file of ``torch.save``, ``w.pt``, whose ``data.pkl`` runs a command when
-Python reads it. Scanners that read such zips otherwise than PyTorch does, or not at all, miss that.
+Each comes as a model, ``m.pt``, and as a file of ``torch.save``, ``w.pt``, whose ``data.pkl`` runs a command
+when Python reads it. Scanners that read such zips otherwise than PyTorch does, or not at all, miss that.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ ATTACKS = {
         COMMANDS,
     ),
     "entry flood": Attack(
-        "10,000 empty entries.",
-        lambda: {"m.pt": zipped(*entries_of(ONE_LINE), *(entry(f"m/extra/{n}", b"") for n in range(10_000)))},
+        "16,000 empty entries.",
+        lambda: {"m.pt": zipped(*entries_of(ONE_LINE), *(entry(f"m/extra/{n}", b"") for n in range(16_000)))},
         (*READ, "sizes m.pt --by record -n 0", *MADE),
     ),
     "folder flood": Attack(

@@ -13,7 +13,6 @@ NOT_YET: dict[str, str] = {
     "marks": OPCODES,
     "nested": OPCODES,
     "nested ranges": OPCODES,
-    "nested constant": "RecursionError while a constant becomes a text",
     "shared rows": "rows that are one row in the pickle are as many in columns",
     "source of newlines": LINES,
     "code of newlines": LINES,
