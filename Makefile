@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup kinds log joined
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test fuzz bench fmt clean python
+.PHONY: help demo demo-backend test coverage fuzz bench fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -87,6 +87,14 @@ test: .venv/.ready
 # Each target for FUZZ_SECONDS, guided by the branches that it reaches.
 fuzz: .venv/.fuzz-ready
 	@for target in $(FUZZ_TARGETS); do .venv/bin/python -m tools.fuzz_guided $$target $(FUZZ_SECONDS) || exit 1; done
+
+coverage: .venv/.ready
+	@rm -rf build/coverage
+	@mkdir -p build/coverage
+	@.venv/bin/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal
+	@.venv/bin/python -m coverage combine -q
+	@.venv/bin/python -m coverage json -q
+	@.venv/bin/python -m tools.coverage_rooms
 
 bench: .venv/.bench-ready
 	@mkdir -p build

@@ -19,3 +19,8 @@ def test_the_innermost_place_stays() -> None:
     error = ArchiveError("broken", file="in.ptl", record="data.pkl", place="row 1")
     assert error.within(file="out.ptl", record="version", place="byte 0") is error
     assert (error.file, error.record, error.place) == ("in.ptl", "data.pkl", "row 1")
+
+
+def test_a_message_may_lack_its_problem_or_what_was_found() -> None:
+    assert str(ArchiveError("a row too few", expected="3")) == "a row too few: expected 3"
+    assert str(ArchiveError(expected="3 rows", found="2")) == "expected 3 rows, found 2"

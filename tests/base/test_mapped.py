@@ -90,3 +90,31 @@ def test_a_folder_is_refused_and_a_missing_file_is_an_os_error(tmp_path: Path) -
         Container.open(tmp_path)
     with pytest.raises(FileNotFoundError):
         Container.open(tmp_path / "missing.pt")
+
+
+class Stream(io.BytesIO):
+    """A file that is read once, from here to the end."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def test_a_stream_is_read_from_where_it_stands() -> None:
+    stream = Stream(b"head" + NESTED.read_bytes())
+    stream.read(4)
+    with Container.open(stream, name="stream") as container:
+        assert container.data == NESTED.read_bytes()
+
+
+def test_an_open_pipe_is_read_to_its_end() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as source:
+        source.write(NESTED.read_bytes())  # less than a pipe holds
+    with os.fdopen(reading, "rb") as file, Container.open(file, name="pipe") as container:
+        assert container.data == NESTED.read_bytes()
+
+
+def test_an_empty_file_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "empty.pt").touch()
+    with pytest.raises(ArchiveError, match=r"empty\.pt: byte 0: no zip archive"):
+        Container.open(tmp_path / "empty.pt")

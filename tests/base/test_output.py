@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.output import replacing
+from archive.base.output import replacing, save
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,3 +53,9 @@ def test_what_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="the file exists"), replacing(path, force=False):
         pass
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"before")]
+
+
+def test_long_bytes_are_saved_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.base.output.CHUNK", 4)
+    save(memoryview(b"0123456789"), tmp_path / "saved")
+    assert (tmp_path / "saved").read_bytes() == b"0123456789"

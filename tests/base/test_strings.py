@@ -133,3 +133,12 @@ def test_a_view_alone_keeps_its_table() -> None:
     view = StringView(table(b"kept"), 0)
     gc.collect()
     assert str(view) == "kept"
+
+
+def test_a_text_s_pieces_are_views_one_by_one_or_several_at_once() -> None:
+    strings = table(b"one\n", b"two\n")
+    pieces = Text(strings, (1, 0, 1)).pieces
+    assert len(pieces) == 3
+    assert bytes(pieces[0]) == b"two\n"
+    assert [bytes(piece) for piece in pieces[1:]] == [b"one\n", b"two\n"]
+    assert [bytes(piece) for piece in pieces] == [b"two\n", b"one\n", b"two\n"]

@@ -129,6 +129,14 @@ def test_lengths_beyond_the_record_are_refused(value: bytes, at: int, size: int)
     assert at
 
 
+@pytest.mark.parametrize("value", [b"cab", b"cab\ncd", b"c" + b"x" * 300, b"c" + b"x" * 20 + STOP])
+def test_a_global_without_its_two_lines_is_refused(value: bytes) -> None:
+    for before in (b"", b"(l", text(b"a" * 100)):
+        place = f"byte {len(PROTO) + len(before)}"
+        error = refused(PROTO + before + value)
+        assert (error.problem, error.place) == ("expected two lines behind GLOBAL", place)
+
+
 # --- deep and unfinished
 
 

@@ -1,0 +1,51 @@
+"""The end of a zip: found behind comments, told from look-alikes, and what follows it counted."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from archive.container.end import bytes_behind, has_end, read_end
+from archive.container.headers import END
+from tests.support.zips import PLAIN, SMALL
+
+
+def commented(comment: bytes) -> bytes:
+    out = io.BytesIO(PLAIN)
+    with zipfile.ZipFile(out, "a") as file:
+        file.comment = comment
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("data", [SMALL, PLAIN, commented(b"about"), commented(b"a" * 65_535)])
+def test_whole_zips_have_an_end_and_nothing_behind_it(data: bytes) -> None:
+    assert has_end(memoryview(data))
+    assert bytes_behind(memoryview(data)) == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", SMALL[:-1], SMALL[: len(SMALL) // 2], b"text" * 100])
+def test_anything_else_has_none(data: bytes) -> None:
+    assert not has_end(memoryview(data))
+    assert bytes_behind(memoryview(data)) == 0
+
+
+def test_the_magic_of_an_end_record_inside_of_a_comment_is_no_end() -> None:
+    data = commented(b"before " + END.magic + b" and eighteen bytes behind it" * 2)
+    assert read_end(memoryview(data)) == read_end(memoryview(PLAIN))._replace(
+        comment_length=len(data) - len(PLAIN)
+    )
+
+
+@pytest.mark.parametrize("behind", [b"\0", b"trailing text", b"a" * 1000])
+@pytest.mark.parametrize("zip_", [SMALL, PLAIN, commented(b"about")])
+def test_bytes_behind_a_whole_zip_are_counted(zip_: bytes, behind: bytes) -> None:
+    assert bytes_behind(memoryview(zip_ + behind)) == len(behind)
+    assert not has_end(memoryview(zip_ + behind))
+
+
+def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
+    """Those behind a cut end record; an end record that contradicts its zip."""
+    assert bytes_behind(memoryview(END.magic + bytes(10))) == 0
+    assert bytes_behind(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0

@@ -1,0 +1,70 @@
+"""The table of `make coverage`: counts room by room, and rooms below their floor are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tools import coverage_rooms
+from tools.coverage_rooms import CORE, CORE_FLOOR, FLOOR, floor_of, room_of, rooms_of, table
+
+if TYPE_CHECKING:
+    import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "archive"
+
+
+def file(lines: int, missing: list[int], branches: int, not_taken: list[list[int]]) -> dict[str, Any]:
+    """A file as ``coverage json`` describes it."""
+    summary = {
+        "covered_lines": lines - len(missing),
+        "num_statements": lines,
+        "covered_branches": branches - len(not_taken),
+        "num_branches": branches,
+    }
+    return {"summary": summary, "missing_lines": missing, "missing_branches": not_taken}
+
+
+REPORT = {
+    "files": {
+        "archive/pickles/scan.py": file(60, [], 20, []),
+        "archive/pickles/walk.py": file(19, [7], 1, [[6, 7], [7, 9]]),
+        "archive/verbs/split.py": file(98, [1], 2, []),
+        "archive/verbs/logs/lines.py": file(10, [], 0, []),
+    }
+}
+
+
+def test_a_room_is_a_folder_and_each_verb_is_one() -> None:
+    assert list(rooms_of(REPORT)) == ["pickles", "verbs", "verbs/logs"]
+    assert room_of("archive/__init__.py") == "archive"
+    assert room_of("archive/formats/effects/rows.py") == "formats"
+
+
+def test_places_that_no_test_reaches_are_listed_once() -> None:
+    assert rooms_of(REPORT)["pickles"].missing == [
+        "archive/pickles/walk.py:7",
+        "archive/pickles/walk.py:6->7",
+    ]
+
+
+def test_floors_are_for_lines_and_branches_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rooms = rooms_of(REPORT)
+    assert [f"{room.percent:.0f}" for room in rooms.values()] == ["97", "99", "100"]
+    assert [line[-1] for line in table(rooms).splitlines()[1:]] == ["!", "1", "0"]
+    (tmp_path / "coverage.json").write_text(json.dumps(REPORT))
+    monkeypatch.setattr("sys.argv", ["coverage_rooms", str(tmp_path / "coverage.json")])
+    assert coverage_rooms.main() == 1
+    assert "archive/pickles/walk.py:7\n" in capsys.readouterr().out
+    others = {path: counts for path, counts in REPORT["files"].items() if path != "archive/pickles/walk.py"}
+    (tmp_path / "coverage.json").write_text(json.dumps({"files": others}))
+    assert coverage_rooms.main() == 0
+
+
+def test_the_core_rooms_are_there_and_have_the_higher_floor() -> None:
+    assert [room for room in CORE if not (PACKAGE / room / "__init__.py").exists()] == []
+    assert {floor_of(room) for room in CORE} == {CORE_FLOOR}
+    assert floor_of("cli") == FLOOR < CORE_FLOOR

@@ -1,0 +1,108 @@
+"""Lines and branches that the tests reach, room by room, against the floors below.
+
+    python -m tools.coverage_rooms [coverage.json]
+
+Reads what ``coverage json`` wrote; prints a table, and the places that no test reaches in rooms below their floor.
+The exit status is 1 if there is such a room.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CORE = (
+    *("base", "companion", "container", "debuginfo", "formats", "normalform", "pickles"),
+    *("verbs/logs", "verbs/migrate"),
+)
+"""Rooms in which a wrong answer would be silent: every branch is reached."""
+CORE_FLOOR, FLOOR = 100.0, 95.0
+
+
+@dataclass
+class Room:
+    """Counts of one room.
+
+    Attributes:
+        lines: statements that are reached, and all.
+        branches: branches that are reached, and all.
+        missing: places that are not reached.
+    """
+
+    lines: list[int] = field(default_factory=lambda: [0, 0])
+    branches: list[int] = field(default_factory=lambda: [0, 0])
+    missing: list[str] = field(default_factory=list)
+
+    def add(self, path: str, file: dict[str, Any]) -> None:
+        """Count a file in, as ``coverage json`` describes it."""
+        summary = file["summary"]
+        for counts, reached, every in (
+            (self.lines, "covered_lines", "num_statements"),
+            (self.branches, "covered_branches", "num_branches"),
+        ):
+            counts[0] += summary[reached]
+            counts[1] += summary[every]
+        self.missing += [f"{path}:{line}" for line in file["missing_lines"]]
+        lines = set(file["missing_lines"])
+        self.missing += [f"{path}:{a}->{b}" for a, b in file["missing_branches"] if a not in lines]
+
+    @property
+    def percent(self) -> float:
+        """Lines and branches together."""
+        reached, every = self.lines[0] + self.branches[0], self.lines[1] + self.branches[1]
+        return percent([reached, every])
+
+
+def percent(counts: list[int]) -> float:
+    """The reached part of all; 100 of nothing."""
+    return 100 * counts[0] / counts[1] if counts[1] else 100.0
+
+
+def room_of(path: str) -> str:
+    """``verbs/logs`` of ``archive/verbs/logs/lines.py``; ``verbs`` of a file beside the verbs' folders."""
+    parts = Path(path).with_suffix("").parts[1:-1]
+    return "/".join(parts[:2] if parts[:1] == ("verbs",) else parts[:1]) or "archive"
+
+
+def floor_of(room: str) -> float:
+    """The least percentage of a room."""
+    return CORE_FLOOR if room in CORE else FLOOR
+
+
+def rooms_of(report: dict[str, Any]) -> dict[str, Room]:
+    """All rooms, by name."""
+    rooms: defaultdict[str, Room] = defaultdict(Room)
+    for path, file in report["files"].items():
+        rooms[room_of(path)].add(path, file)
+    return dict(sorted(rooms.items()))
+
+
+def table(rooms: dict[str, Room]) -> str:
+    """One line a room; ``!`` marks one below its floor."""
+    lines = [f"{'room':<16}{'lines %':>9}{'branches %':>12}{'floor':>7}{'missing':>9}"]
+    for name, room in rooms.items():
+        mark = " !" if room.percent < floor_of(name) else ""
+        lines.append(
+            f"{name:<16}{percent(room.lines):>9.1f}{percent(room.branches):>12.1f}{floor_of(name):>7.0f}"
+            f"{len(room.missing):>9}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the command line."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "build/coverage.json")
+    rooms = rooms_of(json.loads(path.read_text(encoding="utf-8")))
+    print(table(rooms))
+    below = [room for name, room in rooms.items() if room.percent < floor_of(name)]
+    for room in below:
+        print("\n".join(room.missing))
+    return 1 if below else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
