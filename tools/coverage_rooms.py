@@ -2,7 +2,7 @@
 
     python -m tools.coverage_rooms [coverage.json]
 
-Reads what ``coverage json`` wrote; prints a table, and the places that no test reaches in rooms below their floor.
+Reads what ``coverage json`` wrote; prints a table, and what no test reaches in rooms below their floor.
 The exit status is 1 if there is such a room.
 """
 
