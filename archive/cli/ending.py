@@ -126,7 +126,8 @@ def _show_usage(error: click.ClickException) -> None:
     text = shown_by_click.getvalue()
     for word in sys.argv[1:]:
         if not word.isprintable():
-            text = text.replace(word, one_line(word))
+            bare = click.unstyle(word)  # as click writes it where it sees no terminal
+            text = text.replace(bare, one_line(bare))
     printing.complain(for_terminal(text))
 
 
