@@ -51,7 +51,7 @@ def small_blocks(rows: int = 4) -> Iterator[None]:
 
 def assert_same_answers(before: Archive, companion: bytes) -> None:
     """All handles and tags, and some that there are not."""
-    tags = sorted({*before.range_table.tag.tolist(), 77, 1 << 40, -1})
+    tags = sorted({*before.range_table.tag.tolist(), *range(8), 77, 1 << 40, -1})
     with archive.open(companion) as after:
         assert after.companion is not None
         for handle in [*before.handles, 123_456_789, -7]:
@@ -93,7 +93,9 @@ def test_real_archives_may_be_in_blocks(path: Path) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(
-    "tags", [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2]]
+    "tags",
+    [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
+    [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
 )
 def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: CompanionProfile) -> None:
     table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], Layout.INLINE)

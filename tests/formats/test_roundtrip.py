@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation, Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
+from archive.formats import callstack_map
 from archive.formats.callstack_map import build_callstack_map, parse_callstack_map
 from archive.formats.method_handles import build_methods, parse_methods
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
@@ -66,6 +67,7 @@ def test_call_stack_maps(generation: Generation, data: st.DataObject) -> None:
     again = parse_callstack_map(tree_of(record), 0, DEFAULT_LIMITS)
     assert build_callstack_map(again, generation) == record
     assert plain_handles(again) == plain_handles(table) == slow_reader.callstack_map(record)
+    assert callstack_map.generation(again) is (generation if len(table) else Generation.CALLSTACK_4)
 
 
 @pytest.mark.parametrize("generation", [Generation.METHOD_HANDLES, Generation.MODULE_PATHS])
