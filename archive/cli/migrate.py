@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -101,11 +101,10 @@ def _migrate_again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migrati
     if force or not out.exists():
         facts: Migration = verb(file, out, force=force)
         return facts
-    with TemporaryDirectory(prefix=".", dir=out.parent) as folder:
-        facts = verb(file, Path(folder, out.name))
+    facts = verb(file)
     if not is_same(out, facts.digest):
         check_target(out, force=False)
-    return facts
+    return replace(facts, data=b"")
 
 
 def _print_plans(work: FilePlan, verb: Verb, *, as_json: bool) -> Status:

@@ -54,24 +54,32 @@ def write_line(text: str) -> None:
     write(f"{one_line(text)}\n".encode())
 
 
-def write_json(facts: object) -> None:
-    """Write facts as JSON to standard output; JSON has escapes of its own.
+def write_json(facts: object, *, aside: bool = False) -> None:
+    """Write facts as JSON to standard output, or aside to standard error; JSON has escapes of its own.
 
     Raises:
         OSError: it cannot be written; the error names standard output.
     """
     text = as_json(facts) + "\n"
-    if sys.stdout.isatty():
+    if (sys.stderr if aside else sys.stdout).isatty():
         text = for_terminal(text, json_escape)
-    _put(text.encode())
+    _put_text(text, aside=aside)
 
 
-def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
-    """Print tables and texts of rich to standard output.
+def _put_text(text: str, *, aside: bool) -> None:
+    if aside:
+        complain(text)
+    else:
+        _put(text.encode())
+
+
+def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = False) -> None:
+    """Print tables and texts of rich to standard output, or aside to standard error.
 
     Args:
         renderable: what is printed.
         soft_wrap: whether the terminal wraps long lines.
+        aside: print to standard error, for standard output takes a file.
 
     Raises:
         OSError: it cannot be written; the error names standard output.
@@ -80,11 +88,11 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False) -> None:
 
     from archive.report.fitted_table import Harmless  # noqa: PLC0415 (imports rich)
 
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else UNLIMITED_WIDTH, highlight=False)
+    terminal = (sys.stderr if aside else sys.stdout).isatty()
+    console = Console(stderr=aside, width=None if terminal else UNLIMITED_WIDTH, highlight=False)
     with console.capture() as captured:
         console.print(Harmless(renderable) if terminal else renderable, soft_wrap=soft_wrap)
-    _put(captured.get().encode())
+    _put_text(captured.get(), aside=aside)
 
 
 def flush() -> None:

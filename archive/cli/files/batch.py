@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from archive.base.errors import one_line
+from archive.base.errors import ArchiveError, one_line
 from archive.cli import printing
 from archive.cli.files.jobs import told
 from archive.cli.files.pool import outcomes, perform
@@ -85,6 +85,8 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
     """Work on a single file and print its summary or facts; an error is raised."""
     job = work.jobs[0]
+    if job.streamed:
+        return _streamed(work, verb, words, manner)
     doing = Text(f"{words.doing} {one_line(str(job.file))}")
     with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
         outcome = perform(verb, job)
@@ -92,6 +94,19 @@ def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
         printing.write_json(_facts(outcome, words))
     else:
         printing.show(words.text(outcome.facts, *_sizes(outcome)))
+    return Status.WELL
+
+
+def _streamed(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
+    """Write a single file to standard output, once it is complete, and its summary to standard error."""
+    if sys.stdout.isatty():
+        raise ArchiveError("is a terminal, and models are no text", file=printing.STANDARD_OUTPUT)
+    with printing.naming_output():
+        outcome = perform(verb, work.jobs[0], sys.stdout.buffer)
+    if manner.as_json:
+        printing.write_json(_facts(outcome, words), aside=True)
+    else:
+        printing.show(words.text(outcome.facts, *_sizes(outcome)), aside=True)
     return Status.WELL
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.cli import printing
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
+
+
+STANDARD_OUTPUT = "-"
+"""The target that stands for standard output."""
 
 
 class Use(Enum):
@@ -40,6 +45,7 @@ class Job:
         companion: the second input or output, as ``use`` says.
         use: whether the companion is read or written.
         replaces: whether existing targets may be replaced even without ``--force``.
+        streamed: whether the output is written to standard output; ``out`` is its name then.
     """
 
     file: Path
@@ -47,6 +53,7 @@ class Job:
     companion: Path
     use: Use
     replaces: bool = False
+    streamed: bool = False
 
     @property
     def paths(self) -> list[Path]:
@@ -61,6 +68,8 @@ class Job:
     @property
     def targets(self) -> list[Path]:
         """The files that are written."""
+        if self.streamed:
+            return []
         return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
 
 
@@ -92,7 +101,8 @@ def plan(
 
     Args:
         inputs: files, and folders to search.
-        out: the target of a single file; a folder for several files, or if it exists or ends with a slash.
+        out: the target of a single file, or ``-`` for standard output; a folder for several files, or if it
+            exists or ends with a slash.
         companion: the same for companions. By default they are beside the archives without debug info.
         use: whether companions are read or written.
         wanted: the kinds of files that are taken from folders, recognised by content.
@@ -105,6 +115,9 @@ def plan(
     if "" in (*inputs, out, companion):
         raise ArchiveError(expected="a path", found="an empty one")
     many = len(inputs) > 1 or Path(inputs[0]).is_dir()
+    streamed = out == STANDARD_OUTPUT
+    if streamed and (many or use is Use.WRITTEN):
+        raise ArchiveError("takes one file, and several are written", file=printing.STANDARD_OUTPUT)
     folders = [Path(folder) for folder in (out, companion) if folder is not None]
     if many:
         _check_folders(folders)
@@ -115,14 +128,14 @@ def plan(
         if kind is not None and kind not in wanted:
             others[kind] += kind not in KNOWN_KINDS
             continue
-        target = _target(out, relative, many=many)
+        target = Path(printing.STANDARD_OUTPUT) if streamed else _target(out, relative, many=many)
         debug = _companion_of(file if use is Use.READ else target)
         if companion is not None:
             debug = _target(companion, _companion_of(relative), many=many)
         if searched and use is Use.READ and not debug.exists():
             left_out += 1
         else:
-            jobs.append(Job(file, target, debug, use))
+            jobs.append(Job(file, target, debug, use, streamed=streamed))
     if not jobs:
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
         which = " with a companion" if use is Use.READ else ""

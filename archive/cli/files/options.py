@@ -32,7 +32,13 @@ max_option = click.option(
 )
 _inputs_argument = click.argument("inputs", nargs=-1, required=True, metavar="IN...", type=click.Path())
 _output_option = click.option(
-    "-o", "--output", "out", required=True, metavar="OUT", type=click.Path(), help="File or folder to write."
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="OUT",
+    type=click.Path(),
+    help="File or folder to write; - for standard output, where one file is written.",
 )
 _jobs_option = click.option(
     "-j",

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.cli.files.jobs import Use
 from archive.cli.status import Status
+from archive.verbs.split import Join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import BinaryIO
 
     from archive.cli.files.jobs import Job
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 MAX_WORKERS = 61
 """Processes; Windows waits for no more."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CLEAN_END = 2.0
+"""Seconds that a worker has to end in the clean way when its parent is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,13 @@ class Outcome:
     error: str = ""
 
 
-def perform(verb: Verb, job: Job) -> Outcome:
+def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
     """Do one file's work.
+
+    Args:
+        verb: the library's function; it takes the job's paths.
+        job: the paths.
+        stream: takes the output of a job without a target.
 
     Raises:
         ArchiveError: the verb raises it.
@@ -53,6 +64,10 @@ def perform(verb: Verb, job: Job) -> Outcome:
     """
     for target in job.targets:
         target.parent.mkdir(parents=True, exist_ok=True)
+    if stream is not None:
+        facts = verb(*job.sources, stream)
+        size, *rest = (file.stat().st_size for file in job.sources)
+        return Outcome(job, facts, (size, facts.size if isinstance(facts, Join) else facts.out_size, *rest))
     facts = verb(*job.paths, force=True) if job.replaces else verb(*job.paths)
     files = [job.file, job.out] if job.use is Use.NONE else [job.file, job.out, job.companion]
     return Outcome(job, facts, tuple(file.stat().st_size for file in files))
@@ -84,7 +99,7 @@ def _pooled(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome,
     """Do the work in other processes, and return the jobs that are left if one of them was killed."""
     left = []
     # Spawned: forks would copy the locks of numpy's and rich's threads.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _await_the_end) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
         try:
             with _without_interrupts():
                 futures = {pool.submit(_work, verb, job): job for job in jobs}
@@ -128,10 +143,21 @@ def _work(verb: Verb, job: Job) -> Outcome:
             os._exit(Status.INTERRUPTED)
 
 
-def _await_the_end() -> None:
-    """Prepare a worker: a signal ends it quietly."""
+def _prepare_worker() -> None:
+    """Prepare a worker: a signal ends it quietly, and so does the end of the process that started it."""
     for one in ENDING_SIGNALS:
         signal.signal(one, _leave)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, however it ends, and then end this worker."""
+    parent = parent_process()
+    assert parent is not None  # noqa: S101 (a worker has one)
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)  # the clean way, which waits for calls into C code
+    time.sleep(CLEAN_END)
+    os._exit(Status.INTERRUPTED)
 
 
 def _leave(*_: object) -> None:

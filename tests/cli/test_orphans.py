@@ -1,0 +1,57 @@
+"""Workers of a batch end with the process that started them, however it ends, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SLOW = """
+import os, sys, time
+from pathlib import Path
+from archive.cli.files.jobs import plan
+from archive.cli.files.pool import outcomes
+
+def slow(file, out):
+    (out.parent / f"{os.getpid()}.pid").touch()
+    for _ in range(6000):
+        time.sleep(0.01)
+
+if __name__ == "__main__":
+    list(outcomes(slow, plan(sys.argv[1:-1], sys.argv[-1]).jobs, 2))
+"""
+
+
+def test_workers_of_a_killed_batch_end(tmp_path: Path) -> None:
+    script, out = tmp_path / "slow.py", tmp_path / "out"
+    script.write_text(SLOW)
+    command = [sys.executable, str(script), *(f"{n}.pt" for n in range(4)), str(out)]
+    with subprocess.Popen(command, start_new_session=True) as started:
+        assert becomes(lambda: len(list(out.glob("*.pid"))) == 2)
+        started.send_signal(signal.SIGKILL)
+    workers = [int(path.stem) for path in out.glob("*.pid")]
+    assert becomes(lambda: not any(map(is_alive, workers)))
+
+
+def becomes(holds: Callable[[], bool]) -> bool:
+    """Whether something holds within half a minute."""
+    until = time.monotonic() + 30
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.02)
+    return holds()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (a zombie waits for whoever inherits orphans)
+        return file.read().rpartition(b")")[2].split()[0] != b"Z"
