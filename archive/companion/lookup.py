@@ -238,7 +238,8 @@ class CompanionLookup:
         row = handles - first if last - first == len(known) - 1 else np.searchsorted(known, handles)
         inside = (row >= 0) & (row < len(known))
         row = np.where(inside, row, 0)
-        return np.where(inside & (known[row] == handles), tag[row], -1)
+        # A mapped column has the narrowest type, in which there may be no -1.
+        return np.where(inside & (known[row] == handles), tag[row].astype(np.int64), -1)
 
 
 class _Text(Text):

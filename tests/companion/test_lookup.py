@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -12,19 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive import ArchiveError
+from archive import ArchiveError, LimitError
+from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import blocks, packed
 from archive.companion.blocks import BlockColumn, build_blocks
 from archive.companion.build import build_companion
-from archive.companion.encodings import Transform, encodings
+from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile
+from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
+from archive.normalform.columns import BY_NAME
 from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
+from tests.support.hostile_companions import hostile, rewritten, sections, set_to
 from tests.support.made_archives import Made, archives
-from tests.support.strategies import Range, column, patient, table_of, whole
+from tests.support.strategies import Range, Strings, column, patient, table_of, whole
 from tests.support.tampering import LOWERED, NESTED_1_9, STACK
 from tests.support.zips import written
 
@@ -47,6 +51,14 @@ def small_blocks(rows: int = 4) -> Iterator[None]:
         mock.patch.object(blocks, "BLOCK_ROWS", rows),
     ):
         yield
+
+
+def lookup_of(opened: Archive) -> CompanionLookup:
+    """What a companion answers of single handles and tags."""
+    assert opened.companion is not None
+    known = opened.companion.known
+    assert isinstance(known, CompanionLookup)
+    return known
 
 
 def assert_same_answers(before: Archive, companion: bytes) -> None:
@@ -185,3 +197,95 @@ def test_little_is_read_to_look_one_handle_up() -> None:
             assert opened.companion.known.entry_of(handle) is not None
             assert opened.symbolicate(handle).frames
         assert not whole_reading.called
+
+
+def test_a_single_string_is_borrowed_from_a_mapped_file_and_no_copy() -> None:
+    with archive.open(companion_of(LOWERED, CompanionProfile.MAPPED)) as opened:
+        assert all(lookup_of(opened).string(index).borrowed for index in range(5))
+
+
+# --- tags of many handles
+
+WITHOUT_HANDLES = RELEASES / "torch-1.8.0" / "nested.pt"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", [STACK, LOWERED, NESTED_1_9, WITHOUT_HANDLES])
+@pytest.mark.parametrize("step", [1, 2])
+def test_tags_of_handles_are_those_of_the_archive(path: Path, step: int, profile: CompanionProfile) -> None:
+    with archive.open(path) as before, archive.open(companion_of(path, profile)) as after:
+        known = lookup_of(after)
+        handles = [*list(before.handles)[::-step], -1, 0, 123_456_789, 1 << 62]
+        expected = [before.handles[handle].tag if handle in before.handles else -1 for handle in handles]
+        assert known.tags_of(column(handles)).tolist() == expected
+        assert [known.tag_of(handle) for handle in handles] == expected
+        assert (max(expected) > -1) == (path != WITHOUT_HANDLES)
+
+
+def test_tags_of_handles_with_gaps() -> None:
+    values = {"handle.handle": [3, 5, 90], "handle.tag": [7, 0, 2]}
+    columns: Any = {name: WholeColumn(column(numbers)) for name, numbers in values.items()}
+    known = CompanionLookup(columns, Strings().table(), DEFAULT_LIMITS, 1)
+    asked = [2, 3, 4, 5, 6, 89, 90, 91, -3]
+    assert known.tags_of(column(asked)).tolist() == [-1, 7, -1, 0, -1, -1, 2, -1, -1]
+    assert [known.tag_of(handle) for handle in asked] == [-1, 7, -1, 0, -1, -1, 2, -1, -1]
+
+
+# --- what does not fit together
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_call_stack_that_comes_back_to_itself_is_refused(profile: CompanionProfile) -> None:
+    columns = facts_of(STACK).columns
+    row = int(np.flatnonzero(columns["handle.stack"] >= 0)[0])
+    handle, frame = int(columns["handle.handle"][row]), int(columns["handle.stack"][row])
+    data = hostile(STACK, profile, lambda columns: set_to(columns, "frame.next", frame, frame))
+    with archive.open(data) as opened, pytest.raises(LimitError, match=f"debug handle {handle}: "):
+        opened.symbolicate(handle)
+
+
+def test_a_string_that_ends_behind_all_strings_is_refused() -> None:
+    data = companion_of(STACK, CompanionProfile.MAPPED)
+    ends = BY_NAME["string.end"].number
+    changed = [
+        (line, b"\xff\xff" + bytes(part)[2:] if line.number == ends else part)
+        for line, part in sections(data)
+    ]
+    said = r"string\.end, row 0: expected up to \d+, found 65535"
+    with archive.open(rewritten(data, changed)) as opened, pytest.raises(ArchiveError, match=said):
+        bytes(lookup_of(opened).string(0))
+
+
+def test_a_text_has_no_other_attributes_than_its_own() -> None:
+    with archive.open(companion_of(STACK)) as opened:
+        found = lookup_of(opened).range_of(0)
+        assert found is not None
+        assert not hasattr(found.source.text, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"coding": 0}, "expected a column in blocks, found coding 0"),
+        ({"coding": 9}, "expected a column in blocks, found coding 9"),
+        ({"coding": 32 * 5 + 1}, "expected a column in blocks, found coding 161"),
+        ({"inflated": 39}, "expected 40 bytes, found 39"),
+        ({"rows": 39, "inflated": 39}, None),
+        ({"rows": 36, "inflated": 36}, "index of blocks: |expected an index of 9 blocks, found another"),
+    ],
+)
+def test_a_section_that_is_no_column_in_blocks_is_refused(fields: dict[str, int], said: str | None) -> None:
+    with small_blocks():
+        encoded = Encoded(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
+        section, data = build_blocks(40, column(range(40)), encoded, 1)
+        if said is None:
+            assert BlockColumn(section._replace(**fields), memoryview(data)).at(0) == 0
+            return
+        with pytest.raises(ArchiveError, match=said):
+            BlockColumn(section._replace(**fields), memoryview(data)).at(0)
+
+
+@pytest.mark.parametrize("level", [0, 23, -1])
+def test_there_are_22_levels(level: int) -> None:
+    with pytest.raises(ArchiveError, match=f"expected a level from 1 to 22, found {level}"):
+        build_companion(facts_of(NESTED_1_9), level=level)
