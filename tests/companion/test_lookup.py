@@ -107,7 +107,6 @@ def test_real_archives_may_be_in_blocks(path: Path) -> None:
 @pytest.mark.parametrize(
     "tags",
     [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
-    [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
 )
 def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: CompanionProfile) -> None:
     table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], Layout.INLINE)
