@@ -98,6 +98,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "a writer's path begins with its root folder; with a slash, it is refused either way",
     ("archive/container/deflate.py", "6 -> 7"): "a size is estimated, by a stream of about this length",
     ("archive/container/serialization_id/ordering.py", "1 -> 2"): "-2 is no bucket either",
+    ("archive/report/effects_text.py", "0 -> 1"): "where no line has a note, there is no column of notes",
 }
 """Faults that change nothing that could be observed, as ``(file, fault)``, with the reason."""
 

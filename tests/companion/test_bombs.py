@@ -10,7 +10,7 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.codecs import Codec, compressed
+from archive.companion.codecs import Codec, compressed, inflated
 from archive.companion.layout import CompanionProfile
 from archive.normalform.columns import BY_NAME
 from archive.normalform.pool import table_of
@@ -73,6 +73,16 @@ def test_a_size_that_no_stream_gives_costs_nothing(codec: Codec, size: int) -> N
                 assert tracemalloc.get_traced_memory()[1] < 16 << 20
             finally:
                 tracemalloc.stop()
+
+
+def test_a_zstd_frame_asks_for_a_window_of_128_mib_at_most() -> None:
+    def frame(exponent: int) -> memoryview:
+        """Magic number, no flags, a window of 2 ** (10 + exponent) bytes, a last block of 3 raw bytes."""
+        return memoryview(bytes.fromhex(f"28b52ffd 00 {exponent << 3:02x} 190000") + b"abc")
+
+    assert bytes(inflated(Codec.ZSTD, frame(17), 3)) == b"abc"
+    with pytest.raises(ArchiveError, match="expected a zstd frame"):
+        inflated(Codec.ZSTD, frame(18), 3)
 
 
 def test_a_stream_is_inflated_no_further_than_it_says() -> None:
