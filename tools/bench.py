@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.limits import Limits
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles.scan import Pickle, scan
@@ -56,6 +56,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
+UNBOUNDED = Limits(memory=1 << 62).allowance(0)
 
 
 class Long(torch.nn.Module):
@@ -102,12 +103,12 @@ def fake_builders() -> None:
 
 def read_ranges(pickles: list[Pickle]) -> RangeTable:
     """A record of source ranges as columns."""
-    return parse_source_ranges(read_trees(pickles, [False], DEFAULT_LIMITS), DEFAULT_LIMITS)
+    return parse_source_ranges(read_trees(pickles, [False], UNBOUNDED), UNBOUNDED)
 
 
 def read_handles(pickles: list[Pickle]) -> HandleTable:
     """A call-stack map as columns."""
-    return parse_callstack_map(read_trees(pickles, [False], DEFAULT_LIMITS), 0, DEFAULT_LIMITS)
+    return parse_callstack_map(read_trees(pickles, [False], UNBOUNDED), 0, UNBOUNDED)
 
 
 def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[Pickle]], object]) -> None:
@@ -115,7 +116,7 @@ def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[P
     pickles = [Pickle("record", data)]
     raw = bytes(data)
     peer = best(lambda: pickle.loads(raw))  # noqa: S301 (our own bytes: the peer)
-    decode = best(lambda: scan(pickles, DEFAULT_LIMITS))
+    decode = best(lambda: scan(pickles, UNBOUNDED))
     columns = best(lambda: parse(pickles))
     table.add_row(
         f"{title}: decode to tokens", f"{decode / peer:.2f}x", "pickle.loads", f"{peer * 1e3:.0f} ms"
@@ -145,7 +146,11 @@ def plainly(table: Table) -> None:
     for title, data, slow, fast in ways:
         pickles = [Pickle("record", memoryview(data))]
         for what, peer, ours in (
-            ("tokens", lambda: list(pickletools.genops(data)), lambda: scan(pickles, DEFAULT_LIMITS)),  # noqa: B023
+            (
+                "tokens",
+                lambda: list(pickletools.genops(data)),  # noqa: B023 (used at once)
+                lambda: scan(pickles, UNBOUNDED),  # noqa: B023
+            ),
             ("rows", lambda: slow(data), lambda: fast(pickles)),  # noqa: B023 (used at once)
         ):
             times = best(ours), best(peer, 2)

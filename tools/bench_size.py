@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
@@ -68,6 +68,7 @@ before = peak()
 look(sys.argv[3], sys.argv[4])
 print(peak() - before)
 """
+UNBOUNDED = Limits(memory=1 << 62).allowance(0)
 
 
 def best(work: Callable[[], object], rounds: int = 5) -> float:
@@ -205,7 +206,7 @@ def growth(folder: Path) -> Iterator[Row]:
             encode = best(lambda: build_companion(encoded(opened)), 2)
             facts = collect(opened)
         packed, mapped = build_companion(facts), build_companion(facts, CompanionProfile.MAPPED)
-        decode = best(lambda: parse_companion(memoryview(packed), DEFAULT_LIMITS), 2)  # noqa: B023
+        decode = best(lambda: parse_companion(memoryview(packed), UNBOUNDED), 2)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
             file.flush()
@@ -231,7 +232,7 @@ def handles(folder: Path) -> Iterator[Row]:
         facts = tiled(once, times)
         count = len(facts.columns["handle.handle"])
         chosen = np.random.default_rng(0).integers(0, count, MANY) + int(facts.columns["handle.handle"][0])
-        companion = Companion(Mapped(build_companion(facts, CompanionProfile.MAPPED)))
+        companion = Companion(Mapped(build_companion(facts, CompanionProfile.MAPPED)), UNBOUNDED)
         known = companion.opened.lookup
         listed = chosen.tolist()
         one = best(lambda: [known.range_of(known.tag_of(handle)) for handle in listed], 3) / MANY  # noqa: B023

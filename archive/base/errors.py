@@ -76,6 +76,7 @@ class LimitError(ArchiveError):
         resource: the name of the field of ``Limits``.
         limit: its value.
         actual: the amount that the input asks for, or the first one above the limit.
+        what: the things that the amount is for, in the plural.
     """
 
     def __init__(
@@ -84,18 +85,28 @@ class LimitError(ArchiveError):
         limit: int,
         actual: int,
         *,
+        what: str = "",
         record: str | None = None,
         place: str | None = None,
     ) -> None:
         super().__init__(
-            f"{resource} is limited to {limit:,}, found {actual:,}; "
-            f"pass Limits({resource}=…) if you trust the file",
+            f"{resource} is limited to {limit:,}, found {actual:,}{f' with {what}' if what else ''}; "
+            f"if you trust the file: --limit {resource}={_above(actual)}, or Limits({resource}=…)",
             record=record,
             place=place,
         )
         self.resource = resource
         self.limit = limit
         self.actual = actual
+
+
+def _above(amount: int) -> str:
+    """A round number well above an amount: ``4G``."""
+    bits = (2 * amount).bit_length()
+    for shift, unit in ((30, "G"), (20, "M"), (10, "K")):
+        if bits > shift:
+            return f"{1 << bits - shift}{unit}"
+    return str(1 << bits)
 
 
 class ExhaustedError(LimitError):

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import construct
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.archive_id import ID_BYTES
 from archive.normalform.columns import VALUE_BYTES
@@ -53,7 +53,7 @@ from archive.normalform.columns import VALUE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 VERSION = 1
 """The format's version.
@@ -160,11 +160,6 @@ class Directory(NamedTuple):
     places: dict[int, tuple[int, int]]
 
 
-def allowed(limits: Limits, size: int) -> int:
-    """Bytes that the columns, strings and texts of a companion file of some size may each have."""
-    return min(limits.record_bytes, limits.companion_from + limits.companion_inflation * size)
-
-
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
     """Refuse bytes whose crc32 is not the one that the file states.
 
@@ -196,7 +191,7 @@ def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tup
     return bytes(out)
 
 
-def read_directory(data: memoryview, limits: Limits) -> Directory:
+def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     """Header and directory of a file, checked against its size.
 
     Raises:
@@ -222,11 +217,8 @@ def read_directory(data: memoryview, limits: Limits) -> Directory:
     )
     check_crc(found, checksum, "header")
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
-    if wanted > limits.record_bytes:
-        raise LimitError("record_bytes", limits.record_bytes, wanted, place="directory")
-    budget = limits.companion_from + limits.companion_inflation * len(data)
-    if wanted > budget:
-        raise LimitError("companion_inflation", budget, wanted, place="directory")
+    with allowance.lent(wanted, "columns", place="directory"):
+        pass
     return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 

@@ -27,15 +27,18 @@ from archive.debuginfo.model import (
     SourceRange,
     Tag,
 )
-from archive.normalform.check import refuse_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.base.strings import Strings
     from archive.normalform.columns import ColumnName
+
+
+PIECE_BYTES = 16
+"""Bytes of memory that a line of a text costs besides its own, while the text is in use."""
 
 
 class ColumnReader(Protocol):
@@ -99,17 +102,15 @@ class CompanionLookup:
     Args:
         columns: by name.
         strings: what columns of names refer to.
-        limits: how long call stacks may be.
-        budget: bytes that a text may have.
+        allowance: the memory and sizes that the file may ask for.
     """
 
     def __init__(
-        self, columns: Mapping[ColumnName, ColumnReader], strings: Strings, limits: Limits, budget: int
+        self, columns: Mapping[ColumnName, ColumnReader], strings: Strings, allowance: Allowance
     ) -> None:
         self._columns = columns
         self.strings = strings
-        self._limits = limits
-        self._budget = budget
+        self._allowance = allowance
 
     @cached_property
     def _handles(self) -> ColumnReader | None:
@@ -147,9 +148,9 @@ class CompanionLookup:
         while frame >= 0:
             calls.append(self._call(frame))
             frame = self.at("frame.next", frame)
-            if len(calls) > self._limits.stack_frames:
+            if len(calls) > self._allowance.limits.frames:
                 place = f"debug handle {handle}"
-                raise LimitError("stack_frames", self._limits.stack_frames, len(calls), place=place)
+                raise LimitError("frames", self._allowance.limits.frames, len(calls), place=place)
         op, tag = self.at("handle.op", row), self.at("handle.tag", row)
         return HandleEntry(Handle(handle), Tag(tag), self._string(op), tuple(calls))
 
@@ -211,17 +212,16 @@ class CompanionLookup:
         """The strings that are a text's lines; [] for the empty text."""
         pieces: list[int] = []
         node = self.at("text.node", text) if text >= 0 else -1
-        size = 0
-        while node >= 0:
-            pieces.append(inside(self.at("node.line", node), len(self.strings)))
-            size += len(self.strings.data(pieces[-1]))
-            refuse_beyond(self._budget, size, "source.text")
-            parent = self.at("node.parent", node)
-            if parent >= node:
-                raise ArchiveError(
-                    place=f"node.parent, row {node}", expected="a row before", found=str(parent)
-                )
-            node = parent
+        with self._allowance.part() as lines:
+            while node >= 0:
+                pieces.append(inside(self.at("node.line", node), len(self.strings)))
+                lines.take(PIECE_BYTES + len(self.strings.data(pieces[-1])), "lines", place="source.text")
+                parent = self.at("node.parent", node)
+                if parent >= node:
+                    raise ArchiveError(
+                        place=f"node.parent, row {node}", expected="a row before", found=str(parent)
+                    )
+                node = parent
         return pieces
 
     def tag_of(self, handle: int) -> int:

@@ -20,7 +20,6 @@ from archive.companion.layout import (
     MAPPED_LINE,
     CompanionProfile,
     Section,
-    allowed,
     check_crc,
     written,
 )
@@ -30,8 +29,8 @@ from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.companion.layout import Directory
     from archive.normalform.columns import Columns
 
@@ -92,7 +91,7 @@ def check_sections(directory: Directory) -> None:
             raise ArchiveError(place="directory", expected=f"section {number}", found="none")
 
 
-def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Contents:
+def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
     """All that a mapped companion holds, checked; strings stay where they lie.
 
     Raises:
@@ -111,9 +110,9 @@ def parse_mapped(data: memoryview, directory: Directory, limits: Limits) -> Cont
     if (np.diff(ends, prepend=0) < 0).any() or ends[-1] != end - start:
         raise ArchiveError(place="string.end", expected=f"ends up to {end - start}", found="others")
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
-    check(columns, len(strings), limits)
+    check(columns, len(strings), allowance)
     start, end = directory.places[RAW]
-    form = NormalForm(columns, strings, allowed(limits, len(data)))
+    form = NormalForm(columns, strings, allowance)
     return Contents(directory.archive_id, form, data[start:end])
 
 

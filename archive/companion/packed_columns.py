@@ -15,12 +15,12 @@ from archive.companion.blocks import BlockColumn
 from archive.companion.codecs import inflated
 from archive.companion.contents import Contents
 from archive.companion.encodings import Encoded, Transform, decoded
-from archive.companion.layout import allowed, check_crc
+from archive.companion.layout import check_crc
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
 from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES
 from archive.companion.templates import Templates, cut
-from archive.normalform.check import check, refuse_beyond
+from archive.normalform.check import check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_of
@@ -28,8 +28,8 @@ from archive.normalform.pool import table_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory
     from archive.companion.lookup import ColumnReader
@@ -66,12 +66,12 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         LimitError: it asks for more than allowed.
     """
 
-    def __init__(self, data: memoryview, directory: Directory, limits: Limits) -> None:
+    def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
         self._data = data
         self._directory = directory
-        self.budget = allowed(limits, len(data))
+        self.allowance = allowance
         self._body = self._inflated(SOLID)
-        self._lines, self.end = _lines(self._body, directory, self.budget)
+        self._lines, self.end = _lines(self._body, directory, allowance)
         self._made: dict[ColumnName, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
@@ -146,7 +146,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     @cached_property
     def strings(self) -> StringTable:
         """The strings."""
-        refuse_beyond(self.budget, self.templates.size, "string.template")
+        self.allowance.take(self.templates.size, "strings", place="string.template")
         return table_of(self.templates.filled())
 
     @property
@@ -166,7 +166,9 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         return self._body[self.end + self._texts_here :]
 
 
-def _lines(body: memoryview, directory: Directory, budget: int) -> tuple[dict[ColumnName, _Line], int]:
+def _lines(
+    body: memoryview, directory: Directory, allowance: Allowance
+) -> tuple[dict[ColumnName, _Line], int]:
     """The lines of the solid section by column, and where the strings begin."""
     count = body[0] if len(body) else 0
     stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
@@ -176,11 +178,10 @@ def _lines(body: memoryview, directory: Directory, budget: int) -> tuple[dict[Co
         raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
     at = 1 + stream.tell()
     lines: dict[ColumnName, _Line] = {}
-    rows = total = 0
+    rows = 0
     for line in parsed:
         rows = line.count - 1 if line.count else rows
-        total += rows * VALUE_BYTES
-        refuse_beyond(budget, total, f"section {SOLID}")
+        allowance.take(rows * VALUE_BYTES, "values", place=f"section {SOLID}")
         column, coding = BY_NUMBER.get(line.number), line.coding
         twice = column is not None and (column.name in lines or column.number in directory.sections)
         if column is None or twice or coding.transform > max(Transform) or coding.width > VALUE_BYTES:
@@ -196,27 +197,27 @@ def _lines(body: memoryview, directory: Directory, budget: int) -> tuple[dict[Co
     return lines, at
 
 
-def parse_packed(data: memoryview, directory: Directory, limits: Limits) -> Contents:
+def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
     """All that a packed companion holds, checked.
 
     Raises:
         ArchiveError: its bytes were changed, or contradict one another.
         LimitError: it asks for more than allowed.
     """
-    kept = PackedColumns(data, directory, limits)
+    kept = PackedColumns(data, directory, allowance)
     columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
     strings = kept.strings
-    check(columns, len(strings), limits, unread=MODELLED)
+    check(columns, len(strings), allowance, unread=MODELLED)
     columns = restored(columns, kept.templates, strings.length)
-    check(columns, len(strings), limits)
-    return Contents(directory.archive_id, NormalForm(columns, strings, kept.budget), kept.raw)
+    check(columns, len(strings), allowance)
+    return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw)
 
 
 class PackedLookup(CompanionLookup):
     """Looks up handles and tags in columns that are still modelled."""
 
-    def __init__(self, columns: PackedColumns, limits: Limits) -> None:
-        super().__init__(columns, columns.strings, limits, columns.budget)
+    def __init__(self, columns: PackedColumns, allowance: Allowance) -> None:
+        super().__init__(columns, columns.strings, allowance)
         self._packed = columns
 
     @cached_property

@@ -5,25 +5,25 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.companion.layout import CompanionProfile, allowed, read_directory
+from archive.companion.layout import CompanionProfile, read_directory
 from archive.companion.lookup import CompanionLookup
 from archive.companion.mapped import parse_mapped
 from archive.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.companion.contents import Contents
 
 
-def parse_companion(data: memoryview, limits: Limits) -> Contents:
+def parse_companion(data: memoryview, allowance: Allowance) -> Contents:
     """All that a companion holds, checked.
 
     Raises:
         ArchiveError: this is no companion, one of an unknown version, or one that was changed.
         LimitError: it asks for more than allowed.
     """
-    return Opened(data, limits).contents
+    return Opened(data, allowance).contents
 
 
 class Opened:
@@ -34,16 +34,16 @@ class Opened:
         LimitError: its sections would inflate to more than allowed.
     """
 
-    def __init__(self, data: memoryview, limits: Limits) -> None:
+    def __init__(self, data: memoryview, allowance: Allowance) -> None:
         self._data = data
-        self._limits = limits
-        self.directory = read_directory(data, limits)
+        self._allowance = allowance
+        self.directory = read_directory(data, allowance)
 
     @cached_property
     def contents(self) -> Contents:
         """All that it holds, checked."""
         parse = parse_packed if self.directory.profile is CompanionProfile.PACKED else parse_mapped
-        contents = parse(self._data, self.directory, self._limits)
+        contents = parse(self._data, self.directory, self._allowance)
         _ = contents.records  # refuses records that cannot be told apart
         return contents
 
@@ -51,7 +51,7 @@ class Opened:
     def lookup(self) -> CompanionLookup:
         """Looks up single handles and tags; no more is read than that takes."""
         if self.directory.profile is CompanionProfile.PACKED:
-            return PackedLookup(PackedColumns(self._data, self.directory, self._limits), self._limits)
+            return PackedLookup(PackedColumns(self._data, self.directory, self._allowance), self._allowance)
         mapped = MappedColumns(self._data, self.directory)
         strings = MappedStrings(mapped, self._data, self.directory)
-        return CompanionLookup(mapped, strings, self._limits, allowed(self._limits, len(self._data)))
+        return CompanionLookup(mapped, strings, self._allowance)

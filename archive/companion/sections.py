@@ -10,14 +10,14 @@ from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NUMBER, PAGES, RAW, SOLID, STRINGS
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.companion.layout import Directory
 
 SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}
 
 
 def section_parts(
-    data: memoryview, directory: Directory, number: int, limits: Limits
+    data: memoryview, directory: Directory, number: int, allowance: Allowance
 ) -> list[tuple[str, int, int]]:
     """Name, bytes and inflated bytes of each part of a section.
 
@@ -32,5 +32,5 @@ def section_parts(
             BY_NUMBER[number].name if number in BY_NUMBER else SECTION_NAMES.get(number, f"section {number}")
         )
         return [(name, section.stored, section.inflated)]
-    parts = PackedColumns(data, directory, limits).parts()
+    parts = PackedColumns(data, directory, allowance).parts()
     return [(name, len(zstd(part, STRONGEST)) if part else 0, len(part)) for name, part in parts.items()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import ArchiveError, LimitError, one_line
+from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.container.deflate import inflate
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from archive.base.allowance import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
@@ -35,14 +36,12 @@ class _File:
     Attributes:
         data: its bytes.
         name: its name, for messages.
-        limits: the cost that hostile input may have.
-        inflated: bytes of all records that were inflated so far.
+        allowance: the memory and sizes that the file may ask for.
     """
 
     data: memoryview
     name: str
-    limits: Limits
-    inflated: int = 0
+    allowance: Allowance
 
 
 @bounded_members
@@ -102,7 +101,7 @@ class Record:
 
         Raises:
             ArchiveError: the bytes do not have the size or the crc that the archive declares.
-            LimitError: they would inflate to more than the limits allow.
+            LimitError: they would inflate to more memory than the file may cost.
         """
         if self._view is None:
             try:
@@ -114,32 +113,23 @@ class Record:
         return self._view
 
     def _checked(self) -> memoryview:
-        view = self._inflated() if self.entry.deflated else self.raw()
+        if not self.entry.deflated:
+            return self._with_crc(self.raw())
+        self._file.allowance.take(self.size, "inflated records")
+        try:
+            return self._with_crc(memoryview(inflate(self.raw(), self.size)).toreadonly())
+        except ArchiveError:
+            self._file.allowance.give(self.size)
+            raise
+
+    def _with_crc(self, view: memoryview) -> memoryview:
         found = zlib.crc32(view)
         if self.crc32 not in (found, 0):
             raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{found:#010x}")
         return view
 
-    def _inflated(self) -> memoryview:
-        _check_limits(self.entry, self._file)
-        data = inflate(self.raw(), self.size)
-        self._file.inflated += self.size
-        return memoryview(data).toreadonly()
-
     def _forget(self) -> None:
         self._view = None
-
-
-def _check_limits(entry: Entry, file: _File) -> None:
-    """Refuse a record that would cost too much to inflate, before it costs anything."""
-    limits, ratio = file.limits, entry.size // max(entry.stored_size, 1)
-    for resource, limit, actual in (
-        ("record_bytes", limits.record_bytes, entry.size),
-        ("inflated_bytes", limits.inflated_bytes, file.inflated + entry.size),
-        ("inflation", limits.inflation, ratio if entry.size > limits.inflation_from else 0),
-    ):
-        if actual > limit:
-            raise LimitError(resource, limit, actual)
 
 
 class Container:
@@ -161,12 +151,12 @@ class Container:
 
     __slots__ = ("_file", "_mapped", "file", "records", "root")
 
-    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS, *, rooted: bool = True) -> None:
+    def __init__(self, mapped: Mapped, allowance: Allowance, *, rooted: bool = True) -> None:
         """Read the directory of a mapped file, and none of its records.
 
         Args:
             mapped: the file.
-            limits: the cost that hostile input may have.
+            allowance: the memory and sizes that the file may ask for.
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
 
         Raises:
@@ -174,9 +164,9 @@ class Container:
         """
         self.file = mapped.name
         self._mapped = mapped
-        self._file = _File(mapped.data, mapped.name, limits)
+        self._file = _File(mapped.data, mapped.name, allowance)
         try:
-            self.root, entries = read_directory(mapped.data, limits, rooted=rooted)
+            self.root, entries = read_directory(mapped.data, allowance, rooted=rooted)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)
@@ -189,14 +179,20 @@ class Container:
 
         Args:
             source: a path, a bytes-like object, or a binary file: see :class:`~archive.base.mapped.Mapped`.
-            limits: the cost that hostile input may have.
+            limits: what hostile input may cost.
             name: of the file, for messages; by default the source's own.
 
         Raises:
             ArchiveError: the source is no archive, or contradicts itself.
             OSError: it cannot be read.
         """
-        return cls(Mapped(source, name), limits)
+        mapped = Mapped(source, name)
+        return cls(mapped, limits.allowance(len(mapped.data)))
+
+    @property
+    def allowance(self) -> Allowance:
+        """The memory and sizes that the file may ask for."""
+        return self._file.allowance
 
     @property
     def data(self) -> memoryview:

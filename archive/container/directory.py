@@ -32,7 +32,11 @@ from archive.container.names import OutsideError, decoded, inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
+
+
+ENTRY_BYTES = 1_000
+"""Bytes of memory that an entry costs, with its record and a name of ordinary length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +71,37 @@ class Entry:
         return not self.name or self.name.endswith("/")
 
 
-def read_directory(data: memoryview, limits: Limits, *, rooted: bool) -> tuple[str, list[Entry]]:
+def read_directory(data: memoryview, allowance: Allowance, *, rooted: bool) -> tuple[str, list[Entry]]:
     """The root folder of a zip and its files, in the directory's order.
 
     Args:
         data: the zip.
-        limits: the cost that hostile input may have.
+        allowance: the memory and sizes that the file may ask for.
         rooted: whether all files must be in one folder, as PyTorch's are; else the root is "" if they are
             not.
 
     Raises:
         ArchiveError: the bytes are no such zip, or contradict themselves.
-        LimitError: the zip has more names, or longer ones, than allowed.
+        LimitError: the zip has a longer name than allowed.
     """
     end = read_end(data)
-    if end.entries > limits.entries:
-        raise LimitError("entries", limits.entries, end.entries)
+    allowance.take(ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size), "entries")
     try:
-        return _read_entries(data, end, limits, rooted=True)
+        return _read_entries(data, end, allowance, rooted=True)
     except OutsideError:
         if rooted:
             raise
-        return _read_entries(data, end, limits, rooted=False)
+        return _read_entries(data, end, allowance, rooted=False)
 
 
 def _read_entries(
-    data: memoryview, end: EndRecord, limits: Limits, *, rooted: bool
+    data: memoryview, end: EndRecord, allowance: Allowance, *, rooted: bool
 ) -> tuple[str, list[Entry]]:
     """The root folder and the files; "" for the root where none is asked for."""
     records = data[: end.directory_position]
     entries: dict[str, Entry] = {}
     root, used = "", 0
-    for at, header, raw_path, extra in central_headers(data, end, limits):
+    for at, header, raw_path, extra in central_headers(data, end, allowance):
         path = decoded(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
@@ -120,15 +123,17 @@ def _read_entries(
 
 
 def central_headers(
-    data: memoryview, end: EndRecord, limits: Limits
+    data: memoryview, end: EndRecord, allowance: Allowance
 ) -> Iterator[tuple[int, CentralHeader, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""
     at, stop = end.directory_position, end.directory_position + end.directory_size
     directory = data[:stop]
     for _ in range(end.entries):
         header = CENTRAL.read(directory, at)
-        if header.name_length > limits.name_bytes:
-            raise LimitError("name_bytes", limits.name_bytes, header.name_length, place=f"byte {at}")
+        if header.name_length > allowance.limits.name_bytes:
+            raise LimitError(
+                "name_bytes", allowance.limits.name_bytes, header.name_length, place=f"byte {at}"
+            )
         path = at + CENTRAL.size
         extra = path + header.name_length
         comment = extra + header.extra_length

@@ -23,14 +23,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import LimitError
-from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from archive.base.allowance import Allowance
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
     from archive.debuginfo.tables import RangeTable
@@ -143,7 +142,7 @@ def symbolicate(
     top: str,
     style: Style = Style.CURRENT,
     classes: Collection[str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    allowance: Allowance,
 ) -> Symbolication:
     """Explain handles.
 
@@ -154,10 +153,10 @@ def symbolicate(
         style: the release whose words are used.
         classes: qualified names of the archive's own classes; for ``Style.V1_9``, which has no name for
             instances of other classes (frozen models have them).
-        limits: ``symbolication_bytes`` bounds the texts of all frames together.
+        allowance: the memory that the texts of all frames may ask for together.
 
     Raises:
-        LimitError: call stacks repeat long texts beyond ``symbolication_bytes``.
+        LimitError: call stacks repeat long texts beyond all measure.
     """
     found = [known.entry_of(handle) for handle in handles]
     missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
@@ -165,20 +164,18 @@ def symbolicate(
         return Symbolication(tuple(handles), missing, "", (), ())
     entries = tuple(entry for entry in found if entry is not None)
     old = style is Style.V1_9
-    size = 0
     hierarchy = [f"top({top})" if old else f"top({top})::{TOP_FUNCTION.decode()}"]
     frames: list[TracebackFrame] = []
-    for entry in reversed(entries):
-        function = TOP_FUNCTION
-        for call in entry.stack:
-            frames.append(_frame(known, call.tag, function, old=old))
-            size += _size(frames[-1]) + len(hierarchy[-1])
-            if size > limits.symbolication_bytes:
-                most, place = limits.symbolication_bytes, f"debug handle {entry.handle}"
-                raise LimitError("symbolication_bytes", most, size, place=place)
-            function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
-            hierarchy.append(_link(call, function, old=old, classes=classes))
-        frames.append(_frame(known, entry.tag, function, old=old))
+    with allowance.part() as texts:
+        for entry in reversed(entries):
+            function, place = TOP_FUNCTION, f"debug handle {entry.handle}"
+            for call in entry.stack:
+                frames.append(_frame(known, call.tag, function, old=old))
+                texts.take(_size(frames[-1]) + len(hierarchy[-1]), "texts of frames", place=place)
+                function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
+                hierarchy.append(_link(call, function, old=old, classes=classes))
+            frames.append(_frame(known, entry.tag, function, old=old))
+            texts.take(_size(frames[-1]), "texts of frames", place=place)
     if not old:
         op = entries[0].op
         hierarchy.append("." + ("" if op is None else str(op)))

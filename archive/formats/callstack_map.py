@@ -47,7 +47,7 @@ from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
@@ -77,14 +77,14 @@ def generation(table: HandleTable) -> Generation:
     return Generation.CALLSTACK_3 if len(table) and (table.op < 0).all() else Generation.CALLSTACK_4
 
 
-def parse_callstack_map(tree: Tree, pickle: int, limits: Limits) -> HandleTable:
+def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> HandleTable:
     """The handles of one record of a tree.
 
     Raises:
         ArchiveError: a value is not as declared; names its row and field.
     """
     layout = CALLSTACK_SCHEMAS[generation_of(tree, int(tree.roots[pickle]))]
-    fields = parse(layout, tree, np.array([pickle]), limits).items
+    fields = parse(layout, tree, np.array([pickle]), allowance).items
     stack: Links = fields["stack"]
     frames = stack.items
     nothing = np.full(len(stack.next), -1, np.int64)

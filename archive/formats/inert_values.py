@@ -23,7 +23,7 @@ from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.pickles.ops import NEWTRUE, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.pickles.tree import Tree
 
 DATA = "data.pkl"
@@ -33,12 +33,12 @@ STORAGE = 5
 """Elements of a storage's persistent id."""
 
 
-def inert_value(tree: Tree, root: int, limits: Limits) -> object:
+def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node, described and not made.
 
     Raises:
         ArchiveError: a value holds itself, or a dict has a key that cannot be one.
-        LimitError: values are nested deeper than ``pickle_depth``, or a tensor has more than ``dimensions``.
+        LimitError: values are nested too deep, or a tensor has too many dimensions.
     """
     # Depth first without recursion, for a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
@@ -56,14 +56,14 @@ def inert_value(tree: Tree, root: int, limits: Limits) -> object:
             parts.append(tree.states[node])
         if node in opened:
             depth -= 1
-            done[node] = _value(tree, node, [done[part] for part in parts], limits)
+            done[node] = _value(tree, node, [done[part] for part in parts], allowance)
             stack.pop()
             continue
         opened.add(node)
         depth += 1
-        if depth > limits.pickle_depth:
+        if depth > allowance.limits.depth:
             name, at = tree.tokens.place(node)
-            raise LimitError("pickle_depth", limits.pickle_depth, depth, record=name, place=f"byte {at}")
+            raise LimitError("depth", allowance.limits.depth, depth, record=name, place=f"byte {at}")
         for part in reversed(parts):
             if part in opened and part not in done:
                 raise tree.tokens.fault(node, "a value that holds itself")
@@ -92,7 +92,7 @@ def class_names(root: object) -> set[str]:
     return names
 
 
-def _value(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:  # noqa: PLR0911 (one a kind)
+def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:  # noqa: PLR0911 (one a kind)
     kind = tree.kind(node)
     tokens = tree.tokens
     if kind == ValueKind.INT:
@@ -112,7 +112,7 @@ def _value(tree: Tree, node: int, parts: list[object], limits: Limits) -> object
     if kind == ValueKind.DICT:
         return _dict(tree, node, parts)
     if kind in (ValueKind.REDUCE, ValueKind.OBJECT):
-        return _made(tree, node, parts, limits)
+        return _made(tree, node, parts, allowance)
     return tuple(parts)
 
 
@@ -125,7 +125,7 @@ def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
+def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
     """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
     if not isinstance(arguments, tuple):
@@ -134,18 +134,20 @@ def _made(tree: Tree, node: int, parts: list[object], limits: Limits) -> object:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
         if what.name in REBUILDERS and what.module == "torch._utils":
-            return _tensor(tree, node, arguments, limits)
+            return _tensor(tree, node, arguments, allowance)
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
     return Inert(what, arguments, state[0] if state else None)
 
 
-def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], limits: Limits) -> TensorInfo:
+def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: Allowance) -> TensorInfo:
     storage, offset, shape, strides, *rest = [*arguments, None, None, None, None][: max(4, len(arguments))]
     for size in (shape, strides):  # before a look at each number: many tensors may share them
-        if isinstance(size, tuple) and len(size) > limits.dimensions:
+        if isinstance(size, tuple) and len(size) > allowance.limits.dimensions:
             name, at = tree.tokens.place(node)
-            raise LimitError("dimensions", limits.dimensions, len(size), record=name, place=f"byte {at}")
+            raise LimitError(
+                "dimensions", allowance.limits.dimensions, len(size), record=name, place=f"byte {at}"
+            )
     good = (
         isinstance(storage, tuple)
         and len(storage) == 1

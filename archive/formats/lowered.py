@@ -26,7 +26,7 @@ from archive.formats.inert_values import DATA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 LOWERED_CLASS = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
 LOWERED_CLASS_1_9 = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")
@@ -35,13 +35,15 @@ IN_BLOB = re.compile(r"<debug_handle>(\d{1,18})")
 PROGRAM = '{"version":1,"operators":'
 LONGEST_PROGRAM = 1 << 23
 """Characters."""
+HANDLE_BYTES = 64
+"""Bytes of memory that a value or handle in a blob costs."""
 GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
 """The way from the top module to a value: its holder's way, the key there, whether that is an attribute."""
 
 
-def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
+def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
     """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: "".
 
     Raises:
@@ -49,7 +51,7 @@ def find_lowered(root: object, limits: Limits) -> dict[str, LoweredState]:
     """
     found: dict[str, LoweredState] = {}
     seen: set[int] = set()
-    blobs = _Blobs(limits)
+    blobs = _Blobs(allowance)
     stack: list[tuple[Step, object, bool]] = [(None, root, False)]
     while stack:
         step, value, wrapped = stack.pop()
@@ -74,7 +76,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
         return None
     spec, processed, *create = value.state
     return LoweredState(
-        _path(step, blobs.limits),
+        _path(step, blobs.allowance),
         match["backend"],
         name,
         match.groupdict().get("original"),
@@ -87,7 +89,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     )
 
 
-def _path(step: Step, limits: Limits) -> str:
+def _path(step: Step, allowance: Allowance) -> str:
     """A way as text: ``low.__loweredModule__``, ``blocks[3]``."""
     parts: list[str] = []
     length = 0
@@ -95,8 +97,8 @@ def _path(step: Step, limits: Limits) -> str:
         step, key, named = step
         parts.append(f".{key}" if named else f"[{key!r}]")
         length += len(parts[-1])
-        if length > limits.path_length:
-            raise LimitError("path_length", limits.path_length, length, record=DATA)
+        if length > allowance.limits.name_bytes:
+            raise LimitError("name_bytes", allowance.limits.name_bytes, length, record=DATA)
     return "".join(reversed(parts)).removeprefix(".")
 
 
@@ -132,9 +134,8 @@ def _of_program(text: str) -> Iterator[int]:
 class _Blobs:
     """Finds the debug handles in blobs; a text that several modules hold is searched once."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.steps = 0
+    def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
         self.found: dict[int, tuple[Handle, ...]] = {}
 
     def handles(self, processed: object) -> tuple[Handle, ...]:
@@ -164,6 +165,4 @@ class _Blobs:
                 stack.extend(reversed([child for _, _, child in _children(value)]))
 
     def _count(self, steps: int) -> None:
-        self.steps += steps
-        if self.steps > self.limits.blob_values:
-            raise LimitError("blob_values", self.limits.blob_values, self.steps, record=DATA)
+        self.allowance.take(HANDLE_BYTES * steps, "values and handles in lowered modules", record=DATA)

@@ -26,7 +26,7 @@ from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
@@ -45,13 +45,13 @@ METHOD_SCHEMAS: dict[Generation, Schema] = {
 }
 
 
-def parse_methods(tree: Tree, pickle: int, generation: Generation, limits: Limits) -> MethodTable:
+def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Allowance) -> MethodTable:
     """The methods of one record of a tree.
 
     Raises:
         ArchiveError: a value is not as declared; names its row and field.
     """
-    columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), limits)
+    columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), allowance)
     value = columns.items["table"]["entry"]["value"]
     rows: Ragged = value["handles"] if generation is Generation.METHOD_HANDLES else value
     return MethodTable(tree.strings, int(columns.head[0]), columns.items["method"], rows.first, rows.items)

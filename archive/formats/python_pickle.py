@@ -7,19 +7,21 @@ stack machine reads them here.
 
 from __future__ import annotations
 
-import io
 import pickletools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Global
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
+VALUE_BYTES = 250
+"""Bytes of memory that the value of an instruction costs, at most, besides its argument."""
+LINE_PIECE = 4096
 MARK_ON_STACK = object()
 CONSTANT_VALUES = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 LEAVES = {
@@ -65,30 +67,65 @@ class Value:
             self.pairs = [*self.pairs, *pairs]
 
 
-def plain_value(data: memoryview, at: int, limits: Limits) -> tuple[object, int]:
+def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object, int]:
     """The value of a pickle, described and not made; and the position behind the pickle.
 
     Args:
         data: the bytes that hold the pickle.
         at: its first byte.
-        limits: ``plain_ops`` bounds its instructions, ``plain_bytes`` its length.
+        allowance: the memory that the values may cost.
 
     Raises:
         ArchiveError: the bytes are no pickle.
-        LimitError: the pickle has more instructions than allowed.
+        LimitError: the values would cost more memory than that.
     """
     machine = _Machine()
-    stream = io.BytesIO(data[at : at + limits.plain_bytes])
+    stream = _Stream(data[at:])
     position = 0
     try:
-        for number, (op, argument, place) in enumerate(pickletools.genops(stream)):
-            if number >= limits.plain_ops:
-                raise LimitError("plain_ops", limits.plain_ops, number + 1)
+        for op, argument, place in pickletools.genops(stream):  # type: ignore[arg-type]
+            allowance.take(VALUE_BYTES + _size(argument), "values of a pickle", place=f"byte {at + position}")
             position = place or 0
             machine.step(op.name, argument)
         return machine.stack[-1], at + stream.tell()
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(place=f"byte {at + position}", expected="a pickle", found=str(error)) from error
+
+
+class _Stream:
+    """Bytes as the file that ``pickletools`` reads; nothing is copied but the arguments of instructions."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._at = 0
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+    def read(self, count: int) -> bytes:
+        """The next bytes."""
+        return self._up_to(self._at + count)
+
+    def readline(self) -> bytes:
+        """The next bytes up to a newline."""
+        end = self._at
+        while end < len(self._data):
+            found = bytes(self._data[end : end + LINE_PIECE]).find(b"\n")
+            end += LINE_PIECE if found < 0 else found + 1
+            if found >= 0:
+                break
+        return self._up_to(end)
+
+    def _up_to(self, end: int) -> bytes:
+        data = bytes(self._data[self._at : end])
+        self._at += len(data)
+        return data
+
+
+def _size(argument: object) -> int:
+    """Bytes of an instruction's argument, about."""
+    return len(argument) if isinstance(argument, str | bytes | bytearray) else 0
 
 
 class _Machine:

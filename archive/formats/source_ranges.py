@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema import (
@@ -60,7 +60,7 @@ from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema.core import Ints, Schema
     from archive.pickles.tree import Tree
 
@@ -102,26 +102,26 @@ def layout_of(tree: Tree, root: int) -> Layout:
     return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == ValueKind.INT else Layout.INLINE
 
 
-def parse_source_ranges(tree: Tree, limits: Limits) -> RangeTable:
+def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
     """The rows of all records of a tree, in the tree's order of records.
 
     Raises:
         ArchiveError: a value is not as its layout declares, or an index is outside its string table.
-        LimitError: a text is out of all proportion to its record.
+        LimitError: the rows or a text ask for more memory than the file may cost.
     """
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
     for layout in dict.fromkeys(layouts or [Layout.EMPTY]):
         pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
-        columns = parse(RANGE_SCHEMAS[layout], tree, pickles, limits)
-        parts.append(_table(tree, layout, pickles, columns, limits))
+        columns = parse(RANGE_SCHEMAS[layout], tree, pickles, allowance)
+        parts.append(_table(tree, layout, pickles, columns, allowance))
     if len(parts) == 1:
         return parts[0]
     order = {pickle.name: number for number, pickle in enumerate(tree.tokens.pickles)}
     return in_order(concatenated(parts), order)
 
 
-def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limits) -> RangeTable:  # noqa: ANN401
+def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, allowance: Allowance) -> RangeTable:  # noqa: ANN401
     """The rows of all records of one layout."""
     names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
     if layout is Layout.STRING_TABLE:
@@ -133,7 +133,7 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, limits: Limi
     index, sources = span["source"].index, span["source"].items
     if layout is Layout.STRING_TABLE:
         source_table = _pieced(tree, names, rows, table_first, table)
-        _check_texts(tree, pickles, rows, source_table, limits)
+        _check_texts(tree, pickles, rows, source_table, allowance)
     else:
         text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
         lengths = tree.strings.length
@@ -194,21 +194,17 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     )
 
 
-def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, limits: Limits) -> None:  # noqa: ANN401
-    """Refuse texts out of all proportion to their record: one long piece may be part of a text many times."""
-    record = np.repeat(np.arange(len(pickles)), np.diff(rows.first))
-    size = np.diff(tree.tokens.base)[pickles][record]
+def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, allowance: Allowance) -> None:  # noqa: ANN401
+    """Refuse a text longer than anybody may read: one long piece may be part of a text many times."""
     length = sources.lengths[rows.items["range"]["source"].index]
-    wrong = np.flatnonzero((length > limits.inflation_from) & (length > limits.inflation * size))
-    if len(wrong):
-        row = int(wrong[0])
-        raise LimitError(
-            "inflation",
-            limits.inflation,
-            int(length[row] // size[row]),
-            record=tree.tokens.pickles[int(pickles[record[row]])].name,
-            place=f"row {row - int(rows.first[record[row]])}, field text",
-        )
+    if not len(length):
+        return
+    row = int(length.argmax())
+    record = int(np.searchsorted(rows.first, row, "right")) - 1
+    name = tree.tokens.pickles[int(pickles[record])].name
+    place = f"row {row - int(rows.first[record])}, field text"
+    with allowance.lent(int(length[row]), "a text", record=name, place=place):
+        pass
 
 
 def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = None) -> bytes:

@@ -13,18 +13,18 @@ from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, RECORD_FACT, TO
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.normalform.columns import Column, ColumnName, Columns
 
 
-def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str] = ()) -> None:
+def check(columns: Columns, strings: int, allowance: Allowance, unread: Collection[str] = ()) -> None:
     """Refuse columns that contradict one another, so that whoever follows a reference finds its row.
 
     Args:
         columns: by name.
         strings: number of strings.
-        limits: what hostile columns may cost.
+        allowance: the memory and sizes that the file may ask for.
         unread: columns that are still modelled: their values are not checked.
 
     Raises:
@@ -47,7 +47,7 @@ def check(columns: Columns, strings: int, limits: Limits, unread: Collection[str
             place = f"node.parent, row {later[0]}"
             raise ArchiveError(place=place, expected="a row before", found="one behind")
     if "frame.next" in columns:
-        _check_stacks(columns["frame.next"], limits)
+        _check_stacks(columns["frame.next"], allowance)
     if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
         raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
 
@@ -61,21 +61,6 @@ PARTS: dict[ColumnName, ColumnName] = {
     "pathed.steps": "step.path",
 }
 """Columns that count how many rows of another column belong to each of their own rows."""
-
-
-def refuse_beyond(budget: int, wanted: int, place: str) -> None:
-    """Refuse to make more bytes than are allowed.
-
-    Args:
-        budget: bytes that are allowed.
-        wanted: bytes that would be made.
-        place: what they would be made of, for the message.
-
-    Raises:
-        LimitError: ``wanted`` exceeds the budget.
-    """
-    if wanted > budget:
-        raise LimitError("companion_inflation", budget, wanted, place=place)
 
 
 def _check_tables(columns: Columns) -> None:
@@ -132,7 +117,7 @@ def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
         raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
 
 
-def _check_stacks(following: Ints, limits: Limits) -> None:
+def _check_stacks(following: Ints, allowance: Allowance) -> None:
     """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
     ahead, length = following.copy(), np.ones(len(following), np.int64)
     rounds = 0
@@ -141,6 +126,6 @@ def _check_stacks(following: Ints, limits: Limits) -> None:
         ahead[going] = ahead[ahead[going]]
         rounds += 1
     longest = int(length.max(initial=0))
-    if going.any() or longest > limits.stack_frames:
-        found = max(longest, limits.stack_frames + 1)
-        raise LimitError("stack_frames", limits.stack_frames, found, place="frame.next")
+    if going.any() or longest > allowance.limits.frames:
+        found = max(longest, allowance.limits.frames + 1)
+        raise LimitError("frames", allowance.limits.frames, found, place="frame.next")

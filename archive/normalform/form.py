@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base.limits import Limits
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.ranges import unpack_ranges
 from archive.normalform.relayout import laid_out
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
 
-UNBOUNDED = 1 << 62
+
+def _unbounded() -> Allowance:
+    """The allowance of a form that is made in this process, from facts that nobody sent."""
+    return Limits(memory=1 << 62).allowance(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,21 +35,21 @@ class NormalForm:
     Attributes:
         columns: by name: see :mod:`archive.normalform.columns`.
         strings: what columns of names refer to.
-        budget: bytes that texts may take when each stands for itself; for hostile companions.
+        allowance: the memory that tables and records may cost.
     """
 
     columns: Columns
     strings: StringTable
-    budget: int = UNBOUNDED
+    allowance: Allowance = field(default_factory=_unbounded)
 
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges, laid out as the records have them.
 
         Raises:
-            LimitError: texts are repeated so often that they would take more than the budget.
+            LimitError: texts are repeated so often that they would take more memory than allowed.
         """
-        return laid_out(unpack_ranges(self.columns, self.strings, self.budget))
+        return laid_out(unpack_ranges(self.columns, self.strings, self.allowance))
 
     @cached_property
     def handle_table(self) -> HandleTable | None:

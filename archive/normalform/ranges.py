@@ -21,12 +21,12 @@ from archive.base.columns import firsts, numbered, ordinals
 from archive.container.names import decoded, encoded
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
-from archive.normalform.check import refuse_beyond
 from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import Pool
 from archive.normalform.texts import pack_texts, sum_over_texts, unpack_texts
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
@@ -114,11 +114,11 @@ def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
 
 
-def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeTable:
+def unpack_ranges(columns: Columns, strings: StringTable, allowance: Allowance) -> RangeTable:
     """The source ranges of some columns, with all texts in lines, whatever a record's layout.
 
     Raises:
-        LimitError: texts are repeated so often that they would take more than ``budget`` bytes.
+        LimitError: texts are repeated so often that they would take more memory than allowed.
     """
     names = tuple(decoded(bytes(strings.data(name))) for name in columns["record.name"].tolist())
     layouts = tuple(RANGE_LAYOUTS[layout] for layout in columns["record.layout"].tolist())
@@ -128,7 +128,7 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
     own, own_at = numbered(record, columns["range.source"][span])
     source = columns["range.source"][span[own_at]]
     node = np.append(columns["text.node"], -1)[columns["source.text"][source]]
-    _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], budget)
+    _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], allowance)
     lines_first, lines = unpack_texts(node, columns["node.parent"], columns["node.line"])
     sources = SourceTable(
         strings,
@@ -153,11 +153,13 @@ def unpack_ranges(columns: Columns, strings: StringTable, budget: int) -> RangeT
     )
 
 
-def _check_lengths(columns: Columns, strings: StringTable, node: Ints, layout: Ints, budget: int) -> None:
-    """Refuse texts that share lines so often that each for itself they would exceed the budget."""
+def _check_lengths(
+    columns: Columns, strings: StringTable, node: Ints, layout: Ints, allowance: Allowance
+) -> None:
+    """Refuse texts that share lines so often that each for itself they would take too much memory."""
     parent = columns["node.parent"]
     lines = np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node]
-    refuse_beyond(budget, VALUE_BYTES * int(lines.sum()), "source.text")
+    allowance.take(VALUE_BYTES * int(lines.sum()), "lines", place="source.text")
     joined = layout != RANGE_LAYOUTS.index(Layout.STRING_TABLE)
     size = np.append(sum_over_texts(parent, strings.length[columns["node.line"]]), 0)[node]
-    refuse_beyond(budget, int(size[joined].sum()), "source.text")
+    allowance.take(int(size[joined].sum()), "texts", place="source.text")

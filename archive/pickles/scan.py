@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.pickles.ops import BININT, BY_CODE, PROTO, Argument, lookup
 from archive.pickles.walk import KNOWN_OPCODE, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 WINDOW = 1 << 22
 """Bytes that are scanned at once."""
 JOINED = 1 << 16
 """Bytes up to which records are joined."""
 PROTOCOL = 2
+TOKEN_BYTES = 74
+"""Bytes of memory that an opcode costs while its pickle becomes a tree."""
 SLOW = 255
 """Stands in ``NUMBER_WIDTH`` for arguments that are read one by one."""
 NUMBER_SIZE = {
@@ -91,12 +93,12 @@ class _WideIntError(Exception):
         self.at, self.size = at, size
 
 
-def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
+def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Tokens:
     """Find all instructions of some pickles.
 
     Args:
         pickles: records with their bytes.
-        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` module and name of globals.
+        allowance: the memory that they may cost, and the length of names.
 
     Raises:
         ArchiveError: an unknown opcode, no PROTO 2 in front, or no STOP before the end.
@@ -104,7 +106,7 @@ def scan(pickles: Sequence[Pickle], limits: Limits) -> Tokens:
     """
     sizes = [len(pickle.data) for pickle in pickles]
     base = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    scanner = _Scanner(limits)
+    scanner = _Scanner(allowance)
     for members in _groups(sizes):
         entries = base[members[0] : members[-1] + 2]
         scanner.add([pickles[member] for member in members], entries)
@@ -128,13 +130,12 @@ class _Scanner:
         ops: opcodes, window by window; likewise ``ats``, their positions, and ``args``, their arguments.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
         self.counts: list[int] = []
         self.ops: list[np.ndarray] = []
         self.ats: list[np.ndarray] = []
         self.args: list[np.ndarray] = []
-        self.total = 0
 
     def add(self, pickles: list[Pickle], base: np.ndarray) -> None:
         """Scan some pickles as one stretch; ``base``: their positions, and where the last one ends."""
@@ -145,12 +146,12 @@ class _Scanner:
         start = int(base[0])
         entries = base - start
         counts = np.zeros(len(pickles), np.int64)
-        for positions in _positions(view, data, entries, [pickle.name for pickle in pickles], self.limits):
-            self._count(positions, pickles, entries)
+        for positions in _positions(view, data, entries, [pickle.name for pickle in pickles], self.allowance):
+            self._ask(positions, pickles, entries)
             op = data[positions]
             self.ops.append(op)
             try:
-                self.args.append(_arguments(data, op, positions, self.limits))
+                self.args.append(_arguments(data, op, positions, self.allowance))
             except _WideIntError as error:
                 raise ArchiveError(
                     expected="an integer of 64 bits",
@@ -162,13 +163,10 @@ class _Scanner:
             counts += len(positions) if len(pickles) == 1 else np.diff(np.searchsorted(positions, entries))
         self.counts += counts.tolist()
 
-    def _count(self, positions: np.ndarray, pickles: list[Pickle], entries: np.ndarray) -> None:
-        """Count tokens, and refuse more than the limits allow."""
-        most = self.limits.pickle_ops
-        self.total += len(positions)
-        if self.total > most:
-            first_too_many = int(positions[most - self.total])
-            raise LimitError("pickle_ops", most, self.total, **_place(pickles, entries, first_too_many))
+    def _ask(self, positions: np.ndarray, pickles: list[Pickle], entries: np.ndarray) -> None:
+        """Ask for the memory of some tokens, and of all that is made of them."""
+        where = _place(pickles, entries, int(positions[0])) if len(positions) else {}
+        self.allowance.take(TOKEN_BYTES * len(positions), "pickle opcodes", **where)
 
 
 def _check(tokens: Tokens) -> None:
@@ -218,16 +216,16 @@ def _groups(sizes: list[int]) -> Iterator[list[int]]:
 
 
 def _positions(
-    view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str], limits: Limits
+    view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str], allowance: Allowance
 ) -> Iterator[np.ndarray]:
     """The positions of instructions: of joined records at once, of a single record window by window."""
     if len(names) > 1:
-        yield Walk(view, data, entries, names, limits).positions
+        yield Walk(view, data, entries, names, allowance).positions
         return
     at, end = 0, len(view)
     while at < end:
         stop = min(at + WINDOW, end)
-        walk = Walk(view, data, np.array([at, stop]), names, limits, whole=stop == end)
+        walk = Walk(view, data, np.array([at, stop]), names, allowance, whole=stop == end)
         yield walk.positions
         if walk.stopped:
             return
@@ -235,7 +233,7 @@ def _positions(
     raise ArchiveError("the pickle ends before its STOP", record=names[0], place=f"byte {end}")
 
 
-def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits) -> np.ndarray:
+def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, allowance: Allowance) -> np.ndarray:
     """The numbers behind the opcodes (n)."""
     width = lookup(NUMBER_WIDTH, op)
     spots = at + 1
@@ -251,16 +249,16 @@ def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, limits: Limits)
     signed = np.flatnonzero(op == BININT)
     arg[signed] = arg[signed].astype(np.int32)
     for token in np.flatnonzero(width == SLOW).tolist():
-        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]), limits)
+        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]), allowance)
     return arg
 
 
-def _slow_argument(data: np.ndarray, argument: Argument, at: int, limits: Limits) -> int:
+def _slow_argument(data: np.ndarray, argument: Argument, at: int, allowance: Allowance) -> int:
     """A float's bits, the length of a global's lines, or a LONG1: these are rare."""
     if argument == Argument.F64:
         return int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
     if argument == Argument.LINES:
-        lines = data[at : at + limits.global_bytes].tobytes()
+        lines = data[at : at + allowance.limits.name_bytes].tobytes()
         return lines.find(b"\n", lines.find(b"\n") + 1) + 1
     size = int(data[at])
     value = int.from_bytes(data[at + 1 : at + 1 + size].tobytes(), "little", signed=True)

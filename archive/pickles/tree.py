@@ -19,7 +19,7 @@ from archive.pickles.scan import Pickle, Tokens, scan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 
 @dataclass(slots=True, eq=False)
@@ -71,19 +71,19 @@ class Tree:
         return module, name
 
 
-def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], limits: Limits) -> Tree:
+def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: Allowance) -> Tree:
     """Read pickles into one tree.
 
     Args:
         pickles: records with their bytes.
         borrowed: for each record, whether its bytes lie in the mapped file.
-        limits: ``pickle_ops`` bounds the number of tokens, ``global_bytes`` module and name of globals.
+        allowance: the memory that they may cost, and the length of names.
 
     Raises:
         ArchiveError: a record is no pickle of known opcodes, or its values don't add up.
         LimitError: there are more tokens, or longer names, than allowed.
     """
-    tokens = scan(pickles, limits)
+    tokens = scan(pickles, allowance)
     assembly = Assembly(tokens)
     stands_for = assembly.stands_for
     maker, size, child = (np.concatenate(parts) for parts in zip(*assembly.chunks, strict=True))

@@ -32,7 +32,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, BY_CODE, LONG1, SIZE, STOP, lookup
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 LANE = 256
 """Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few."""
@@ -69,7 +69,7 @@ class Walk:
         data: np.ndarray,
         entries: np.ndarray,
         names: list[str],
-        limits: Limits,
+        allowance: Allowance,
         *,
         whole: bool = True,
     ) -> None:
@@ -80,13 +80,13 @@ class Walk:
             data: the same as an array.
             entries: where each record begins; the last entry is the end of the stretch.
             names: of the records, for messages.
-            limits: ``global_bytes`` bounds module and name of a GLOBAL.
+            allowance: bounds module and name of a GLOBAL.
             whole: whether each record must end in the stretch.
 
         Raises:
             ArchiveError: a record is empty or has no STOP, or a GLOBAL has no two lines.
         """
-        self.view, self.data, self.names, self.limits, self.whole = view, data, names, limits, whole
+        self.view, self.data, self.names, self.allowance, self.whole = view, data, names, allowance, whole
         self.low = int(entries[0])
         self.entries = entries
         self.origin = entries if len(names) > 1 else np.zeros_like(entries)
@@ -244,7 +244,7 @@ class Walk:
 
     def _global_length(self, record: int, at: int) -> int:
         """Bytes of a GLOBAL: the opcode, and two lines with their newlines."""
-        most = self.limits.global_bytes
+        most = self.allowance.limits.name_bytes
         lines = bytes(self.view[at + 1 : at + 1 + most])
         module_end = lines.find(b"\n")
         name_end = lines.find(b"\n", module_end + 1)
@@ -252,7 +252,7 @@ class Walk:
             return 2 + name_end
         where = {"record": self.names[record], "place": f"byte {at - int(self.origin[record])}"}
         if len(lines) == most:
-            raise LimitError("global_bytes", most, most + 1, **where)
+            raise LimitError("name_bytes", most, most + 1, record=where["record"], place=where["place"])
         raise ArchiveError("expected two lines behind GLOBAL", **where)
 
 

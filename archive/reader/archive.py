@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, counted, in_file
-from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
@@ -44,19 +43,17 @@ class Archive(OpenedFile):
 
     Args:
         container: the zip; None for a companion alone.
-        limits: what hostile input may cost.
         companion: what the debug information is read from; None where the zip's own records have it.
     """
 
     def __init__(
         self,
         container: Container | None,
-        limits: Limits = DEFAULT_LIMITS,
         *,
         companion: Companion | None = None,
     ) -> None:
-        super().__init__(container, limits, companion=companion)
-        self._pickles = PickleRecords(self._source, limits)
+        super().__init__(container, companion=companion)
+        self._pickles = PickleRecords(self._source)
         self._debug: DebugTables = companion or self._pickles
         self._names: ClassNames = companion if companion and container is None else self._pickles
 
@@ -74,7 +71,7 @@ class Archive(OpenedFile):
 
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
-        again = Archive(self._container, self.limits, companion=self.companion)
+        again = Archive(self._container, companion=self.companion)
         again._debug = again._pickles
         return again
 
@@ -193,13 +190,13 @@ class Archive(OpenedFile):
         from archive.formats.effects.record import parse_effects  # noqa: PLC0415 (few archives have some)
 
         with in_file(self.file):
-            return parse_effects(self.tree([EFFECTS]), 0, self.limits)
+            return parse_effects(self.tree([EFFECTS]), 0, self.allowance)
 
     @cached_property
     def lowered(self) -> Mapping[str, LoweredState]:
         """The modules that were lowered to a backend, by attribute path."""
         with in_file(self.file):
-            return find_lowered(self.data, self.limits)
+            return find_lowered(self.data, self.allowance)
 
     @property
     def top(self) -> str:
@@ -256,6 +253,6 @@ class Archive(OpenedFile):
                 known=self._debug.known,
                 top=self.top if top is None else top,
                 style=style,
-                limits=self.limits,
+                allowance=self.allowance,
                 classes=self.classes if style is Style.V1_9 else None,
             )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, in_file
-from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from archive.base.allowance import Allowance
     from archive.base.mapped import Mapped
     from archive.companion.contents import Contents
     from archive.container.container import Record
@@ -76,12 +76,13 @@ class Companion:
 
     Args:
         mapped: the file.
-        limits: what hostile input may cost.
+        allowance: the memory and sizes that the file may ask for.
 
     Attributes:
         file: name of the file, for messages.
         root: the folder that records are in: none.
         data: the file's bytes.
+        allowance: as given.
         opened: its header, and what its sections hold.
 
     Raises:
@@ -91,12 +92,13 @@ class Companion:
 
     root = ""
 
-    def __init__(self, mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, mapped: Mapped, allowance: Allowance) -> None:
+        self.allowance = allowance
         self.file = mapped.name
         self.data = mapped.data
         self._mapped = mapped
         with in_file(self.file):
-            self.opened = Opened(mapped.data, limits)
+            self.opened = Opened(mapped.data, allowance)
 
     def __repr__(self) -> str:
         return f"<Companion {self.file!r}, {self.profile}, of archive {self.archive_id.hex()}>"

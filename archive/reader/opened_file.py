@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.recognition import COMPANION, recognise_zip
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from archive.base.limits import Limits
     from archive.base.output import Sink
     from archive.container.container import Container
     from archive.reader.companion import Companion
@@ -31,25 +31,23 @@ class OpenedFile:
 
     Args:
         container: the zip; None for a companion alone.
-        limits: what hostile input may cost.
         companion: what the debug information is read from; None where the zip's own records have it.
 
     Attributes:
         companion: as given.
-        limits: as given.
+        allowance: the memory and sizes that the file may ask for, and that both may together.
     """
 
     def __init__(
         self,
         container: Container | None,
-        limits: Limits = DEFAULT_LIMITS,
         *,
         companion: Companion | None = None,
     ) -> None:
         self.companion = companion
-        self.limits = limits
         self._container = container
         self._source = _records(container, companion)
+        self.allowance = self._source.allowance
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +60,11 @@ class OpenedFile:
     def close(self) -> None:
         """Let go of the file; views in use stay valid."""
         self._source.close()
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds that the file was opened with."""
+        return self.allowance.limits
 
     # The file
 
@@ -104,7 +107,7 @@ class OpenedFile:
     @cached_property
     def recognised(self) -> Recognised:
         """The kind of archive, in a sentence."""
-        return recognise_zip(self._container, self.limits) if self._container is not None else COMPANION
+        return recognise_zip(self._container) if self._container is not None else COMPANION
 
     @cached_property
     def archive_id(self) -> bytes:

@@ -14,6 +14,7 @@ from archive.reader.archive import Archive
 from archive.reader.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.mapped import Source
     from archive.container.container import Container
 
@@ -52,19 +53,15 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     """
     load = Mapped if mapped else _read
     file = load(source, name)
+    if companion is None:
+        return opened(file, limits.allowance(len(file.data)))
     if is_companion(file.data):
-        if companion is not None:
-            file.close()
-            raise COMPANION.refusal(file.name)
-        return _opened_companion(file, limits)
-    container = opened_archive(file, limits)
-    if companion is not None:
-        inner = load(companion)
-        check_companion(inner, limits)
-        return _rejoined(container, inner, limits)
-    if EMBEDDED in container.records:
-        return _rejoined(container, _embedded(container), limits)
-    return Archive(container, limits)
+        file.close()
+        raise COMPANION.refusal(file.name)
+    inner = load(companion)
+    container = opened_archive(file, limits.allowance(len(file.data) + len(inner.data)))
+    check_companion(inner, limits)
+    return _rejoined(container, inner)
 
 
 def _read(source: Source, name: str | None = None) -> Mapped:
@@ -72,19 +69,33 @@ def _read(source: Source, name: str | None = None) -> Mapped:
     return Mapped(in_memory(source), name)
 
 
-def _opened_companion(mapped: Mapped, limits: Limits) -> Archive:
-    from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
+def opened(mapped: Mapped, allowance: Allowance) -> Archive:
+    """An archive, or a companion, in a file that is mapped already.
 
-    return Archive(None, limits, companion=Companion(mapped, limits))
+    Args:
+        mapped: the file.
+        allowance: the memory that it may cost; of a file that was made of another one, what that one may.
+
+    Raises:
+        ArchiveError: the file is of another kind, or contradicts itself. Then it is closed.
+    """
+    if is_companion(mapped.data):
+        from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
+
+        return Archive(None, companion=Companion(mapped, allowance))
+    container = opened_archive(mapped, allowance)
+    if EMBEDDED in container.records:
+        return _rejoined(container, _embedded(container))
+    return Archive(container)
 
 
-def _rejoined(container: Container, mapped: Mapped, limits: Limits) -> Archive:
+def _rejoined(container: Container, mapped: Mapped) -> Archive:
     """An archive and its companion, read as the archive that they were split from."""
     from archive.reader.companion import Companion, check_same_model  # noqa: PLC0415 (the same)
 
-    companion = Companion(mapped, limits)
+    companion = Companion(mapped, container.allowance)
     check_same_model(container.records, companion.archive_id, container.file, companion.file)
-    return Archive(container, limits, companion=companion)
+    return Archive(container, companion=companion)
 
 
 def _embedded(container: Container) -> Mapped:

@@ -18,7 +18,6 @@ from archive.pickles.tree import Tree, read_trees
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.base.limits import Limits
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.reader.records import Records
@@ -29,15 +28,14 @@ class PickleRecords:
 
     Args:
         source: the records.
-        limits: what hostile input may cost.
 
     Every property and method raises :class:`~archive.ArchiveError`, naming file, record and place, where a
     record is broken.
     """
 
-    def __init__(self, source: Records, limits: Limits) -> None:
+    def __init__(self, source: Records) -> None:
         self._source = source
-        self._limits = limits
+        self._allowance = source.allowance
 
     # Any pickle
 
@@ -53,7 +51,7 @@ class PickleRecords:
         records = [self._source.records[name] for name in names]
         with in_file(self._source.file, names[0] if len(names) == 1 else None):
             pickles = [Pickle(record.name, record.view()) for record in records]
-            return read_trees(pickles, [record.borrowed for record in records], self._limits)
+            return read_trees(pickles, [record.borrowed for record in records], self._allowance)
 
     def value(self, name: str) -> object:
         """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
@@ -65,7 +63,7 @@ class PickleRecords:
             raise ArchiveError("no such record", file=self._source.file, record=name)
         tree = self.tree([name])
         with in_file(self._source.file):
-            return inert_value(tree, int(tree.roots[0]), self._limits)
+            return inert_value(tree, int(tree.roots[0]), self._allowance)
 
     # Debug tables
 
@@ -78,7 +76,7 @@ class PickleRecords:
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
         with in_file(self._source.file):
-            return parse_source_ranges(self.tree(self.range_records), self._limits)
+            return parse_source_ranges(self.tree(self.range_records), self._allowance)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
@@ -87,7 +85,7 @@ class PickleRecords:
             return None
         with in_file(self._source.file):
             return callstack_map.parse_callstack_map(
-                self.tree([callstack_map.CALLSTACK_MAP]), 0, self._limits
+                self.tree([callstack_map.CALLSTACK_MAP]), 0, self._allowance
             )
 
     @cached_property
@@ -104,7 +102,7 @@ class PickleRecords:
         if name not in self._source.records:
             return None
         with in_file(self._source.file):
-            return method_handles.parse_methods(self.tree([name]), 0, generation, self._limits)
+            return method_handles.parse_methods(self.tree([name]), 0, generation, self._allowance)
 
     @cached_property
     def known(self) -> Known:

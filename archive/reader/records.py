@@ -16,6 +16,7 @@ from archive.formats.record_kinds import EMBEDDED
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from archive.base.allowance import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeTable
@@ -66,6 +67,10 @@ class Records(Protocol):
     @property
     def root(self) -> str:
         """The folder that all records are in; "" for a companion."""
+
+    @property
+    def allowance(self) -> Allowance:
+        """The memory and sizes that the file may ask for."""
 
     @property
     def data(self) -> memoryview:
@@ -129,7 +134,7 @@ class Rejoined:
 
     def __init__(self, archive: Records, companion: Records) -> None:
         self._archive, self._companion = archive, companion
-        self.file, self.root = archive.file, archive.root
+        self.file, self.root, self.allowance = archive.file, archive.root, archive.allowance
 
     @property
     def data(self) -> memoryview:

@@ -66,6 +66,6 @@ def convert(
     wanted = profile_named(profile)
     with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
         check_companion(mapped, limits)
-        with Companion(mapped, limits) as opened:
+        with Companion(mapped, limits.allowance(len(mapped.data))) as opened:
             size = file.write(build_companion(opened.contents, wanted, level))
             return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.base.strings import StringTable
     from archive.companion.contents import Contents
     from archive.container.container import Container, Member, Record
@@ -177,19 +177,19 @@ def _member(name: str, data: bytes | memoryview, *, deflated: bool) -> Member:
     return replace(member, data=memoryview(deflated_as_by_pytorch(data)), deflated=True)
 
 
-def check_gives(contents: Contents, companion: memoryview, left: bytes, limits: Limits) -> None:
+def check_gives(contents: Contents, companion: memoryview, left: bytes, allowance: Allowance) -> None:
     """Refuse a split that lost something.
 
     Args:
         contents: what the companion was made of.
         companion: the companion file, which must hold the same.
         left: the archive id of what is left, which must be that of the contents.
-        limits: what hostile input may cost.
+        allowance: the memory that reading the companion may cost.
 
     Raises:
         ArchiveError: the companion or what is left is wrong.
     """
-    read = parse_companion(companion, limits)
+    read = parse_companion(companion, allowance)
     same = read.columns.keys() == contents.columns.keys() and read.raw == contents.raw
     same = same and all(
         np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()

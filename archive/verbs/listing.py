@@ -76,13 +76,14 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         ArchiveError: the file is no zip (the message says what it is) or contradicts itself.
         OSError: the file cannot be read.
     """
-    with opened_zip(Mapped(source), limits) as container:
-        found = recognise_zip(container, limits)
+    mapped = Mapped(source)
+    with opened_zip(mapped, limits.allowance(len(mapped.data))) as container:
+        found = recognise_zip(container)
         tensors: dict[str, SavedTensor] = {}
         unread = ""
         if found.kind in SAVED_KINDS:
             try:
-                tensors = saved_tensors(container, limits)
+                tensors = saved_tensors(container)
             except ArchiveError as error:
                 unread = str(error).removeprefix(f"{container.file}: ")
         return Listing(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import unchanged
+from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing
 from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
@@ -117,10 +117,10 @@ def shrink(
     ):
         check_archive(opened)
         if level is Level.EMBED:
-            return _embed(file, opened, handles, strength, limits)
+            return _embed(file, opened, handles, strength)
         if handles is not None:
             raise ArchiveError("--handles is for split and for --level embed", file=opened.file)
-        return _compact(file, opened, limits)
+        return _compact(file, opened)
 
 
 @bounded
@@ -154,11 +154,11 @@ def _level(level: Level | str) -> Level:
     return Level(level)
 
 
-def _compact(file: BinaryIO, opened: Archive, limits: Limits) -> Shrinkage:
+def _compact(file: BinaryIO, opened: Archive) -> Shrinkage:
     compacted, records = compact_records(opened), opened.container.records
     members = with_new_id(_compacted(records, compacted), records)
     write_archive(file, opened.root, members, slim=True)
-    with opening.open(file, limits=limits, name="the compact archive") as after:
+    with opened.allowance.part() as part, opening.opened(Mapped(file, "the compact archive"), part) as after:
         same_facts(opened, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
@@ -176,7 +176,7 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
             yield kept[name]
 
 
-def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, limits: Limits) -> Shrinkage:
+def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int) -> Shrinkage:
     kept = kept_records(opened, handles, by_default="drop")
     records = opened.container.records
     contents = with_digest(collect(opened), opened.container)
@@ -184,8 +184,9 @@ def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int, 
     member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
     members = with_new_id([member, *slim_members(records, kept)], records)
     write_archive(file, opened.root, members, slim=True)
-    with Archive(Container.open(file, limits=limits, name="the shrunk archive"), limits) as after:
-        check_gives(contents, after.records[EMBEDDED].view(), after.archive_id, limits)
+    written = Mapped(file, "the shrunk archive")
+    with opened.allowance.part() as part, Archive(Container(written, part)) as after:
+        check_gives(contents, after.records[EMBEDDED].view(), after.archive_id, part)
         return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in contents.columns, mended=0)
 
 

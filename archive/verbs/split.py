@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import unchanged
+from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
@@ -127,8 +127,11 @@ def split(
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
         size = write_archive(out_file, opened.root, members, slim=True)
-        with Archive(Container.open(out_file, limits=limits, name=str(out)), limits) as left:
-            check_gives(contents, memoryview(data), left.archive_id, limits)
+        with (
+            opened.allowance.part() as part,
+            Archive(Container(Mapped(out_file, str(out)), part)) as left,
+        ):
+            check_gives(contents, memoryview(data), left.archive_id, part)
             refused = tuple(one.told for one in loaded_like(left, opened))
         return Split(
             opened.size,

@@ -21,7 +21,7 @@ from tests.support.halves import PROFILES, facts_of, parsed
 from tests.support.hostile_companions import mapped_of, packed_of, replaced, rewritten, sections, solid
 from tests.support.packed_companions import body, line
 
-TIGHT = Limits(record_bytes=1 << 20, companion_from=1 << 18, companion_inflation=50)
+TIGHT = Limits(memory=1 << 19)
 
 
 # --- rows
@@ -104,8 +104,8 @@ def test_limits_are_for_all_sections_together(profile: CompanionProfile) -> None
     data = mapped_of(facts) if profile is CompanionProfile.MAPPED else packed_of(facts)
     size = sum(part.inflated for part, _ in sections(data))
     with pytest.raises(LimitError) as caught:
-        archive.open(data, limits=Limits(record_bytes=size // 2))
-    assert caught.value.resource == "record_bytes"
+        archive.open(data, limits=Limits(memory=size // 2))
+    assert caught.value.resource == "memory"
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -170,8 +170,8 @@ def test_call_stacks_longer_than_allowed_are_refused(profile: CompanionProfile) 
     count = len(facts_of(LOWERED).columns["frame.next"])
     chain = [*range(1, count), -1]
     data = hostile(LOWERED, profile, lambda columns: all_of(columns, "frame.next", chain))
-    assert not {"facts", "handles"} & asked(data, Limits(stack_frames=count)).errors.keys()
-    error = refused(data, Limits(stack_frames=count - 1))
+    assert not {"facts", "handles"} & asked(data, Limits(frames=count)).errors.keys()
+    error = refused(data, Limits(frames=count - 1))
     assert isinstance(error, LimitError)
     assert error.limit == count - 1
 

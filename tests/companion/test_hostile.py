@@ -196,7 +196,7 @@ def test_strings_fill_their_section() -> None:
 
 def test_a_solid_section_without_all_of_its_columns_is_refused() -> None:
     data = memoryview(companion_of(SMALL))
-    kept = PackedColumns(data, read_directory(data, DEFAULT_LIMITS), DEFAULT_LIMITS)
+    kept = PackedColumns(data, read_directory(data, DEFAULT_LIMITS.allowance(0)), DEFAULT_LIMITS.allowance(0))
     for size in range(kept.end):
         assert refused(solid(bytes(kept._body[:size]))).place == f"section {SOLID}"
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.container.container import Container, Member, new_member
+from archive.container.directory import ENTRY_BYTES
 from tests.support.zips import PLAIN, SMALL, put, read, refused, written
 
 
@@ -83,18 +84,18 @@ def test_a_bomb_costs_no_more_than_it_declares() -> None:
 def test_a_size_that_no_stream_can_give_is_refused_unread() -> None:
     error = refused(deflated(b"text", 2**31))
     assert isinstance(error, LimitError)
-    assert error.resource == "inflation"
-    assert error.actual == 2**31 // 6
-    assert str(error).startswith("m.pt: code/m.py, byte 64: inflation is limited to 1,100, found 357,913,941")
+    assert error.resource == "memory"
+    assert error.actual == 2**31 + ENTRY_BYTES
+    assert str(error).startswith("m.pt: code/m.py, byte 64: memory is limited to 67,")
+    assert str(error).endswith("if you trust the file: --limit memory=8G, or Limits(memory=…)")
 
 
 @pytest.mark.parametrize(
     ("limits", "actual"),
     [
-        (Limits(entries=3), 4),
+        (Limits(memory=4 * ENTRY_BYTES - 1), 4 * ENTRY_BYTES),
         (Limits(name_bytes=14), 15),
-        (Limits(record_bytes=379), 380),
-        (Limits(inflated_bytes=379), 380),
+        (Limits(memory=4 * ENTRY_BYTES + 379), 4 * ENTRY_BYTES + 380),
     ],
 )
 def test_limits(limits: Limits, actual: int) -> None:
@@ -105,8 +106,8 @@ def test_limits(limits: Limits, actual: int) -> None:
 
 def test_the_inflated_sizes_of_all_records_count_together() -> None:
     data = written(*(new_member(f"code/{index}.py", bytes(300)) for index in range(4)))
-    read(data, Limits(inflated_bytes=1200))
-    error = refused(data, Limits(inflated_bytes=1199))
+    read(data, Limits(memory=4 * ENTRY_BYTES + 1200))
+    error = refused(data, Limits(memory=4 * ENTRY_BYTES + 1199))
     assert (error.record, error.place) == ("code/3.py", "byte 448")
 
 

@@ -150,7 +150,7 @@ def bomb(rows: int) -> bytes:
 def test_rows_that_share_one_another_too_often_are_refused_soon() -> None:
     assert read(bomb(10)).methods[0].effects[0].op is Op.APPEND
     start = time.perf_counter()
-    assert "effect_bytes is limited to 16,777,216" in refused(bomb(60))
+    assert "memory is limited to 67," in refused(bomb(60))
     assert time.perf_counter() - start < 5
 
 
@@ -169,13 +169,13 @@ def test_too_many_uses_of_one_long_text_are_refused() -> None:
     data = packed(
         (1, ("f", "x" * 1000), (), (("local", -1, 1),), (("output", 0, ()),), ((0, (), 0, tuple(many)),), ())
     )
-    assert "effect_bytes is limited to" in refused(data)
+    assert "with effects as text" in refused(data)
 
 
 def test_the_caller_s_limits_apply() -> None:
     data = build_effects(COUNTING)
     with pytest.raises(LimitError):
-        read(data, replace(DEFAULT_LIMITS, effect_bytes=100))
+        read(data, replace(DEFAULT_LIMITS, memory=100))
     with pytest.raises(LimitError):
         read(data, replace(DEFAULT_LIMITS, effect_depth=1))
 

@@ -28,7 +28,7 @@ UNICODE = RELEASES / "torch-2.13.0" / "unicode.ptl"
 
 
 def tree_of(data: bytes) -> Tree:
-    return read_trees([Pickle(BYTECODE, memoryview(data))], [False], DEFAULT_LIMITS)
+    return read_trees([Pickle(BYTECODE, memoryview(data))], [False], DEFAULT_LIMITS.allowance(0))
 
 
 def operators(data: bytes) -> dict[str, list[bytes]]:

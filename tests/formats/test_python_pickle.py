@@ -21,6 +21,6 @@ MADE = {
 @pytest.mark.parametrize("opcode", MADE)
 def test_what_makes_an_object_is_its_class_and_its_arguments(opcode: str) -> None:
     data = MADE[opcode]
-    value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS)
+    value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))
     assert isinstance(value, Value)
     assert (value.what, list(value.arguments), end) == (Global("module", "Thing"), [1], len(data))

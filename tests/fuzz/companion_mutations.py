@@ -50,7 +50,7 @@ def changed_companion(chance: Random, data: bytes) -> bytes:
 def _sections(data: bytes) -> tuple[tuple[Section, bytes], ...]:
     if not is_companion(memoryview(data)):
         raise ValueError
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS)
+    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
     if directory.profile is CompanionProfile.MAPPED and len(data) > 1 << 14:
         raise ValueError
     return tuple(sections(data))
@@ -81,7 +81,7 @@ def _changed_values(chance: Random, part: bytes, width: int) -> bytes:
 
 def _resigned(chance: Random, data: bytes) -> bytes:
     """Header and directory with other bytes in them, and the checksum of those."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS)
+    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
     end = min((start for start, _ in directory.places.values()), default=len(data))
     head = bytearray(changed_bytes(chance, data[:end]).ljust(HEADER_BYTES, b"\0"))
     head[CHECKSUM] = bytes(4)

@@ -49,14 +49,16 @@ def read_container(data: bytes) -> None:
 
 def read_companion(data: bytes) -> None:
     """A companion: all of it, then written in the other profile and read again."""
-    contents = parse_companion(memoryview(data), LIMITS)
-    again = parse_companion(memoryview(build_companion(contents, CompanionProfile.MAPPED)), LIMITS)
+    contents = parse_companion(memoryview(data), LIMITS.allowance(len(data)))
+    again = parse_companion(
+        memoryview(build_companion(contents, CompanionProfile.MAPPED)), LIMITS.allowance(len(data))
+    )
     assert plain_facts(again) == plain_facts(contents)
 
 
 def look_up(data: bytes) -> None:
     """A companion of which single rows are looked up."""
-    lookup = Opened(memoryview(data), LIMITS).lookup
+    lookup = Opened(memoryview(data), LIMITS.allowance(len(data))).lookup
     for handle in (0, 5, 31, 1 << 62):
         str(lookup.entry_of(handle))
     for tag in (0, 1, 3, 1 << 40):

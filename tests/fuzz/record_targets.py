@@ -35,7 +35,7 @@ LIMITS = DEFAULT_LIMITS
 
 def tree_of(data: bytes, name: str = "m.debug_pkl") -> Tree:
     """One pickle as columns."""
-    return read_trees([Pickle(name, memoryview(data))], [True], LIMITS)
+    return read_trees([Pickle(name, memoryview(data))], [True], LIMITS.allowance(len(data)))
 
 
 @cache
@@ -56,24 +56,24 @@ def _seeds(name: str, count: int = 12) -> Callable[[], list[bytes]]:
 
 def read_ranges(data: bytes) -> None:
     """Source ranges, in all layouts. A string table with equal strings is not written as it was."""
-    table = parse_source_ranges(tree_of(data), LIMITS)
-    again = parse_source_ranges(tree_of(build_source_ranges(table, 0)), LIMITS)
+    table = parse_source_ranges(tree_of(data), LIMITS.allowance(len(data)))
+    again = parse_source_ranges(tree_of(build_source_ranges(table, 0)), LIMITS.allowance(len(data)))
     assert plain_ranges(again, 0) == plain_ranges(table, 0)
 
 
 def read_handles(data: bytes) -> None:
     """The call-stack debug map, in both layouts."""
-    table = parse_callstack_map(tree_of(data, CALLSTACKS), 0, LIMITS)
+    table = parse_callstack_map(tree_of(data, CALLSTACKS), 0, LIMITS.allowance(len(data)))
     built = build_callstack_map(table, generation(table))
-    again = parse_callstack_map(tree_of(built, CALLSTACKS), 0, LIMITS)
+    again = parse_callstack_map(tree_of(built, CALLSTACKS), 0, LIMITS.allowance(len(data)))
     assert build_callstack_map(again, generation(again)) == built
     assert plain_handles(again) == plain_handles(table)
 
 
 def _read_methods(data: bytes, of: Generation) -> None:
-    table = parse_methods(tree_of(data, HANDLES), 0, of, LIMITS)
+    table = parse_methods(tree_of(data, HANDLES), 0, of, LIMITS.allowance(len(data)))
     built = build_methods(table, of)
-    again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS)
+    again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS.allowance(len(data)))
     assert build_methods(again, of) == built
     texts = of is Generation.MODULE_PATHS
     assert plain_methods(again, texts=texts) == plain_methods(table, texts=texts)
@@ -102,26 +102,26 @@ def read_bytecode(data: bytes) -> None:
 def read_value(data: bytes) -> None:
     """The module tree, and constants."""
     tree = tree_of(data, DATA)
-    value = inert_value(tree, int(tree.roots[0]), LIMITS)
+    value = inert_value(tree, int(tree.roots[0]), LIMITS.allowance(len(data)))
     class_names(value)
-    find_lowered(value, LIMITS)
+    find_lowered(value, LIMITS.allowance(len(data)))
 
 
 def read_effects(data: bytes) -> None:
     """Effects of methods. A table that is read is written to the same bytes as one that was built."""
-    table = parse_effects(tree_of(data, EFFECTS), 0, LIMITS)
+    table = parse_effects(tree_of(data, EFFECTS), 0, LIMITS.allowance(len(data)))
     try:
         built = build_effects(table)
     except ArchiveError as error:
         raise AssertionError("read, and cannot be written") from error
-    again = parse_effects(tree_of(built, EFFECTS), 0, LIMITS)
+    again = parse_effects(tree_of(built, EFFECTS), 0, LIMITS.allowance(len(data)))
     assert again == table
     assert build_effects(again) == built
 
 
 def read_plain(data: bytes) -> None:
     """A pickle of Python's own."""
-    plain_value(memoryview(data), 0, LIMITS)
+    plain_value(memoryview(data), 0, LIMITS.allowance(len(data)))
 
 
 def _effect_seeds() -> list[bytes]:

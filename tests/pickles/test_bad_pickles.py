@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive import ArchiveError, LimitError
+from archive import ArchiveError, LimitError, Limits
 from archive.debuginfo.model import Global, Inert
 from tests.support.cost import MIB, peak_below
 from tests.support.programs import PROTO, STOP, get, put, text
@@ -19,6 +19,7 @@ MANY = 100_000
 
 
 # --- nothing is run
+ROOMY = Limits(memory=1 << 30)
 
 
 @pytest.mark.parametrize("opcode", [b"R", b"\x81", b"\x81}b"])
@@ -125,7 +126,7 @@ def test_lengths_beyond_the_record_are_refused(value: bytes, at: int, size: int)
     filler = text(bytes(size)) + put(0) + b"h\x00" * (5 * MIB // 2) if size else b""
     with peak_below(250 * MIB if size else MIB):
         error = refused(PROTO + b"(" + filler + value + STOP)
-    assert error.problem.startswith(("the pickle ends", "global_bytes is limited"))
+    assert error.problem.startswith(("the pickle ends", "name_bytes is limited"))
     assert at
 
 
@@ -154,11 +155,11 @@ def test_a_global_without_its_two_lines_is_refused(value: bytes) -> None:
     ],
 )
 def test_deep_nesting_is_read_and_then_refused_by_depth(nest: bytes) -> None:
-    said = r"made\.pt: data\.pkl, byte \d+: pickle_depth is limited to 1,000"
-    with archive_of(data=PROTO + nest + STOP) as opened, pytest.raises(LimitError, match=said):
+    said = r"made\.pt: data\.pkl, byte \d+: depth is limited to 1,000"
+    with archive_of(ROOMY, data=PROTO + nest + STOP) as opened, pytest.raises(LimitError, match=said):
         _ = opened.data
     with pytest.raises(ArchiveError, match="expected"):
-        read(RANGES, PROTO + nest + STOP)
+        read(RANGES, PROTO + nest + STOP, ROOMY)
 
 
 # --- cycles

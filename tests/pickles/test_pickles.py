@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def positions(records: Sequence[bytes]) -> list[list[int]]:
     """Where the library sees instructions, by record."""
-    found = scan([Pickle("", memoryview(data)) for data in records], DEFAULT_LIMITS)
+    found = scan([Pickle("", memoryview(data)) for data in records], DEFAULT_LIMITS.allowance(0))
     return [
         (found.at[found.first[number] : found.first[number + 1]] - found.base[number]).tolist()
         for number in range(len(records))

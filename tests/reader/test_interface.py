@@ -100,7 +100,7 @@ def test_reprs_of_results_and_limits_are_short() -> None:
     assert migrated.data
     assert len(repr(migrated)) < 2000 < len(migrated.data)
     assert repr(archive.Limits()) == "Limits()"
-    assert repr(archive.Limits(stack_frames=7)) == "Limits(stack_frames=7)"
+    assert repr(archive.Limits(frames=7)) == "Limits(frames=7)"
 
 
 def test_help_on_open_names_arguments_errors_and_an_example() -> None:

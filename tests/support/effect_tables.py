@@ -82,7 +82,8 @@ COUNTING = EffectTable(
 
 
 def read(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EffectTable:
-    return parse_effects(read_trees([Pickle(EFFECTS, memoryview(data))], [False], limits), 0, limits)
+    allowance = limits.allowance(len(data))
+    return parse_effects(read_trees([Pickle(EFFECTS, memoryview(data))], [False], allowance), 0, allowance)
 
 
 def packed(value: object) -> bytes:

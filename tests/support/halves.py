@@ -95,7 +95,7 @@ def plain_facts(facts: Contents) -> Plain:
 
 
 def parsed(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> Contents:
-    return parse_companion(memoryview(data), limits)
+    return parse_companion(memoryview(data), limits.allowance(len(data)))
 
 
 def rezipped(source: Path | bytes, compression: int) -> bytes:

@@ -41,13 +41,13 @@ HEADER_BYTES: int = HEADER.sizeof()
 
 def sections(data: bytes) -> Sections:
     """The lines of a companion's directory, and the bytes of each."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS)
+    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
     return [(line, data[slice(*directory.places[number])]) for number, line in directory.sections.items()]
 
 
 def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> bytes:
     """The companion with other sections; sizes and all checksums are put right."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS)
+    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
     if honest_sizes:
         listed = [(line._replace(stored=len(part)), part) for line, part in listed]
     listed = [(line._replace(checksum=zlib.crc32(part)), part) for line, part in listed]
@@ -69,7 +69,7 @@ def _before(listed: Sections, archive_id: bytes) -> bytes:
 
 def directory_end(data: bytes) -> int:
     """Where the directory of a companion ends."""
-    directory = read_directory(memoryview(data), DEFAULT_LIMITS)
+    directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(0))
     if directory.profile is CompanionProfile.PACKED:
         return min(start for start, _ in directory.places.values())
     size: int = HEADER_BYTES + MAPPED_LINE.size * len(directory.sections)

@@ -34,7 +34,7 @@ RANGES = "code/m.py.debug_pkl"
 
 def tree_of(*records: bytes, limits: Limits = DEFAULT_LIMITS) -> Tree:
     pickles = [Pickle(f"record {number}", memoryview(data)) for number, data in enumerate(records)]
-    return read_trees(pickles, [False] * len(pickles), limits)
+    return read_trees(pickles, [False] * len(pickles), limits.allowance(sum(map(len, records))))
 
 
 def refused(data: bytes, limits: Limits = DEFAULT_LIMITS) -> ArchiveError:
@@ -48,18 +48,19 @@ def refused(data: bytes, limits: Limits = DEFAULT_LIMITS) -> ArchiveError:
 
 def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
     """All facts of a record, whose kind its name tells, in plain Python values."""
-    tree = read_trees([Pickle(name, memoryview(data))], [False], limits)
+    allowance = limits.allowance(len(data))
+    tree = read_trees([Pickle(name, memoryview(data))], [False], allowance)
     if name.endswith(".debug_pkl"):
-        return plain_ranges(parse_source_ranges(tree, limits), 0)
+        return plain_ranges(parse_source_ranges(tree, allowance), 0)
     if name == "callstack_debug_map.pkl":
-        return plain_handles(parse_callstack_map(tree, 0, limits))
+        return plain_handles(parse_callstack_map(tree, 0, allowance))
     if name == "mobile_debug_handles.pkl":
-        return plain_methods(parse_methods(tree, 0, Generation.METHOD_HANDLES, limits), texts=False)
+        return plain_methods(parse_methods(tree, 0, Generation.METHOD_HANDLES, allowance), texts=False)
     if name == "mobile_debug.pkl":
-        return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, limits), texts=True)
+        return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, allowance), texts=True)
     if name == "bytecode.pkl":
         return parse_bytecode(tree, 0)
-    return find_lowered(inert_value(tree, int(tree.roots[0]), limits), limits)
+    return find_lowered(inert_value(tree, int(tree.roots[0]), allowance), allowance)
 
 
 CONSTANTS = new_member("constants.pkl", b"\x80\x02).")

@@ -107,7 +107,7 @@ from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
@@ -144,23 +144,23 @@ CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
 EFFECTS_SCHEMAS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
 
 
-def parse_effects(tree: Tree, pickle: int, limits: Limits) -> EffectTable:
+def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
     """The effects of one record.
 
     Args:
         tree: parsed pickles.
         pickle: number of the record's pickle among them.
-        limits: bounds of what is parsed.
+        allowance: the memory and sizes that the file may ask for.
 
     Raises:
         ArchiveError: naming the row and field that breaks the specification.
         LimitError: rows that share one another so often, or so deeply, that no model needs it.
     """
     version = _version(tree, int(tree.roots[pickle]))
-    columns = parse(EFFECTS_SCHEMAS[version], tree, np.array([pickle]), limits)
+    columns = parse(EFFECTS_SCHEMAS[version], tree, np.array([pickle]), allowance)
     try:
         rows = RowParser(tree.strings, columns)
-        check_weights(rows, limits)
+        check_weights(rows, allowance)
         table = TableParser(rows, columns).table()
         check_table(table)
         _check_conditions(table, version)
@@ -219,7 +219,7 @@ def build_effects(table: EffectTable) -> bytes:
     try:
         check_table(table)
         builder = ColumnBuilder(table)
-        check_weights(builder, DEFAULT_LIMITS)
+        check_weights(builder, DEFAULT_LIMITS.allowance(0))
     except ArchiveError as error:
         raise error.within(record=EFFECTS) from None
     except RecursionError:

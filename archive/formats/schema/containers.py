@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.errors import LimitError
 from archive.formats.schema.core import Mismatch, Ragged, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
@@ -15,11 +14,13 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import TUPLE_CLOSINGS
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
+ITEM_BYTES = 24
+"""Bytes of memory that an item of a sequence costs besides its columns."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -35,7 +36,7 @@ class Tuple:
         inner = ", ".join(f"{name}: {field}" for name, field in self.fields.items())
         return f"({inner}{',' if len(self.fields) == 1 else ''})"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> dict[str, Any]:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> dict[str, Any]:
         """The columns of each field, by its name."""
         width = len(self.fields)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] == width)
@@ -44,7 +45,7 @@ class Tuple:
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
             try:
-                columns[name] = field.take(tree, tree.children[first + place], limits)
+                columns[name] = field.take(tree, tree.children[first + place], allowance)
             except Mismatch as mismatch:
                 mismatch.path.insert(0, f"field {name}")
                 raise
@@ -92,13 +93,15 @@ class Sequence:
     def __str__(self) -> str:
         return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ragged:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The items of all sequences."""
         skip = int(self.head is not None)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] >= skip)
         expect(nodes, good, "a tuple with a head" if skip else "a tuple")
-        head = None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], limits)
-        return replace(_take_items(self.item, tree, nodes, skip, limits), head=head)
+        head = (
+            None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], allowance)
+        )
+        return replace(_take_items(self.item, tree, nodes, skip, allowance), head=head)
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the head, the items, and the end of the tuple."""
@@ -118,18 +121,16 @@ class Sequence:
         return emit
 
 
-def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, limits: Limits) -> Ragged:
+def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, allowance: Allowance) -> Ragged:
     """The columns of all children of some nodes, except the first ``skip`` of each."""
     counts = tree.count[nodes] - skip
     first = np.concatenate(([0], np.cumsum(counts)))
-    most = max(len(tree.count), limits.shared_items)
-    if first[-1] > most:  # a pickle has fewer, unless it shares sequences, which PyTorch's do not
-        name, at = tree.tokens.place(int(nodes[np.searchsorted(first, most, "right") - 1]))
-        raise LimitError("shared_items", most, int(first[-1]), record=name, place=f"byte {at}")
+    name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
+    allowance.take(ITEM_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}")
     inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
     children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
     try:
-        return Ragged(first, schema.take(tree, children, limits))
+        return Ragged(first, schema.take(tree, children, allowance))
     except Mismatch as mismatch:
         owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
         mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
@@ -145,7 +146,7 @@ class IntList:
     def __str__(self) -> str:
         return "[int, ...]"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ragged:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
@@ -156,7 +157,7 @@ class IntList:
         expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (tree.count[arguments] == 1), "one list")
         lists = tree.children[tree.first[arguments]]
         expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
-        return _take_items(Int(), tree, lists, 0, limits)
+        return _take_items(Int(), tree, lists, 0, allowance)
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the list and the call that builds it."""

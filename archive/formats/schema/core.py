@@ -17,7 +17,7 @@ from archive.pickles.ops import ValueKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
@@ -86,7 +86,7 @@ class Mismatch(Exception):  # noqa: N818 (becomes an ArchiveError at once)
 class Schema(Protocol):
     """A declaration."""
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401 (columns differ)
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401 (columns differ)
         """The columns of n nodes."""
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
@@ -96,14 +96,14 @@ class Schema(Protocol):
         """
 
 
-def parse(schema: Schema, tree: Tree, pickles: Ints, limits: Limits) -> Any:  # noqa: ANN401
+def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
     """The columns of whole pickles, given by their numbers; one declaration reads them all.
 
     Raises:
         ArchiveError: naming record, row and field of the first value that is not as declared.
     """
     try:
-        return schema.take(tree, tree.roots[pickles], limits)
+        return schema.take(tree, tree.roots[pickles], allowance)
     except Mismatch as mismatch:
         name = tree.tokens.pickles[int(pickles[mismatch.index])].name
         place, found = ", ".join(mismatch.path), None

@@ -12,7 +12,7 @@ from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
@@ -28,7 +28,7 @@ class Int:
     def __str__(self) -> str:
         return "int"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
         """The integers (n)."""
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
@@ -54,7 +54,7 @@ class String:
     def __str__(self) -> str:
         return "str"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Ints:  # noqa: ARG002
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
         """The texts' indices in the tree's strings (n)."""
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
         return tree.value[nodes]
@@ -74,9 +74,9 @@ class Const:
     def __str__(self) -> str:
         return f'"{self.value}"'
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
         """Refuses every other text; there are no columns."""
-        strings = String().take(tree, nodes, limits)
+        strings = String().take(tree, nodes, allowance)
         for string in set(strings.tolist()):
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
@@ -101,11 +101,11 @@ class Optional:
     def __str__(self) -> str:
         return f"{self.item} or None"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
-            columns = self.item.take(tree, nodes[there], limits)
+            columns = self.item.take(tree, nodes[there], allowance)
         except Mismatch as mismatch:
             mismatch.index = int(there[mismatch.index])
             raise

@@ -18,7 +18,7 @@ from archive.formats.schema.core import Indexed, Links, Mismatch
 from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
@@ -33,9 +33,9 @@ class Memo:
     def __str__(self) -> str:
         return str(self.item)
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Any:  # noqa: ANN401
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
         """The item's columns."""
-        return self.item.take(tree, nodes, limits)
+        return self.item.take(tree, nodes, allowance)
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes the item and its memo entry."""
@@ -57,7 +57,7 @@ class Shared:
     def __str__(self) -> str:
         return f"shared {self.item}"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Indexed:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
         """References to the distinct values, which stand in the order of their first use."""
         # A node is the token that made the value, so nodes in rising order are values in order of first use.
         seen = np.zeros(len(tree.count), np.bool_)
@@ -65,7 +65,7 @@ class Shared:
         distinct = np.flatnonzero(seen)
         number = np.cumsum(seen) - 1
         try:
-            return Indexed(number[nodes], self.item.take(tree, distinct, limits))
+            return Indexed(number[nodes], self.item.take(tree, distinct, allowance))
         except Mismatch as mismatch:
             mismatch.index = int(np.flatnonzero(nodes == distinct[mismatch.index])[0])
             raise
@@ -95,7 +95,7 @@ class NextInChain:
     def __str__(self) -> str:
         return "the next or None"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> None:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
         """Nothing to read."""
 
     def emitter(self, writer: Writer, columns: None) -> Emit:  # noqa: ARG002
@@ -120,7 +120,7 @@ class Chain:
     def __str__(self) -> str:
         return f"chain by {self.link} of {self.item}"
 
-    def take(self, tree: Tree, nodes: Ints, limits: Limits) -> Links:
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Links:
         """The links of all chains, each once.
 
         All chains go one link deeper in each round; links that were seen before are not followed again.
@@ -141,15 +141,15 @@ class Chain:
                 sorted({*inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]].tolist()}), np.int64
             )
             rounds += 1
-            if rounds > limits.stack_frames:
-                raise LimitError("stack_frames", limits.stack_frames, rounds)
+            if rounds > allowance.limits.frames:
+                raise LimitError("frames", allowance.limits.frames, rounds)
         links = np.flatnonzero(seen)
         number = np.cumsum(seen) - 1
         inner = tree.children[tree.first[links] + place]
         following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, number[inner])
-        _check_depth(tree, links, following, limits)
+        _check_depth(tree, links, following, allowance)
         try:
-            return Links(number[nodes], following, self.item.take(tree, links, limits))
+            return Links(number[nodes], following, self.item.take(tree, links, allowance))
         except Mismatch as mismatch:
             raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
 
@@ -205,7 +205,7 @@ class Chain:
         return emit
 
 
-def _check_depth(tree: Tree, links: Ints, following: Ints, limits: Limits) -> None:
+def _check_depth(tree: Tree, links: Ints, following: Ints, allowance: Allowance) -> None:
     """Refuse chains that are too long.
 
     Every link counts the links behind it by doubling: in each step it adds the count of the one that it has
@@ -216,8 +216,6 @@ def _check_depth(tree: Tree, links: Ints, following: Ints, limits: Limits) -> No
     while (ahead >= 0).any():
         depth += np.where(ahead >= 0, depth[ahead], 0)
         ahead = np.where(ahead >= 0, ahead[ahead], -1)
-    if depth.max(initial=0) > limits.stack_frames:
+    if depth.max(initial=0) > allowance.limits.frames:
         name, at = tree.tokens.place(int(links[depth.argmax()]))
-        raise LimitError(
-            "stack_frames", limits.stack_frames, int(depth.max()), record=name, place=f"byte {at}"
-        )
+        raise LimitError("frames", allowance.limits.frames, int(depth.max()), record=name, place=f"byte {at}")

@@ -29,6 +29,7 @@ from archive.reader.recognition.kinds import (
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.mapped import Source
 
 __all__ = [
@@ -73,37 +74,38 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
         OSError: the file cannot be read.
     """
     mapped = Mapped(source)
+    allowance = limits.allowance(len(mapped.data))
     if is_companion(mapped.data):
         mapped.close()
         return COMPANION
     if not has_end(mapped.data):
         try:
-            return _no_zip(mapped.data, limits, look=look)
+            return _no_zip(mapped.data, allowance, look=look)
         finally:
             mapped.close()
-    with Container(mapped, limits, rooted=False) as container:
-        return recognise_zip(container, limits, look=look)
+    with Container(mapped, allowance, rooted=False) as container:
+        return recognise_zip(container, look=look)
 
 
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
-def opened_archive(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
+def opened_archive(mapped: Mapped, allowance: Allowance) -> Container:
     """Open a mapped archive.
 
     Raises:
         ArchiveError: the file is no archive (the message says what it is) or contradicts itself. The file
             is closed then.
     """
-    container = opened_zip(mapped, limits)
-    found = recognise_zip(container, limits)
+    container = opened_zip(mapped, allowance)
+    found = recognise_zip(container)
     if not found.is_archive:
         container.close()
         raise found.refusal(mapped.name)
     return container
 
 
-def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
+def check_companion(mapped: Mapped, limits: Limits) -> None:
     """Refuse a mapped file that is no companion.
 
     Raises:
@@ -120,7 +122,7 @@ def check_companion(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> None:
     raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
-def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
+def opened_zip(mapped: Mapped, allowance: Allowance) -> Container:
     """Open a mapped zip of any kind.
 
     Raises:
@@ -128,14 +130,14 @@ def opened_zip(mapped: Mapped, limits: Limits = DEFAULT_LIMITS) -> Container:
             closed then.
     """
     if has_end(mapped.data):
-        return Container(mapped, limits, rooted=False)
+        return Container(mapped, allowance, rooted=False)
     try:
-        raise _no_zip(mapped.data, limits).refusal(mapped.name)
+        raise _no_zip(mapped.data, allowance).refusal(mapped.name)
     finally:
         mapped.close()
 
 
-def _no_zip(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
+def _no_zip(data: memoryview, allowance: Allowance, *, look: bool = True) -> Recognised:
     if len(data) and ZIP.startswith(data[: len(ZIP)]):
         behind = bytes_behind(data)
         if behind:
@@ -145,4 +147,4 @@ def _no_zip(data: memoryview, limits: Limits, *, look: bool = True) -> Recognise
         return Recognised(FileKind.CUT, "a zip without its end, cut short or with many other bytes behind it")
     from archive.reader.recognition.heads import recognise_head  # noqa: PLC0415 (decompressors, for others)
 
-    return recognise_head(data, limits, look=look)
+    return recognise_head(data, allowance, look=look)

@@ -24,7 +24,7 @@ from archive.reader.recognition.saved import object_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
 
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""
@@ -80,29 +80,29 @@ ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 
 """Fields of ONNX's ModelProto: number and wire type."""
 
 
-def recognise_head(data: memoryview, limits: Limits, *, look: bool = True) -> Recognised:
+def recognise_head(data: memoryview, allowance: Allowance, *, look: bool = True) -> Recognised:
     """Recognise a file that is no zip.
 
     Args:
         data: the file.
-        limits: what hostile input may cost.
+        allowance: the memory and sizes that the file may ask for.
         look: look into compressed files and pickles, too.
     """
     head = bytes(data[:HEAD])
     if not head:
         return Recognised(FileKind.EMPTY, "an empty file")
-    found = _by_prefix(head, limits, look=look)
+    found = _by_prefix(head, allowance, look=look)
     if found is not None:
         return found
     if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
-        return _legacy(data, at + len(MAGIC_NUMBER), limits, look=look)
+        return _legacy(data, at + len(MAGIC_NUMBER), allowance, look=look)
     for is_it, kind in TESTS:
         if is_it(head, len(data)):
             return Recognised(kind, KIND_WORDS[kind])
     return Recognised(FileKind.UNKNOWN, f"no known kind of file (it begins with {shown(head[:16])})")
 
 
-def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
+def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised | None:
     for magic, kind in PREFIXES:
         if head.startswith(magic):
             size = LFS_SIZE.search(head)
@@ -110,7 +110,7 @@ def _by_prefix(head: bytes, limits: Limits, *, look: bool) -> Recognised | None:
             return Recognised(kind, KIND_WORDS[kind] + of)
     for magic, kind in COMPRESSED:
         if head.startswith(magic):
-            around = _compressed(head, kind, limits) if look else ""
+            around = _compressed(head, kind, allowance) if look else ""
             article = "an" if kind is FileKind.XZ else "a"
             return Recognised(kind, f"{article} {kind} file{around}")
     for magic, kind in IDENTIFIERS:
@@ -127,25 +127,25 @@ def _tar(head: bytes) -> Recognised:
     return Recognised(FileKind.TAR, f"a tar archive, whose first file is {one_line(name)}")
 
 
-def _compressed(head: bytes, kind: FileKind, limits: Limits) -> str:
+def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
     """The contents of a compressed file, in words, as far as its first bytes tell; "" where they do not."""
     with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
         start = UNPACK[kind](head)
         if start[:4] == b"PK\3\4":
             return " around a zip"
         if start:
-            found = recognise_head(memoryview(start), limits, look=False)
+            found = recognise_head(memoryview(start), allowance, look=False)
             return "" if found.kind is FileKind.UNKNOWN else f" around {found.what}"
     return ""
 
 
-def _legacy(data: memoryview, at: int, limits: Limits, *, look: bool) -> Recognised:
+def _legacy(data: memoryview, at: int, allowance: Allowance, *, look: bool) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte behind the magic number on."""
     what = "an object"
-    with suppress(ArchiveError):
+    with suppress(ArchiveError), allowance.part() as values:
         value: object = None
         for _ in range(OBJECT if look else 0):
-            value, at = plain_value(data, at, limits)
+            value, at = plain_value(data, at, values)
         what = object_words(value) if look else what
     return Recognised(FileKind.LEGACY, f"{what}, saved by torch.save in its format before PyTorch 1.6")
 

@@ -15,7 +15,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, LimitError, one_line
+from archive.base.errors import ArchiveError, one_line
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats import bytecode, callstack_map, method_handles
 from archive.formats.inert_values import DATA
@@ -35,7 +35,7 @@ from archive.reader.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.limits import Limits
+    from archive.base.allowance import Allowance
     from archive.container.container import Container, Record
     from archive.reader.recognition.saved import SavedTensor
 
@@ -64,12 +64,11 @@ SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACK
 """Records that `split` always takes out. Method handles may stay."""
 
 
-def recognise_zip(container: Container, limits: Limits, *, look: bool = True) -> Recognised:
+def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
     """Recognise a zip.
 
     Args:
         container: the zip.
-        limits: what hostile input may cost.
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     records = container.records
@@ -82,7 +81,7 @@ def recognise_zip(container: Container, limits: Limits, *, look: bool = True) ->
     if _is_script(records):
         return _torchscript(container)
     if DATA in records:
-        return _saved(container, limits) if look else Recognised(FileKind.SAVED, SAVED_OBJECT)
+        return _saved(container) if look else Recognised(FileKind.SAVED, SAVED_OBJECT)
     return Recognised(FileKind.ZIP, _zip_of(records))
 
 
@@ -106,7 +105,7 @@ def _zip_of(records: Mapping[str, Record]) -> str:
 SAVED_OBJECT = "an object saved by torch.save"
 
 
-def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor]:
+def saved_tensors(container: Container) -> dict[str, SavedTensor]:
     """The tensors in a zip by ``torch.save``, by their paths from the saved object.
 
     Raises:
@@ -114,17 +113,16 @@ def saved_tensors(container: Container, limits: Limits) -> dict[str, SavedTensor
     """
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
 
-    return tensors_in(_unpickled(container, limits))
+    with container.allowance.part() as values:
+        return tensors_in(_unpickled(container, values))
 
 
-def _unpickled(container: Container, limits: Limits) -> object:
+def _unpickled(container: Container, allowance: Allowance) -> object:
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[DATA]
     try:
-        if record.size > limits.plain_bytes:  # before it is inflated
-            raise LimitError("plain_bytes", limits.plain_bytes, record.size)
-        value, _ = plain_value(record.view(), 0, limits)
+        value, _ = plain_value(record.view(), 0, allowance)
     except ArchiveError as error:
         raise error.within(file=container.file, record=DATA) from error.__cause__
     return value
@@ -161,11 +159,11 @@ def _is_strange(name: str) -> bool:
     return kind_of(name).is_debug and name not in (EMBEDDED, MIGRATED) and not PACKAGE.match(name)
 
 
-def _saved(container: Container, limits: Limits) -> Recognised:
+def _saved(container: Container) -> Recognised:
     from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
 
-    with suppress(ArchiveError):
-        return recognised(_unpickled(container, limits))
+    with suppress(ArchiveError), container.allowance.part() as values:
+        return recognised(_unpickled(container, values))
     return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Describe = Callable[[int], str]
     Known = dict[bytes, int]
 
+TEXT_RATIO = 1_100
+"""Bytes of text that may be compared for each byte of the records, whatever the limits are."""
 TEXT_CHUNK = 1 << 24
 """Bytes of texts that are joined to be compared at once."""
 SHOWN_WIDTH = 200
@@ -148,18 +150,18 @@ def compare_rows(
     source, other_source = before.source[row], after.source[at]
     first = numbered(source, other_source)[1]
     pairs = source[first], other_source[first]
-    _check_limits(archive, int(before.sources.lengths[pairs[0]].sum()))
+    _check_work(archive, int(before.sources.lengths[pairs[0]].sum()))
     _compare_sources(
         before.sources, after.sources, pairs, lambda field: where(field, row[first]), unnamed=unnamed
     )
 
 
-def _check_limits(archive: Archive, size: int) -> None:
+def _check_work(archive: Archive, size: int) -> None:
     """Refuse texts out of all proportion to their records: a long piece may stand in many texts."""
-    limit = archive.limits.inflation
-    ratio = size // max(sum(archive.records[name].size for name in archive.range_table.names), 1)
-    if size > archive.limits.inflation_from and ratio > limit:
-        raise LimitError("inflation", limit, ratio)
+    records = sum(archive.records[name].size for name in archive.range_table.names)
+    most = max(archive.allowance.limits.compared_bytes, TEXT_RATIO * records)
+    if size > most:
+        raise LimitError("compared_bytes", most, size)
 
 
 def _compare_sources(

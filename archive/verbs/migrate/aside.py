@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.parse import parse_companion
 from archive.container.container import Container
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import BinaryIO
 
-    from archive.base.limits import Limits
     from archive.reader.archive import Archive
 
 
@@ -44,19 +44,18 @@ def is_format(name: str) -> bool:
     return kind_of(name) is RecordKind.FORMAT and name != RECORD_NAME
 
 
-def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
+def write_original(file: BinaryIO, migrated: Container) -> None:
     """Write the original of a migrated archive.
 
     Args:
         file: where to write.
         migrated: an archive with the record.
-        limits: what hostile input may cost.
 
     Raises:
         ArchiveError: the record is broken, or the archive was changed since.
     """
     try:
-        contents = parse_companion(migrated.records[MIGRATED].view(), limits)
+        contents = parse_companion(migrated.records[MIGRATED].view(), migrated.allowance)
     except ArchiveError as problem:
         raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
     kept = {
@@ -66,7 +65,7 @@ def write_original(file: BinaryIO, migrated: Container, limits: Limits) -> None:
     }
     try:
         _, exact = joined_to(file, migrated.root, kept, contents)
-        with Container.open(file, limits=limits) as original:
+        with Container(Mapped(file), migrated.allowance) as original:
             same = archive_id(original.records) == contents.archive_id
     except ArchiveError as problem:
         raise _changed(migrated) from problem

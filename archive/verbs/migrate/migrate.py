@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import unchanged
+from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing, scratch
 from archive.container.container import write_archive
 from archive.debuginfo.model import Layout
@@ -124,9 +124,7 @@ def migrate(
         stack.enter_context(_named(opened.file))
         if target.is_original and MIGRATED in opened.records and not aside:
             raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
-        original = (
-            stack.enter_context(_original(opened, None if dry_run else out, limits)) if aside else opened
-        )
+        original = stack.enter_context(_original(opened, None if dry_run else out)) if aside else opened
         origin = provenance(original)
         rewriting = Rewriting(original, target, origin)
         data = opened.container.data
@@ -165,14 +163,14 @@ def _named(file: str) -> Iterator[None]:
 
 
 @contextmanager
-def _original(opened: Archive, out: Sink | None, limits: Limits) -> Iterator[Archive]:
+def _original(opened: Archive, out: Sink | None) -> Iterator[Archive]:
     """The original of a migrated archive, written beside the target; of any other, the archive itself."""
     if MIGRATED not in opened.records:
         yield opened
         return
     with scratch(out) as file:
-        write_original(file, opened.container, limits)
-        with opening.open(file, limits=limits, name=f"{opened.file}, as it was") as original:
+        write_original(file, opened.container)
+        with opening.opened(Mapped(file, f"{opened.file}, as it was"), opened.allowance) as original:
             yield original
 
 
@@ -189,7 +187,8 @@ def _written(
         write_archive(file, original.root, members)
     else:
         file.write(original.container.data)
-    with opening.open(file, limits=original.limits, name="the migrated archive") as migrated:
+    written = Mapped(file, "the migrated archive")
+    with original.allowance.part() as part, opening.opened(written, part) as migrated:
         data = migrated.container.data
         if rewriting.plan.is_needed:
             check_migrated(original, migrated, rewriting.cuts)

@@ -52,6 +52,7 @@ from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, 
 from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
@@ -77,21 +78,22 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
     """
     if isinstance(source, Archive):
         return _account(source, inside=inside)
-    with _opened(Mapped(source), limits) as opened:
+    mapped = Mapped(source)
+    with _opened(mapped, limits.allowance(len(mapped.data))) as opened:
         return _account(opened, inside=inside)
 
 
-def _opened(mapped: Mapped, limits: Limits) -> Archive:
+def _opened(mapped: Mapped, allowance: Allowance) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
-        return Archive(None, limits, companion=Companion(mapped, limits))
-    return Archive(opened_zip(mapped, limits), limits)
+        return Archive(None, companion=Companion(mapped, allowance))
+    return Archive(opened_zip(mapped, allowance))
 
 
 def _account(opened: Archive, *, inside: bool) -> Account:
     if opened.companion and not opened.has_code:
         with in_file(opened.file):
-            labelled = list(companion_pieces(opened.companion, opened.limits))
+            labelled = list(companion_pieces(opened.companion))
     else:
-        labelled = list(pieces(Archive(opened.container, opened.limits), inside=inside))
+        labelled = list(pieces(Archive(opened.container), inside=inside))
     return Account(opened.file, opened.size, tuple(labelled))

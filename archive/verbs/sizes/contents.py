@@ -65,7 +65,7 @@ def debug_contents(archive: Archive) -> Contents:
 
     def range_cells(names: Sequence[str]) -> Contents:
         tree = archive.tree(names)
-        return _cells(tree, range_stretches(tree, parse_source_ranges(tree, archive.limits)))
+        return _cells(tree, range_stretches(tree, parse_source_ranges(tree, archive.allowance)))
 
     def plain_cells(names: Sequence[str]) -> Contents:
         tree = archive.tree(names)

@@ -20,17 +20,16 @@ from archive.verbs.sizes.structure import structure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.limits import Limits
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
     """The pieces of an archive's file; a debug record is one piece unless ``inside``."""
-    for name, part, size in structure(archive.container, archive.limits):
+    for name, part, size in structure(archive.container):
         yield Piece(part, part, *_labels(name), None, size, 0)
     contents = debug_contents(archive) if inside else {}
-    file = recognise_zip(archive.container, archive.limits, look=False).kind
+    file = recognise_zip(archive.container, look=False).kind
     for name, record in archive.records.items():
         cells = contents.get(name, [Cell(None, None, record.size)])
         kind, labels = kind_in(file, name), _labels(name)
@@ -38,12 +37,12 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
             yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
 
 
-def companion_pieces(companion: Companion, limits: Limits) -> Iterator[Piece]:
+def companion_pieces(companion: Companion) -> Iterator[Piece]:
     """The pieces of a companion file: the kind is a table, the part a column."""
     data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():
-        parts = section_parts(data, directory, number, limits)
+        parts = section_parts(data, directory, number, companion.allowance)
         shares = apportioned(end - start, [weight for _, weight, _ in parts])
         for (name, _, inflated), stored in zip(parts, shares, strict=True):
             yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)

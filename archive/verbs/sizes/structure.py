@@ -12,7 +12,6 @@ from archive.verbs.sizes.account import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.limits import Limits
     from archive.container.container import Container
     from archive.container.directory import Entry
     from archive.container.headers import CentralHeader
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 PADDING_FIELD = b"FB"
 
 
-def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None, Part, int]]:
+def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
     """All bytes but the stored bytes of records: of each piece the record, the part, and the size in bytes.
 
     End records, entries of folders and gaps belong to no record: theirs is None.
@@ -29,7 +28,7 @@ def structure(container: Container, limits: Limits) -> Iterator[tuple[str | None
     end = read_end(data)
     records = iter(container.records.values())
     used = 0
-    for _, header, path, extra in central_headers(data, end, limits):
+    for _, header, path, extra in central_headers(data, end, container.allowance):
         if path.endswith(b"/"):
             name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
         else:

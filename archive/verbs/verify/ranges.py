@@ -48,7 +48,7 @@ def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
     Raises:
         ArchiveError: one of them cannot be read.
     """
-    return parse_source_ranges(archive.tree(names), archive.limits)
+    return parse_source_ranges(archive.tree(names), archive.allowance)
 
 
 def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> Ints | None:
@@ -70,7 +70,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> I
         _check_offsets(archive, readable, rows)
         _check_spans(rows)
         _check_empty(rows)
-        check_tags(rows, archive.limits)
+        check_tags(rows, archive.allowance)
         for number, name in enumerate(table.names):
             if table.layouts[number] is Layout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)

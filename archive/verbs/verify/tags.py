@@ -18,32 +18,32 @@ from archive.debuginfo.model import Layout
 from archive.verbs.verify.texts import SourceContents
 
 if TYPE_CHECKING:
+    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
-    from archive.base.limits import Limits
     from archive.verbs.verify.rows import RangeChecks
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
 
 
-def check_tags(rows: RangeChecks, limits: Limits) -> None:
+def check_tags(rows: RangeChecks, allowance: Allowance) -> None:
     """Check the tags of all rows."""
     tag = rows.table.tag
     tagged = rows.of_records([layout in TAGGED for layout in rows.table.layouts]).astype(np.bool_)
     missing = tagged & (tag < 0)
     rows.add("warning", missing, "rows without a tag", "tag", lambda row: f"expected a tag, found {tag[row]}")
     considered = np.flatnonzero(tagged & ~missing)
-    _check_ranges_of_tags(rows, considered, limits)
+    _check_ranges_of_tags(rows, considered, allowance)
     _check_tags_of_ranges(rows, considered)
 
 
-def _check_ranges_of_tags(rows: RangeChecks, considered: Ints, limits: Limits) -> None:
+def _check_ranges_of_tags(rows: RangeChecks, considered: Ints, allowance: Allowance) -> None:
     """Check that each row has the same range as the first row with its tag."""
     table = rows.table
     head = np.arange(len(table))
     head[considered] = _heads(considered, table.tag[considered])
     wrong = (table.start != table.start[head]) | (table.end != table.end[head])
     others = np.flatnonzero(~wrong & (head != np.arange(len(table))))
-    contents = SourceContents(table.sources, limits)
+    contents = SourceContents(table.sources, allowance.limits)
     wrong[others] = ~contents.equal(table.source[others], table.source[head[others]])
 
     def describe(row: int) -> str:

@@ -110,11 +110,12 @@ def test_long_texts_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_texts_out_of_all_proportion_are_refused() -> None:
-    with archive.open(made(), limits=Limits(inflation=-1, inflation_from=1)) as one:
+def test_texts_out_of_all_proportion_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.verbs.compact.check.TEXT_RATIO", 0)
+    with archive.open(made(), limits=Limits(compared_bytes=1)) as one:
         with pytest.raises(LimitError) as caught:
             same_facts(one, one)
-        assert caught.value.resource == "inflation"
+        assert caught.value.resource == "compared_bytes"
 
 
 def turned(table: HandleTable) -> HandleTable:

@@ -39,7 +39,7 @@ def test_a_chain_ends_where_the_direct_way_ends(made: Made, chain: list[str]) ->
     with archive.open(direct) as opened:
         if MIGRATED in opened.records:
             original = io.BytesIO()
-            write_original(original, opened.container, opened.limits)
+            write_original(original, opened.container)
             assert original.getvalue() == made.data
         else:
             assert direct == made.data

@@ -180,7 +180,7 @@ def test_a_companion_that_does_not_tell_of_the_records_is_refused(tmp_path: Path
     assert MIGRATED in problem
     assert "pass --no-aside" in problem
     out, companion, _ = halves(SCRIPT_1_8)
-    split = parse_companion(memoryview(companion), DEFAULT_LIMITS)
+    split = parse_companion(memoryview(companion), DEFAULT_LIMITS.allowance(0))
     columns = {name: values for name, values in split.columns.items() if name != "member.kind"}
     with pytest.raises(ArchiveError, match=r"member\.kind: expected a column, found none"):
         archive.join(out, build_companion(split.with_columns(columns)), tmp_path / "joined")

@@ -163,7 +163,7 @@ def test_an_unknown_level_is_refused(level: int, tmp_path: Path) -> None:
 
 
 def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
-    tight = Limits(record_bytes=300)
+    tight = Limits(memory=30_000)
     out, companion, _ = halves(STACK)
     with pytest.raises(LimitError):
         split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", limits=tight)
@@ -171,8 +171,10 @@ def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
         join(out, companion, tmp_path / "joined.ptl", limits=tight)
     with pytest.raises(LimitError):
         archive.open(companion, limits=tight)
-    with pytest.raises(LimitError, match="companion_inflation"):
-        archive.open(out, companion=companion, limits=Limits(companion_from=1, companion_inflation=1))
+    with archive.open(out) as opened:
+        taken = opened.allowance.taken
+    with pytest.raises(LimitError, match="directory: memory is limited to"):
+        archive.open(out, companion=companion, limits=Limits(memory=taken + 1))
     assert list(tmp_path.iterdir()) == []
 
 

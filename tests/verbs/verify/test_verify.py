@@ -84,11 +84,15 @@ def test_a_file_that_is_none_is_not_checked_and_named() -> None:
 
 
 def test_limits_are_kept() -> None:
-    (finding,) = verify(STACK, limits=Limits(entries=20))
-    assert str(finding).startswith("entries is limited to 20, found 27")
-    first, second = verify(STACK, limits=Limits(pickle_ops=400))
-    assert first.message.startswith("the source ranges of all records together: pickle_ops is limited to 400")
-    assert (second.record, second.message[:29]) == (CALLSTACKS, "pickle_ops is limited to 400,")
+    (finding,) = verify(STACK, limits=Limits(name_bytes=20))
+    assert str(finding).startswith("byte 9384: name_bytes is limited to 20, found ")
+    with archive.open(STACK) as opened:
+        taken = opened.allowance.taken
+    (finding,) = verify(STACK, limits=Limits(memory=taken - 1))
+    assert str(finding).startswith(f"memory is limited to {taken - 1:,}, found {taken:,} with entries; ")
+    first, *others = verify(STACK, limits=Limits(memory=taken + 20_000))
+    assert first.message.startswith("the source ranges of all records together: memory is limited to ")
+    assert CALLSTACKS in {other.record for other in others if "memory is limited to" in other.message}
 
 
 def test_all_problems_are_listed_in_the_order_of_the_records() -> None:
