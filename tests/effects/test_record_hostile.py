@@ -167,7 +167,15 @@ def test_rows_too_deep_in_one_another_are_refused() -> None:
 def test_too_many_uses_of_one_long_text_are_refused() -> None:
     many = [("append", 0, -1, 0, -1)] * 30_000
     data = packed(
-        (1, ("f", "x" * 1000), (), (("local", -1, 1),), (("output", 0, ()),), ((0, (), 0, tuple(many)),), ())
+        (
+            1,
+            ("f", "x" * 10_000),
+            (),
+            (("local", -1, 1),),
+            (("output", 0, ()),),
+            ((0, (), 0, tuple(many)),),
+            (),
+        )
     )
     assert "with effects as text" in refused(data)
 

@@ -170,7 +170,7 @@ def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
     with pytest.raises(LimitError):
         join(out, companion, tmp_path / "joined.ptl", limits=tight)
     with pytest.raises(LimitError):
-        archive.open(companion, limits=tight)
+        archive.open(companion, limits=Limits(memory=300))
     with archive.open(out) as opened:
         taken = opened.allowance.taken
     with pytest.raises(LimitError, match="directory: memory is limited to"):

@@ -85,7 +85,7 @@ def test_a_file_that_is_none_is_not_checked_and_named() -> None:
 
 def test_limits_are_kept() -> None:
     (finding,) = verify(STACK, limits=Limits(name_bytes=20))
-    assert str(finding).startswith("byte 9384: name_bytes is limited to 20, found ")
+    assert str(finding).startswith("byte 10590: name_bytes is limited to 20, found ")
     with archive.open(STACK) as opened:
         taken = opened.allowance.taken
     (finding,) = verify(STACK, limits=Limits(memory=taken - 1))
