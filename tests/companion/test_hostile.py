@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +16,19 @@ from archive.companion.layout import VERSION, CompanionProfile, Section, read_di
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
+from tests.support import packed_companions
 from tests.support.companion_questions import FILE, QUESTIONS, SMALL, asked, refused, refused_or_the_same
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed
-from tests.support.hostile_companions import HEADER_BYTES, directory_end, replaced, rewritten, sections, solid
+from tests.support.hostile_companions import (
+    HEADER_BYTES,
+    directory_end,
+    kept,
+    packed_of,
+    replaced,
+    rewritten,
+    sections,
+    solid,
+)
 from tests.support.strategies import patient
 from tests.support.zips import put
 
@@ -241,3 +252,43 @@ def test_errors_name_the_file_and_a_place(profile: CompanionProfile) -> None:
         assert errors
         assert {name: str(error) for name, error in errors.items() if error.file != FILE} == {}
         assert all(error.place for error in errors.values())
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            [packed_companions.line("row.offset", 3), packed_companions.line("row.offset", 3)],
+            "expected known columns, each once, found number 40, ",
+        ),
+        (
+            [packed_companions.line("row.offset", 3, width=9)],
+            "expected known columns, each once, found number 40, coding 5, 9",
+        ),
+        (
+            [b"\x7f" + packed_companions.line("row.offset", 3)[1:]],
+            "expected known columns, each once, found number 127, ",
+        ),
+        (
+            [packed_companions.line("row.offset", 3, start=1 << 63)],
+            "row.offset: expected a start of 64 bits",
+        ),
+    ],
+)
+def test_columns_of_a_solid_section_are_known_and_each_is_there_once(lines: list[bytes], said: str) -> None:
+    with pytest.raises(ArchiveError, match=said):
+        parsed(solid(packed_companions.body(*lines)))
+
+
+def test_strings_of_templates_that_are_not_there_are_refused() -> None:
+    facts = facts_of(SMALL)
+    for number in (-1, 1 << 20):
+        templates = kept(facts)[1]
+        which = templates.which.copy()
+        which[0] = number
+        changed = packed_of(facts, None, replace(templates, which=which))
+        with (
+            archive.open(changed) as opened,
+            pytest.raises(ArchiveError, match=r"string\.template: expected"),
+        ):
+            opened.symbolicate(next(iter(opened.handles)))

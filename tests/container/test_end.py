@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from archive.container.end import bytes_behind, has_end, read_end
-from archive.container.headers import END
+from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
 from tests.support.zips import PLAIN, SMALL
 
 
@@ -49,3 +49,11 @@ def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
     """Those behind a cut end record; an end record that contradicts its zip."""
     assert bytes_behind(memoryview(END.magic + bytes(10))) == 0
     assert bytes_behind(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0
+
+
+def test_the_zip64_field_is_found_behind_other_fields() -> None:
+    field = zip64_field(1 << 40, 7)
+    for extra in (field, padding_field(10) + field, padding_field(0) + padding_field(50) + field):
+        assert zip64_values(memoryview(extra)) == [1 << 40, 7]
+    assert zip64_values(memoryview(padding_field(10))) == []
+    assert widened((3, 0xFFFF_FFFF, 5), memoryview(padding_field(10) + field)) == (3, 1 << 40, 5)
