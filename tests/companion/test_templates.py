@@ -1,4 +1,4 @@
-"""Strings as templates with numbers in their holes, and columns told by them: what does not fit is refused."""
+"""Strings as templates with numbers in their holes, and the columns they tell: no misfit is taken."""
 
 from __future__ import annotations
 
