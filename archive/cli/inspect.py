@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import archive
@@ -15,14 +17,18 @@ from archive.verbs.inspect import inspect
 from archive.verbs.inspect_effects import inspect_effects
 from archive.verbs.listing import listed
 
+if TYPE_CHECKING:
+    from archive.base.mapped import Source
+
 
 @click.command("inspect")
 @options.file_argument
 @click.option(
     "--effects", is_flag=True, help="Show what its methods change besides giving results, as Python."
 )
+@options.no_map_option
 @options.json_option()
-def command(file: str, *, effects: bool, as_json: bool) -> Status:
+def command(file: str, *, effects: bool, mapped: bool, as_json: bool) -> Status:
     """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote.
@@ -34,18 +40,19 @@ def command(file: str, *, effects: bool, as_json: bool) -> Status:
       debug-archive inspect model.ptl --effects
       debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
-    found = recognise(file, look=False)
+    source = options.source(file, mapped=mapped)
+    found = recognise(source, look=False)
     if effects:
-        _print_effects(file, as_json=as_json)
+        _print_effects(source, as_json=as_json)
     elif found.is_archive or found.kind is FileKind.COMPANION:
-        _print_inspection(file, as_json=as_json)
+        _print_inspection(source, as_json=as_json)
     else:
-        _print_listing(file, as_json=as_json)
+        _print_listing(source, as_json=as_json)
     return Status.WELL
 
 
-def _print_effects(file: str, *, as_json: bool) -> None:
-    with archive.open(file) as opened:
+def _print_effects(source: Source, *, as_json: bool) -> None:
+    with archive.open(source) as opened:
         effects = inspect_effects(opened)
         if as_json:
             printing.write_json(effects)
@@ -53,8 +60,8 @@ def _print_effects(file: str, *, as_json: bool) -> None:
             printing.show(effects_text(effects), soft_wrap=True)
 
 
-def _print_inspection(file: str, *, as_json: bool) -> None:
-    with archive.open(file) as opened:
+def _print_inspection(source: Source, *, as_json: bool) -> None:
+    with archive.open(source) as opened:
         facts = inspect(opened)
         if as_json:
             printing.write_json(facts)
@@ -62,9 +69,9 @@ def _print_inspection(file: str, *, as_json: bool) -> None:
             printing.show(inspection_text(facts))
 
 
-def _print_listing(file: str, *, as_json: bool) -> None:
+def _print_listing(source: Source, *, as_json: bool) -> None:
     """Print what a zip that is no archive holds."""
-    listing = listed(file)
+    listing = listed(source)
     if as_json:
         printing.write_json(listing)
     else:

@@ -17,11 +17,13 @@ from archive.cli.files.jobs import plan
 from archive.cli.files.manifest import Manifest, is_same
 from archive.cli.files.pool import Outcome, told
 from archive.cli.files.words import WORDS
+from archive.cli.options import source
 from archive.cli.status import Status
 from archive.report.migration_text import migration_facts, plan_line, plan_text
 from archive.verbs.migrate.migrate import target_named
 
 if TYPE_CHECKING:
+    from archive.base.mapped import Source
     from archive.cli.files.batch import Manner
     from archive.cli.files.jobs import FilePlan, Job
     from archive.cli.files.pool import Verb
@@ -78,7 +80,7 @@ def command(
     work = plan(inputs, out)
     verb = partial(archive.migrate, to=to, lossy=lossy, aside=aside)
     if dry_run:
-        return _print_plans(work, verb, as_json=manner.as_json)
+        return _print_plans(work, verb, manner)
     if not work.many:
         return manner.run(work, verb, WORDS["migrate"])
     with Manifest(Path(out), str(target), aside=aside) as manifest:
@@ -90,7 +92,7 @@ def command(
     return Status.WELL
 
 
-def _migrate_again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migration:
+def _migrate_again(verb: Verb, file: Source, out: Path, *, force: bool) -> Migration:
     """Migrate a file. A result that is there already is left if it is the same.
 
     An interruption may come between a file's result and its line in the manifest.
@@ -107,22 +109,22 @@ def _migrate_again(verb: Verb, file: Path, out: Path, *, force: bool) -> Migrati
     return replace(facts, data=b"")
 
 
-def _print_plans(work: FilePlan, verb: Verb, *, as_json: bool) -> Status:
+def _print_plans(work: FilePlan, verb: Verb, manner: Manner) -> Status:
     """Print what would be done; one of several files may fail without ending the command."""
     facts: list[dict[str, object]] = []
     batch.note_left_out(work)
     for job in work.jobs:
         try:
-            planned = verb(job.file, dry_run=True)
+            planned = verb(source(str(job.file), mapped=manner.mapped), dry_run=True)
         except Exception as error:
             if not work.many:
                 raise
             facts.append(_failure(job, error))
             continue
         facts.append({"file": str(job.file), **migration_facts(planned)})
-        if not as_json:
+        if not manner.as_json:
             _print_plan(planned, str(job.file), many=work.many)
-    if as_json:
+    if manner.as_json:
         printing.write_json(facts if work.many else facts[0])
     return Status.FAILED if any("error" in one for one in facts) else Status.WELL
 

@@ -60,6 +60,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     help="Exit with 1 if the file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
     "5MB, 100KiB; with BASE, +10KB bounds the growth. May be repeated.",
 )
+@options.no_map_option
 @options.json_option()
 def command(
     file: str,
@@ -69,6 +70,7 @@ def command(
     depth: int | None,
     rows: int,
     budgets: list[Budget],
+    mapped: bool,
     as_json: bool,
 ) -> Status:
     """Show where the bytes of FILE go, to the last one; or what changed since BASE.
@@ -84,8 +86,8 @@ def command(
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB
     """  # noqa: D301 (click reads the backspace)
     by = View(view)
-    new = sizes(file, inside=by in VIEWS_OF_INSIDES)
-    old = sizes(base, inside=by in VIEWS_OF_INSIDES) if base else None
+    new = sizes(options.source(file, mapped=mapped), inside=by in VIEWS_OF_INSIDES)
+    old = sizes(options.source(base, mapped=mapped), inside=by in VIEWS_OF_INSIDES) if base else None
     try:
         over = exceeded(budgets, new, old, by, depth)
     except ValueError as error:

@@ -70,6 +70,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     show_default=True,
     help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
 )
+@options.no_map_option
 @options.json_option()
 def command(
     file: str,
@@ -78,6 +79,7 @@ def command(
     companion: str | None,
     style: str,
     *,
+    mapped: bool,
     as_json: bool,
 ) -> Status:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
@@ -95,7 +97,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if not handles and not places and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
-    with archive.open(file, companion=companion) as opened:
+    with archive.open(file, companion=companion, mapped=mapped) as opened:
         if not handles and not places:
             return _explain_log(opened, Style(style), as_json=as_json)
         found = [opened.symbolicate(chain, Style(style)) for chain in handles]

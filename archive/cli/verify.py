@@ -9,9 +9,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from archive.base.errors import ArchiveError
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.verbs.verify import Diagnostic, verify
+from archive.verbs.verify.diagnostic import diagnostic_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +27,9 @@ NEVER_HIDDEN = {"error", "not checked", "internal error"}
 @click.command("verify")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
+@options.no_map_option
 @options.json_option()
-def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
+def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, as_json: bool) -> Status:
     """Check FILES: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
@@ -40,7 +43,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
     """  # noqa: D301 (click reads the backspace)
-    results, unread = _verified(files)
+    results, unread = _verified(files, mapped=mapped)
     if quiet:
         results = {
             file: [one for one in found if one.severity in NEVER_HIDDEN] for file, found in results.items()
@@ -52,7 +55,7 @@ def command(files: tuple[str, ...], *, quiet: bool, as_json: bool) -> Status:
     return _status(results, unread=unread)
 
 
-def _verified(files: Sequence[str]) -> tuple[Results, bool]:
+def _verified(files: Sequence[str], *, mapped: bool) -> tuple[Results, bool]:
     """The diagnostics of each file, and whether a file could not be read."""
     results: dict[str, list[Diagnostic]] = {}
     unread = False
@@ -61,7 +64,9 @@ def _verified(files: Sequence[str]) -> tuple[Results, bool]:
         task = progress.add_task("verifying", total=len(files))
         for file in files:
             try:
-                results[file] = verify(file)
+                results[file] = verify(options.source(file, mapped=mapped))
+            except ArchiveError as error:  # of a file that cannot be read as a whole
+                results[file] = [diagnostic_of(error)]
             except OSError as error:  # the other files are still checked
                 results[file], unread = [Diagnostic("error", "", "", error.strerror or str(error))], True
             progress.advance(task)

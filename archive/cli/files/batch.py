@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,13 @@ class Manner:
         jobs: how many files are worked on at a time.
         force: replace existing files.
         as_json: print facts as JSON.
+        mapped: map the files that are read.
     """
 
     jobs: int
     force: bool
     as_json: bool
+    mapped: bool = True
 
     def run(
         self, work: FilePlan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None
@@ -62,6 +64,8 @@ class Manner:
             OSError: the same.
         """
         verb = partial(verb, force=self.force)
+        if not self.mapped:
+            work = replace(work, jobs=[replace(job, mapped=False) for job in work.jobs])
         with _sigterm_as_ctrl_c():
             try:
                 if work.many:

@@ -46,6 +46,7 @@ class Job:
         use: whether the companion is read or written.
         replaces: whether existing targets may be replaced even without ``--force``.
         streamed: whether the output is written to standard output; ``out`` is its name then.
+        mapped: whether the files that are read are mapped.
     """
 
     file: Path
@@ -54,11 +55,7 @@ class Job:
     use: Use
     replaces: bool = False
     streamed: bool = False
-
-    @property
-    def paths(self) -> list[Path]:
-        """All paths, in the order in which the library's verbs take them."""
-        return self.sources + self.targets
+    mapped: bool = True
 
     @property
     def sources(self) -> list[Path]:

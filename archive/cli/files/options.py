@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archive.cli.files.batch import Manner
-from archive.cli.options import force_option, json_option
+from archive.cli.options import force_option, json_option, no_map_option
 from archive.companion.build import DEFAULT_LEVEL
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def takes_files(command: Callable[..., Status]) -> Callable[..., Status]:
 
 
 def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
-    """Let a command take ``--jobs``, ``--force``, ``--json`` as one ``manner``; the innermost decorator."""
+    """Let a command take its manner: ``--jobs``, ``--force``, ``--no-map``, ``--json``; the innermost decorator."""
 
     @wraps(command)
-    def with_manner(*, jobs: int, force: bool, as_json: bool, **others: object) -> Status:
-        return command(**others, manner=Manner(jobs, force, as_json))
+    def with_manner(*, jobs: int, force: bool, mapped: bool, as_json: bool, **others: object) -> Status:
+        return command(**others, manner=Manner(jobs, force, as_json, mapped=mapped))
 
     to_json = json_option("Print facts as JSON; a list for several files.")
-    return _jobs_option(force_option(to_json(with_manner)))
+    return _jobs_option(force_option(no_map_option(to_json(with_manner))))

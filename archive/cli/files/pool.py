@@ -14,6 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.mapped import in_memory
 from archive.cli.files.jobs import Use
 from archive.cli.status import Status
 from archive.verbs.split import Join
@@ -54,7 +55,7 @@ def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
     """Do one file's work.
 
     Args:
-        verb: the library's function; it takes the job's paths.
+        verb: the library's function; it takes the job's sources, then its targets.
         job: the paths.
         stream: takes the output of a job without a target.
 
@@ -64,11 +65,12 @@ def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
     """
     for target in job.targets:
         target.parent.mkdir(parents=True, exist_ok=True)
+    sources = job.sources if job.mapped else map(in_memory, job.sources)
     if stream is not None:
-        facts = verb(*job.sources, stream)
+        facts = verb(*sources, stream)
         size, *rest = (file.stat().st_size for file in job.sources)
         return Outcome(job, facts, (size, facts.size if isinstance(facts, Join) else facts.out_size, *rest))
-    facts = verb(*job.paths, force=True) if job.replaces else verb(*job.paths)
+    facts = verb(*sources, *job.targets, **({"force": True} if job.replaces else {}))
     files = [job.file, job.out] if job.use is Use.NONE else [job.file, job.out, job.companion]
     return Outcome(job, facts, tuple(file.stat().st_size for file in files))
 
