@@ -7,6 +7,7 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.codecs import Codec, inflated
 from archive.companion.layout import CompanionProfile, read_directory
@@ -28,7 +29,7 @@ def changed_companion(chance: Random, data: bytes) -> bytes:
     """A companion of which a section, a line of the directory, or the header says something else."""
     try:
         listed = _sections(data)
-    except (ValueError, KeyError, IndexError, struct.error):
+    except (ArchiveError, ValueError):
         return changed_bytes(chance, data)
     kind = chance.randrange(8)
     if kind == 0 or not listed:
@@ -40,7 +41,10 @@ def changed_companion(chance: Random, data: bytes) -> bytes:
         value = number(chance, getattr(line, field)) & (0xFF if field in ("number", "coding") else 0xFFFF)
         return rewritten(data, replaced(list(listed), at, **{field: value}))
     if line.number == SOLID:
-        line, part = _changed_body(chance, line, part)
+        try:
+            line, part = _changed_body(chance, line, part)
+        except ArchiveError:  # of a section that was changed before
+            return changed_bytes(chance, data)
     else:
         part = _changed_values(chance, part, line.coding % 16)
     return rewritten(data, [*listed[:at], (line, part), *listed[at + 1 :]])

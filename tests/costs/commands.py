@@ -1,0 +1,38 @@
+"""The commands, as words, for a model of some kind with the files beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.costs.cases import BASE, COMPANION, LOG, MODEL
+from tests.costs.measuring import Task
+
+if TYPE_CHECKING:
+    from tests.costs.cases import Files
+
+OUT = "out.ptl"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "inspect": ("inspect", MODEL),
+    "inspect as JSON": ("inspect", MODEL, "--json"),
+    "sizes": ("sizes", MODEL),
+    "verify": ("verify", MODEL),
+    "symbolicate a handle": ("symbolicate", MODEL, "1"),
+    "symbolicate a log": ("symbolicate", MODEL),
+    "split": ("split", MODEL, "-o", OUT, "-c", COMPANION),
+    "shrink": ("shrink", MODEL, "-o", OUT, "--level", "compact"),
+    "embed": ("shrink", MODEL, "-o", OUT, "--level", "embed"),
+    "restore": ("restore", MODEL, "-o", OUT),
+    "migrate": ("migrate", MODEL, "-o", OUT, "--to", "1.9"),
+    "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),
+}
+
+
+def task(command: str, files: Files) -> Task:
+    """A command run on files; where there is a log, it is on standard input."""
+    kept = {name: data for name, data in files.items() if name != LOG}
+    return Task(COMMANDS[command], kept, files.get(LOG, b""))
+
+
+def warm() -> list[Task]:
+    """Each command on an honest archive."""
+    return [task(command, {MODEL: BASE.read_bytes()}) for command in COMMANDS]
