@@ -88,16 +88,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "each target has its draft: both lists are as long",
     ("archive/base/strings.py", "2 -> 3"): "a stretch is copied once or string by string: the same bytes",
     ("archive/base/columns.py", "0 -> 1"): "any number that is not above all others does as the lowest",
-    (
-        "archive/base/mapped.py",
-        "self._map.close() -> ...",
-    ): "the next line drops the last reference to the map",
-    (
-        "archive/container/names.py",
-        "True -> False",
-    ): "a writer's path begins with its root folder; with a slash, it is refused either way",
+    ("archive/base/mapped.py", "self._map.close() -> ..."): "the next line drops the last reference",
+    ("archive/container/names.py", "True -> False"): "a written path has its root, or is refused either way",
     ("archive/container/deflate.py", "6 -> 7"): "a size is estimated, by a stream of about this length",
     ("archive/container/serialization_id/ordering.py", "1 -> 2"): "-2 is no bucket either",
+    ("archive/effects/capture/inputs.py", "0 -> 1"): "a number's version is not read; a statement sets both",
     ("archive/report/effects_text.py", "0 -> 1"): "where no line has a note, there is no column of notes",
 }
 """Faults that change nothing that could be observed, as ``(file, fault)``, with the reason."""
