@@ -224,7 +224,7 @@ def test_tags_of_handles_are_those_of_the_archive(path: Path, step: int, profile
 def test_tags_of_handles_with_gaps() -> None:
     values = {"handle.handle": [3, 5, 90], "handle.tag": [7, 0, 2]}
     columns: Any = {name: WholeColumn(column(numbers)) for name, numbers in values.items()}
-    known = CompanionLookup(columns, Strings().table(), DEFAULT_LIMITS, 1)
+    known = CompanionLookup(columns, Strings().table(), DEFAULT_LIMITS.allowance(1))
     asked = [2, 3, 4, 5, 6, 89, 90, 91, -3]
     assert known.tags_of(column(asked)).tolist() == [-1, 7, -1, 0, -1, -1, 2, -1, -1]
     assert [known.tag_of(handle) for handle in asked] == [-1, 7, -1, 0, -1, -1, 2, -1, -1]

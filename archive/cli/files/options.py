@@ -93,7 +93,7 @@ def takes_files(command: Callable[..., Status]) -> Callable[..., Status]:
 
 
 def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
-    """Let a command take ``--jobs``, ``--force``, ``--no-map``, ``--json`` as one; the innermost decorator."""
+    """Let a command have ``--jobs``, ``--force``, ``--no-map``, ``--json`` as one; innermost decorator."""
 
     @wraps(command)
     def with_manner(*, jobs: int, force: bool, mapped: bool, as_json: bool, **others: object) -> Status:
