@@ -35,5 +35,5 @@ def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, m
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     work = plan(inputs, out, wanted={FileKind.COMPANION})
-    verb = partial(archive.convert, profile=profile, level=strength)
+    verb = partial(archive.convert, profile=profile, level=strength, limits=manner.limits)
     return manner.run(work, verb, WORDS["convert"])

@@ -18,6 +18,7 @@ from archive.verbs.inspect_effects import inspect_effects
 from archive.verbs.listing import listed
 
 if TYPE_CHECKING:
+    from archive import Limits
     from archive.base.mapped import Source
 
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     "--effects", is_flag=True, help="Show what its methods change besides giving results, as Python."
 )
 @options.no_map_option
+@options.limit_option
 @options.json_option()
-def command(file: str, *, effects: bool, mapped: bool, as_json: bool) -> Status:
+def command(file: str, *, effects: bool, mapped: bool, limits: Limits, as_json: bool) -> Status:
     """Show what is in FILE: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote.
@@ -41,18 +43,18 @@ def command(file: str, *, effects: bool, mapped: bool, as_json: bool) -> Status:
       debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
     source = options.source(file, mapped=mapped)
-    found = recognise(source, look=False)
+    found = recognise(source, look=False, limits=limits)
     if effects:
-        _print_effects(source, as_json=as_json)
+        _print_effects(source, limits, as_json=as_json)
     elif found.is_archive or found.kind is FileKind.COMPANION:
-        _print_inspection(source, as_json=as_json)
+        _print_inspection(source, limits, as_json=as_json)
     else:
-        _print_listing(source, as_json=as_json)
+        _print_listing(source, limits, as_json=as_json)
     return Status.WELL
 
 
-def _print_effects(source: Source, *, as_json: bool) -> None:
-    with archive.open(source) as opened:
+def _print_effects(source: Source, limits: Limits, *, as_json: bool) -> None:
+    with archive.open(source, limits=limits) as opened:
         effects = inspect_effects(opened)
         if as_json:
             printing.write_json(effects)
@@ -60,8 +62,8 @@ def _print_effects(source: Source, *, as_json: bool) -> None:
             printing.show(effects_text(effects), soft_wrap=True)
 
 
-def _print_inspection(source: Source, *, as_json: bool) -> None:
-    with archive.open(source) as opened:
+def _print_inspection(source: Source, limits: Limits, *, as_json: bool) -> None:
+    with archive.open(source, limits=limits) as opened:
         facts = inspect(opened)
         if as_json:
             printing.write_json(facts)
@@ -69,9 +71,9 @@ def _print_inspection(source: Source, *, as_json: bool) -> None:
             printing.show(inspection_text(facts))
 
 
-def _print_listing(source: Source, *, as_json: bool) -> None:
+def _print_listing(source: Source, limits: Limits, *, as_json: bool) -> None:
     """Print what a zip that is no archive holds."""
-    listing = listed(source)
+    listing = listed(source, limits=limits)
     if as_json:
         printing.write_json(listing)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -33,4 +34,4 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
     work = plan(inputs, out, companion, Use.READ)
-    return manner.run(work, archive.join, WORDS["join"])
+    return manner.run(work, partial(archive.join, limits=manner.limits), WORDS["join"])

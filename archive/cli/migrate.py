@@ -78,7 +78,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     target = target_named(to)
     work = plan(inputs, out)
-    verb = partial(archive.migrate, to=to, lossy=lossy, aside=aside)
+    verb = partial(archive.migrate, to=to, lossy=lossy, aside=aside, limits=manner.limits)
     if dry_run:
         return _print_plans(work, verb, manner)
     if not work.many:

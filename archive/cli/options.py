@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.errors import shown
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import in_memory
 
 if TYPE_CHECKING:
@@ -15,6 +19,38 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
 
+BOUND = re.compile(r"(?P<name>[a-z_]+)=(?P<number>[0-9]{1,18})(?P<unit>[KMGT]?)")
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+"""Multiples of a bound, in powers of 1024."""
+
+
+def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Limits:
+    """The bounds on what files may cost: the usual ones, but for those that ``--limit`` gives.
+
+    Raises:
+        BadParameter: a value is no bound, or there is none of that name.
+    """
+    known = [field.name for field in fields(Limits)]
+    given: dict[str, int] = {}
+    for value in values:
+        bound = BOUND.fullmatch(value)
+        if not bound:
+            raise click.BadParameter(f"expected NAME=NUMBER like memory=4G; found {shown(value)}")
+        if bound["name"] not in known:
+            raise click.BadParameter(f"no bound {shown(bound['name'])}; there are: {', '.join(known)}")
+        given[bound["name"]] = int(bound["number"]) * UNITS[bound["unit"]]
+    return replace(DEFAULT_LIMITS, **given)
+
+
+limit_option = click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    callback=parsed_limits,
+    help="A bound on what a file may cost, raised or lowered: NAME as the error names it, NUMBER like 64M or "
+    "4G. May be repeated.",
+)
 file_argument = click.argument("file", type=click.Path(dir_okay=False))
 no_map_option = click.option(
     "--no-map",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -31,4 +32,5 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
       debug-archive restore small.ptl -o model.ptl
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    return manner.run(plan(inputs, out), archive.restore, WORDS["restore"])
+    verb = partial(archive.restore, limits=manner.limits)
+    return manner.run(plan(inputs, out), verb, WORDS["restore"])

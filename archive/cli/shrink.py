@@ -53,5 +53,5 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if level == "compact" and (handles or strength == options.MAX_LEVEL):
         raise click.UsageError("--handles and --max are for --level embed")
-    verb = partial(archive.shrink, level=level, handles=handles, strength=strength)
+    verb = partial(archive.shrink, level=level, handles=handles, strength=strength, limits=manner.limits)
     return manner.run(plan(inputs, out), verb, WORDS["shrink"])

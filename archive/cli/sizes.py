@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from archive.verbs.sizes import View, sizes
 from archive.verbs.sizes.budget import Budget, exceeded
 
 if TYPE_CHECKING:
+    from archive import Limits
     from archive.verbs.sizes import Account
 
 VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
@@ -61,6 +63,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     "5MB, 100KiB; with BASE, +10KB bounds the growth. May be repeated.",
 )
 @options.no_map_option
+@options.limit_option
 @options.json_option()
 def command(
     file: str,
@@ -71,6 +74,7 @@ def command(
     rows: int,
     budgets: list[Budget],
     mapped: bool,
+    limits: Limits,
     as_json: bool,
 ) -> Status:
     """Show where the bytes of FILE go, to the last one; or what changed since BASE.
@@ -86,8 +90,9 @@ def command(
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB
     """  # noqa: D301 (click reads the backspace)
     by = View(view)
-    new = sizes(options.source(file, mapped=mapped), inside=by in VIEWS_OF_INSIDES)
-    old = sizes(options.source(base, mapped=mapped), inside=by in VIEWS_OF_INSIDES) if base else None
+    account = partial(sizes, inside=by in VIEWS_OF_INSIDES, limits=limits)
+    new = account(options.source(file, mapped=mapped))
+    old = account(options.source(base, mapped=mapped)) if base else None
     try:
         over = exceeded(budgets, new, old, by, depth)
     except ValueError as error:

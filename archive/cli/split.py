@@ -49,5 +49,5 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     work = plan(inputs, out, companion, Use.WRITTEN)
-    verb = partial(archive.split, handles=handles, profile=profile, level=strength)
+    verb = partial(archive.split, handles=handles, profile=profile, level=strength, limits=manner.limits)
     return manner.run(work, verb, WORDS["split"])

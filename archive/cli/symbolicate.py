@@ -19,7 +19,7 @@ from archive.report.texts import runs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive import Archive, Symbolication
+    from archive import Archive, Limits, Symbolication
     from archive.debuginfo.model import SourceRange
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
@@ -71,6 +71,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     help="Whose words: PyTorch 1.10 to 2.13, or 1.9.",
 )
 @options.no_map_option
+@options.limit_option
 @options.json_option()
 def command(
     file: str,
@@ -80,6 +81,7 @@ def command(
     style: str,
     *,
     mapped: bool,
+    limits: Limits,
     as_json: bool,
 ) -> Status:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
@@ -97,7 +99,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if not handles and not places and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
-    with archive.open(file, companion=companion, mapped=mapped) as opened:
+    with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
         if not handles and not places:
             return _explain_log(opened, Style(style), as_json=as_json)
         found = [opened.symbolicate(chain, Style(style)) for chain in handles]

@@ -18,6 +18,8 @@ from archive.verbs.verify.diagnostic import diagnostic_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive import Limits
+
     Results = Mapping[str, Sequence[Diagnostic]]
 
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
@@ -28,8 +30,9 @@ NEVER_HIDDEN = {"error", "not checked", "internal error"}
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
 @options.no_map_option
+@options.limit_option
 @options.json_option()
-def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, as_json: bool) -> Status:
+def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, limits: Limits, as_json: bool) -> Status:
     """Check FILES: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
@@ -43,7 +46,7 @@ def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, as_json: bool)
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
     """  # noqa: D301 (click reads the backspace)
-    results, unread = _verified(files, mapped=mapped)
+    results, unread = _verified(files, limits, mapped=mapped)
     if quiet:
         results = {
             file: [one for one in found if one.severity in NEVER_HIDDEN] for file, found in results.items()
@@ -55,7 +58,7 @@ def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, as_json: bool)
     return _status(results, unread=unread)
 
 
-def _verified(files: Sequence[str], *, mapped: bool) -> tuple[Results, bool]:
+def _verified(files: Sequence[str], limits: Limits, *, mapped: bool) -> tuple[Results, bool]:
     """The diagnostics of each file, and whether a file could not be read."""
     results: dict[str, list[Diagnostic]] = {}
     unread = False
@@ -64,7 +67,7 @@ def _verified(files: Sequence[str], *, mapped: bool) -> tuple[Results, bool]:
         task = progress.add_task("verifying", total=len(files))
         for file in files:
             try:
-                results[file] = verify(options.source(file, mapped=mapped))
+                results[file] = verify(options.source(file, mapped=mapped), limits=limits)
             except ArchiveError as error:  # of a file that cannot be read as a whole
                 results[file] = [diagnostic_of(error)]
             except OSError as error:  # the other files are still checked

@@ -15,7 +15,7 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.container.deflate import inflate
+from archive.container.deflate import MOST_PER_BYTE, inflate
 from archive.container.directory import Entry, read_directory
 from archive.container.write import Member, new_member, write_archive
 
@@ -198,6 +198,23 @@ class Container:
     def data(self) -> memoryview:
         """The whole file, read only."""
         return self._file.data[:]
+
+    def check_sizes(self) -> None:
+        """Refuse sizes that no deflate stream can have; those that are told without inflating are claims.
+
+        Raises:
+            ArchiveError: a record is said to be longer than its stored bytes can inflate to.
+        """
+        for record in self.records.values():
+            most = record.stored_size * MOST_PER_BYTE
+            if record.entry.deflated and record.size > most:
+                raise ArchiveError(
+                    file=self.file,
+                    record=one_line(record.name),
+                    place=f"byte {record.entry.data}",
+                    expected=f"at most {most:,} bytes inflated of {record.stored_size:,} stored",
+                    found=f"a header that claims {record.size:,}",
+                )
 
     def rebuild(self, out: BinaryIO) -> int:
         """Write the archive anew in PyTorch's own layout, and return its length in bytes.

@@ -13,6 +13,8 @@ from archive.base.errors import ArchiveError
 LONG_DATA = 1 << 22
 """Bytes above which a size is told by a quick stream, a few percent longer than the shortest."""
 STRONGEST, QUICK = 12, 6
+MOST_PER_BYTE = 1032
+"""Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""
 _PIECE = 16 << 10
 """Bytes of a stream that are inflated at once, to 16 MiB at most."""
 

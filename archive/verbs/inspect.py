@@ -111,8 +111,10 @@ def inspect(archive: Archive) -> Inspection:
     """List the contents of an archive.
 
     Raises:
-        ArchiveError: a debug record is broken.
+        ArchiveError: a debug record is broken, or the size of a record is forged.
     """
+    if archive.has_code:
+        archive.container.check_sizes()
     holds = dict(_holds(archive))
     bytecode = archive.bytecode
     return Inspection(

@@ -78,6 +78,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
     """
     mapped = Mapped(source)
     with opened_zip(mapped, limits.allowance(len(mapped.data))) as container:
+        container.check_sizes()
         found = recognise_zip(container)
         tensors: dict[str, SavedTensor] = {}
         unread = ""

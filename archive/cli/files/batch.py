@@ -14,6 +14,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from archive.base.errors import ArchiveError, one_line
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.cli import printing
 from archive.cli.files.jobs import told
 from archive.cli.files.pool import outcomes, perform
@@ -38,12 +39,14 @@ class Manner:
         force: replace existing files.
         as_json: print facts as JSON.
         mapped: map the files that are read.
+        limits: what a hostile file may cost; commands hand it to the library's functions.
     """
 
     jobs: int
     force: bool
     as_json: bool
     mapped: bool = True
+    limits: Limits = DEFAULT_LIMITS
 
     def run(
         self, work: FilePlan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None

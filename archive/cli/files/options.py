@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archive.cli.files.batch import Manner
-from archive.cli.options import force_option, json_option, no_map_option
+from archive.cli.options import force_option, json_option, limit_option, no_map_option
 from archive.companion.build import DEFAULT_LEVEL
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from click.decorators import FC
 
+    from archive.base.limits import Limits
     from archive.cli.status import Status
 
 MAX_LEVEL = 19
@@ -93,11 +94,13 @@ def takes_files(command: Callable[..., Status]) -> Callable[..., Status]:
 
 
 def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
-    """Let a command have ``--jobs``, ``--force``, ``--no-map``, ``--json`` as one; innermost decorator."""
+    """Let a command take the options of :class:`Manner` as one ``manner``; the innermost decorator."""
 
     @wraps(command)
-    def with_manner(*, jobs: int, force: bool, mapped: bool, as_json: bool, **others: object) -> Status:
-        return command(**others, manner=Manner(jobs, force, as_json, mapped=mapped))
+    def with_manner(
+        *, jobs: int, force: bool, mapped: bool, limits: Limits, as_json: bool, **others: object
+    ) -> Status:
+        return command(**others, manner=Manner(jobs, force, as_json, mapped=mapped, limits=limits))
 
     to_json = json_option("Print facts as JSON; a list for several files.")
-    return _jobs_option(force_option(no_map_option(to_json(with_manner))))
+    return _jobs_option(force_option(no_map_option(limit_option(to_json(with_manner)))))

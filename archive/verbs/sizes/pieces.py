@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
     """The pieces of an archive's file; a debug record is one piece unless ``inside``."""
+    archive.container.check_sizes()
     for name, part, size in structure(archive.container):
         yield Piece(part, part, *_labels(name), None, size, 0)
     contents = debug_contents(archive) if inside else {}
