@@ -29,7 +29,7 @@ CODE = "code/__torch__/models.py"
 RANGES = f"{CODE}.debug_pkl"
 CONSTANTS = "constants.pkl"
 TRACEBACK = (
-    b"Traceback of TorchScript, serialized code (most recent call last):\n"
+    b"Traceback of TorchScript (most recent call last):\n"
     b'  File "%s", line %d, in forward\n    x\n    ~ <--- HERE\n\nRuntimeError: x\n'
 )
 MARK = b"("
@@ -88,7 +88,7 @@ def _pieced_source(times: int) -> Files:
 def _code(motif: bytes, times: int) -> Files:
     """Generated code of repeated text, and a log that points into it."""
     log = (
-        b"Traceback of TorchScript, serialized code (most recent call last):\n"
+        b"Traceback of TorchScript (most recent call last):\n"
         b'  File "%s", line %d, in forward\n    x\n    ~ <--- HERE\n\nRuntimeError: x\n'
         % (CODE.encode(), max(1, times // 2))
     )

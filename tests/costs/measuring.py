@@ -163,6 +163,7 @@ def _redirect(folder: str) -> None:
         opened = os.open(Path(folder) / name, os.O_RDWR)
         os.dup2(opened, descriptor)
         os.close(opened)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (multiprocessing has closed it)
 
 
 def run_command(task: Task, folder: str) -> int:

@@ -53,7 +53,7 @@ logs = st.lists(
     st.sampled_from(
         [
             *(FAILURE % (b"1" * count) for count in (1, 8, 19, 99)),
-            b"Traceback of TorchScript, serialized code (most recent call last):\n",
+            b"Traceback of TorchScript (most recent call last):\n",
             b'  File "code/__torch__/models.py", line 1, in forward\n',
             b"    ~~~ <--- HERE\n",
             b"\n",
@@ -99,6 +99,11 @@ def test_what_is_listed_still_exceeds_its_budget(
 
 
 # --- the measuring finds what there is
+
+
+def test_a_log_is_read(measurer: Measurer) -> None:
+    asked = task("symbolicate a log", {**archive_with({}), LOG: b"one line\n" * 100})
+    assert measurer.cost(asked).printed == len(asked.log)
 
 
 @pytest.fixture(scope="module")
