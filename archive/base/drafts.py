@@ -13,7 +13,6 @@ import errno
 import io
 import os
 import re
-import secrets
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -74,7 +73,7 @@ class Draft:
         return handle
 
     def _new_name(self) -> Path:
-        return self.target.with_name(f".debug-archive-{os.getpid()}-{secrets.token_hex(4)}.draft")
+        return self.target.with_name(f".debug-archive-{os.getpid()}-{os.urandom(4).hex()}.draft")
 
     def _lock(self) -> None:
         """Lock the file until it is closed: a sign of life for processes that cannot see this one."""
