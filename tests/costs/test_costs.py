@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 80
 MOST = 1 << 14
-"""Repetitions of drawn cases: as many as every budget allows so far, see EXCEEDING."""
+"""Repetitions of drawn cases: as many as every budget allows so far; EXCEEDING has larger ones."""
 EXCEEDING = Path(__file__).with_name("exceeding.tsv")
 """Cases that still exceed their budget, a line each: case, command, repetitions, and what is exceeded.
 
