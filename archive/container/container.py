@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.container.deflate import MOST_PER_BYTE, inflate
@@ -105,7 +105,8 @@ class Record:
         """
         if self._view is None:
             try:
-                self._view = self._checked()
+                with in_file(self._file.name, one_line(self.name)):
+                    self._view = self._checked()
             except ArchiveError as problem:
                 where = f"byte {self.entry.data}"
                 problem.within(file=self._file.name, record=one_line(self.name), place=where)
