@@ -27,3 +27,6 @@ NOT_YET: dict[str, str] = {
     "repeated handle": "handles on the command line are explained as often as they are given",
     "entry flood": "inspect draws a table of all records, 0.3 ms a row",
 }
+
+SURROUNDINGS: dict[str, str] = {"orphans": "workers of a batch that SIGKILL ends live on"}
+"""The same for the attacks by the surroundings."""

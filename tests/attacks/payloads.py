@@ -7,7 +7,7 @@ import struct
 
 from tests.attacks.attack import MARKER, Attack
 from tests.attacks.pieces import MARK, pickled, text
-from tests.attacks.zips import CONSTANTS, archive_of
+from tests.attacks.zips import LITE, archive_of
 
 COMMAND = f"echo ran >{MARKER}"
 SYSTEM = b"cos\nsystem\n"
@@ -58,7 +58,7 @@ SAVED = "saved.pt"
 def archives(payload: str) -> dict[str, bytes]:
     """An archive of TorchScript for each record, which holds the payload there; and a file of torch.save."""
     data = pickled(PAYLOADS[payload])
-    model = {"data.pkl": pickled(b"N"), "constants.pkl": CONSTANTS, "code/m.py": b"pass\n"}
+    model = {**LITE, "code/m.py": b"pass\n"}
     made = {f"{number}.pt": archive_of({**model, name: data}) for number, name in enumerate(RECORDS)}
     saved = {"data.pkl": data, "byteorder": b"little", ".data/serialization_id": b"1"}
     return {**made, SAVED: archive_of(saved), **MODULE}

@@ -6,7 +6,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from tests.attacks.pieces import pickled
+from tests.attacks.pieces import pickled, text
 
 LOCAL = struct.Struct("<4s5H3I2H")
 CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -125,7 +125,18 @@ def overlapped(stream: bytes, size: int, crc: int, count: int, root: bytes = b"m
 # --- archives
 
 CONSTANTS = pickled(b")")
-LITE = {"data.pkl": pickled(b")"), "constants.pkl": CONSTANTS}
+MODULE = pickled(b"c__torch__\nM\n)\x81}" + text("training") + b"\x88sb")
+"""The module tree of a model without parts, of the class below."""
+CLASS = b"""\
+class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  def forward(self: __torch__.M) -> NoneType:
+    return None
+"""
+LITE = {"data.pkl": MODULE, "constants.pkl": CONSTANTS, "code/__torch__.py": CLASS}
+"""A model that PyTorch loads."""
 
 
 def entries_of(records: dict[str, bytes], root: str = "m") -> list[Entry]:

@@ -1,0 +1,246 @@
+"""Attacks by the surroundings: targets that are no files, links, closed streams, forged names, orphans."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.cli.status import Status
+from tests.attacks.not_yet import SURROUNDINGS
+from tests.attacks.pieces import handles, ranges
+from tests.attacks.records import CODE
+from tests.attacks.zips import archive_of
+from tests.support.commands import run
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202egpj.\u009b31m".encode()
+"""What clears a terminal, names its window, turns text around, and colours it by a C1 control."""
+MODEL = archive_of(
+    {
+        **CODE,
+        "code/m.py.debug_pkl": ranges(b"x = '" + ESCAPES + b"'\n"),
+        "callstack_debug_map.pkl": handles([1], 1),
+    }
+)
+OLD = b"what stood here before"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, where commands run."""
+    (tmp_path / "m.ptl").write_bytes(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shell(command: str) -> CompletedProcess[bytes]:
+    """A command of a shell in which ``$TOOL`` is the program."""
+    tool = f'"{sys.executable}" -m archive'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    script = f"set -o pipefail; {command.replace('$TOOL', tool)}"
+    return subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, check=False, timeout=30
+    )
+
+
+def assert_refused(done: CompletedProcess[bytes], name: str) -> None:
+    """One line that names a file, and status 2."""
+    assert done.returncode == Status.FAILED
+    assert done.stderr.count(b"\n") == 1
+    assert name.encode() in done.stderr
+
+
+# --- targets that are no files
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("verb", ["split", "shrink", "migrate --to latest"])
+def test_a_pipe_is_not_replaced(verb: str, force: tuple[str, ...], folder: Path) -> None:
+    os.mkfifo("pipe")
+    assert_refused(run(*verb.split(), "m.ptl", "-o", "pipe", *force), "pipe")
+    assert stat.S_ISFIFO((folder / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_device_is_not_replaced(force: tuple[str, ...], folder: Path) -> None:
+    try:
+        os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    assert_refused(run("shrink", "m.ptl", "-o", "null", *force), "null")
+    assert stat.S_ISCHR((folder / "null").stat().st_mode)
+
+
+def test_a_link_stays_and_what_it_names_is_written(folder: Path) -> None:
+    (folder / "file").write_bytes(OLD)
+    (folder / "link").symlink_to("file")
+    assert_refused(run("shrink", "m.ptl", "-o", "link"), "link")
+    assert (folder / "file").read_bytes() == OLD
+    assert run("shrink", "m.ptl", "-o", "link", "--force").returncode == Status.WELL
+    assert (folder / "link").is_symlink()
+    assert (folder / "file").read_bytes().startswith(b"PK")
+
+
+def test_a_link_to_nothing_is_not_replaced_unasked(folder: Path) -> None:
+    (folder / "link").symlink_to("nowhere")
+    assert_refused(run("shrink", "m.ptl", "-o", "link"), "link")
+    assert (folder / "link").is_symlink()
+    assert not (folder / "nowhere").exists()
+
+
+def test_links_in_a_circle_are_refused(folder: Path) -> None:
+    (folder / "a").symlink_to("b")
+    (folder / "b").symlink_to("a")
+    for arguments in (["inspect", "a"], ["shrink", "m.ptl", "-o", "a", "--force"]):
+        assert_refused(run(*arguments), "a")
+
+
+# --- inputs that are no files
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/zero", ".", "/proc/self/mem"])
+@pytest.mark.parametrize("verb", ["inspect", "verify", "sizes", "symbolicate"])
+@pytest.mark.usefixtures("folder")
+def test_devices_and_folders_are_no_archives(verb: str, name: str) -> None:
+    done = run(verb, name, *(["1"] if verb == "symbolicate" else []))
+    assert done.returncode in (Status.FINDINGS, Status.FAILED)
+    assert b"Traceback" not in done.stderr
+    assert len(done.stdout + done.stderr) < 1_000
+
+
+# --- streams that are closed
+
+
+@pytest.mark.usefixtures("folder")
+def test_closed_standard_input_is_no_crash() -> None:
+    done = shell("$TOOL symbolicate m.ptl <&-")
+    assert done.returncode == Status.FAILED
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_closed_standard_output_is_no_crash() -> None:
+    done = shell("$TOOL inspect m.ptl >&-")
+    assert done.returncode in (Status.FAILED, Status.CLOSED_PIPE)
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_closed_pipe_is_told_from_findings() -> None:
+    done = shell("(sleep 0.1; $TOOL inspect m.ptl) | true")
+    assert (done.returncode, done.stderr) == (Status.CLOSED_PIPE, b"")
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interrupt_is_told_from_findings() -> None:
+    words = [sys.executable, "-m", "archive", "symbolicate", "m.ptl"]
+    started = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    time.sleep(1.5)  # it waits for a log by then
+    started.send_signal(signal.SIGINT)
+    _, errors = started.communicate(timeout=20)
+    assert started.returncode == Status.INTERRUPTED
+    assert b"Traceback" not in errors
+
+
+# --- text and names that forge
+
+
+def on_terminal(*arguments: str) -> bytes:
+    """What a command writes to a terminal."""
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    words = [sys.executable, "-m", "archive", *arguments]
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE, env=environment
+    ):
+        os.close(terminal)
+        found = b""
+        try:
+            while piece := os.read(controller, 1 << 16):
+                found += piece
+        except OSError:  # Linux says so when the last writer has closed a terminal
+            assert found
+    os.close(controller)
+    return found
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_terminal_gets_no_controls_of_a_source() -> None:
+    shown = on_terminal("symbolicate", "m.ptl", "1")
+    assert b"x = " in shown
+    assert not any(piece in shown for piece in (b"\x1b[2J", b"\x1b]0;", "\u202e".encode(), "\u009b".encode()))
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_pipe_gets_the_bytes_of_the_source() -> None:
+    assert ESCAPES in run("symbolicate", "m.ptl", "1").stdout
+
+
+@pytest.mark.parametrize("verb", ["verify", "inspect", "sizes"])
+def test_a_file_name_forges_no_line(verb: str, folder: Path) -> None:
+    name = "x\nm.ptl: well\x1b[2J"
+    (folder / name).write_bytes(b"no archive")
+    done = run(verb, name)
+    assert done.returncode == Status.FAILED
+    said = done.stdout + done.stderr
+    assert b"\x1b" not in said
+    assert not any(line.startswith(b"m.ptl: well") for line in said.splitlines())
+
+
+# --- what is left behind
+
+
+def workers(parent: int) -> set[int]:
+    """The processes that descend from one."""
+    found: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text("utf-8").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == parent:
+            found.add(int(path.parent.name))
+    return found | {one for child in found for one in workers(child)}
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.xfail("orphans" in SURROUNDINGS, reason=SURROUNDINGS.get("orphans", ""), strict=True)
+def test_workers_die_with_a_killed_batch_and_leave_no_drafts(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for number in range(400):
+        (folder / "in" / f"{number}.ptl").write_bytes(MODEL)
+    words = [sys.executable, "-m", "archive", "split", "in", "-o", "out", "-j", "2"]
+    started = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 20
+    while not (folder / "out").exists() or len(list((folder / "out").iterdir())) < 4:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    orphans = workers(started.pid)
+    started.kill()
+    started.wait()
+    assert len(orphans) >= 2
+    while any(map(alive, orphans)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(alive, orphans))
+    written = [path.name for path in (folder / "out").rglob("*") if path.is_file()]
+    assert [name for name in written if not name.endswith((".ptl", ".ptdbg"))] == []

@@ -1,0 +1,172 @@
+"""``docs/attacks.md``: what comes of each attack in ``tests/attacks`` here, in PyTorch, and in scanners.
+
+    python -m tools.attack_table                    measures this project again; keeps the other columns
+    python -m tools.attack_table SCANNERS/bin/python   measures PyTorch and the scanners instead
+
+The second form needs PyTorch, and an environment with the extra ``scanners``. ``docs/attacks.tsv`` keeps
+what was measured; the page is made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.attacks.attack import MARKER, MIB, problems
+from tests.attacks.catalogue import ATTACKS, GROUPS
+from tests.attacks.not_yet import NOT_YET
+from tests.attacks.running import Runner, run_attack
+from tools.attack_peers import TORCH, WAYS
+from tools.pages import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tests.attacks.attack import Attack
+    from tests.attacks.running import Outcome
+
+DATA, PAGE = ROOT / "docs" / "attacks.tsv", ROOT / "docs" / "attacks.md"
+COLUMNS = ("attack", "here", *WAYS)
+BEGIN, END = "<!-- attacks -->\n", "<!-- end of attacks -->\n"
+NO_FILE = "-"
+SUCCEEDS = "**succeeds**"
+STATUSES = {0: "well", 1: "findings", 2: "refused"}
+SIZES = (4, 16, 64, 256, 1024, 4096)
+"""Classes of memory, in MiB."""
+TIMES = (1, 3)
+"""Classes of CPU time, in seconds."""
+
+
+def here(attack: Attack, files: dict[str, bytes], outcomes: Sequence[Outcome]) -> str:
+    """The cell of this project: statuses of the commands, and classes of the most memory and time."""
+    if any(problems(attack, files, one) for one in outcomes):
+        return SUCCEEDS
+    memory = _class(max(one.memory for one in outcomes) / MIB, SIZES)
+    seconds = _class(max(one.seconds for one in outcomes), TIMES)
+    return f"{statuses(one.status for one in outcomes)}; ≤ {memory} MiB; ≤ {seconds} s"
+
+
+def statuses(found: Iterable[int]) -> str:
+    """What commands ended with, in words."""
+    return ", ".join(STATUSES[one] for one in sorted(set(found)))
+
+
+def _class(value: float, bounds: Sequence[int]) -> int:
+    return next(bound for bound in bounds if value <= bound)
+
+
+def measured_here() -> dict[str, str]:
+    """Attack → cell."""
+    cells = {}
+    with Runner() as runner, tempfile.TemporaryDirectory() as folder:
+        runner.calibrate(_made(Path(folder) / "calibration"))
+        for number, (name, attack) in enumerate(ATTACKS.items()):
+            if name in NOT_YET:
+                cells[name] = SUCCEEDS
+                continue
+            files = attack.files()
+            outcomes = [
+                one for _, one in run_attack(runner, attack, files, _made(Path(folder) / str(number)))
+            ]
+            cells[name] = here(attack, files, outcomes)
+            print(name, cells[name], file=sys.stderr)
+    return cells
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def measured_peers(way: str, python: str) -> dict[str, str]:
+    """Attack → cell of a loader or scanner, which the interpreter ``python`` has."""
+    with tempfile.TemporaryDirectory() as folder:
+        places = {name: Path(folder) / str(number) for number, name in enumerate(ATTACKS)}
+        files = {name: _files(attack.files(), places[name]) for name, attack in ATTACKS.items()}
+        answers = iter(_answers(way, python, [path for paths in files.values() for path in paths]))
+        return {
+            name: _cell([next(answers) for _ in paths], ran=(places[name] / MARKER).exists())
+            for name, paths in files.items()
+        }
+
+
+def _files(files: dict[str, bytes], folder: Path) -> list[Path]:
+    """Write an attack's files, and return those for PyTorch and scanners: none where a companion attacks."""
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    if any(name.endswith(".ptdbg") for name in files):
+        return []
+    return [folder / name for name in files if name.endswith((".pt", ".ptl"))]
+
+
+def _answers(way: str, python: str, paths: list[Path]) -> list[tuple[str, int]]:
+    """A word and the bytes of memory for each file."""
+    command = [python, "-m", "tools.attack_peers", way, *map(str, paths)]
+    environment = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)  # noqa: S603
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _cell(answers: list[tuple[str, int]], *, ran: bool) -> str:
+    """All that a loader or scanner makes of an attack's files."""
+    if not answers:
+        return NO_FILE
+    memory = max(size for _, size in answers) // MIB
+    said = ", ".join(dict.fromkeys(word for word, _ in answers))
+    return "; ".join(["**runs it**"] * ran + [said] + [f"{memory:,} MiB"] * (memory > SIZES[2]))
+
+
+def read() -> dict[str, dict[str, str]]:
+    """Attack → column → cell, as written before."""
+    if not DATA.exists():
+        return {}
+    head, *lines = (line.split("\t") for line in DATA.read_text("utf-8").splitlines())
+    return {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+
+
+def written(rows: dict[str, dict[str, str]]) -> str:
+    """The text of the data."""
+    lines = [COLUMNS, *([name, *(rows[name].get(one, NO_FILE) for one in COLUMNS[1:])] for name in ATTACKS)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def table(rows: dict[str, dict[str, str]]) -> str:
+    """The page's tables, one a group of attacks."""
+    parts = []
+    for group, attacks in GROUPS.items():
+        lines = [["attack", *COLUMNS[1:]], ["---"] * len(COLUMNS)]
+        lines += [
+            [f"**{name}**: {attack.says}", *(rows[name].get(one, NO_FILE) for one in COLUMNS[1:])]
+            for name, attack in attacks.items()
+        ]
+        parts.append(f"\n## {group}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "".join(parts).lstrip("\n") + "\n"
+
+
+def rewritten(text: str, rows: dict[str, dict[str, str]]) -> str:
+    """The page with true tables."""
+    start, rest = text.split(BEGIN)
+    return start + BEGIN + table(rows) + END + rest.split(END)[1]
+
+
+def main(scanners: Sequence[str]) -> None:
+    """Measure, and write both files."""
+    rows = {name: {"attack": name, **read().get(name, {})} for name in ATTACKS}
+    if scanners:
+        columns = {way: measured_peers(way, sys.executable if way in TORCH else scanners[0]) for way in WAYS}
+    else:
+        columns = {"here": measured_here()}
+    for column, cells in columns.items():
+        for name, cell in cells.items():
+            rows[name][column] = cell
+    DATA.write_text(written(rows), "utf-8")
+    PAGE.write_text(rewritten(PAGE.read_text("utf-8"), rows), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
