@@ -57,7 +57,7 @@ class Draft:
         self.path = path
         self._name: Path | None = None
         with named(path):
-            self.target = target = path.resolve()
+            self.target = target = Path(os.path.realpath(path))  # a circle of links is no error here
             clear_dead(target.parent)
             self._mode = target.stat().st_mode & MODE_BITS if target.exists() else None
             self.file = io.BufferedRandom(_NamingFile(self._opened(), path), BUFFER)

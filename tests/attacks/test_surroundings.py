@@ -1,4 +1,4 @@
-"""Attacks by the surroundings: targets that are no files, links, closed streams, forged names, orphans."""
+"""Attacks by the surroundings: targets that are no files, links, closed streams, forged names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.cli.status import Status
-from tests.attacks.not_yet import SURROUNDINGS
 from tests.attacks.pieces import handles, ranges
 from tests.attacks.records import CODE
 from tests.attacks.zips import archive_of
@@ -199,48 +198,3 @@ def test_a_file_name_forges_no_line(verb: str, folder: Path) -> None:
     said = done.stdout + done.stderr
     assert b"\x1b" not in said
     assert not any(line.startswith(b"m.ptl: well") for line in said.splitlines())
-
-
-# --- what is left behind
-
-
-def workers(parent: int) -> set[int]:
-    """The processes that descend from one."""
-    found: set[int] = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text("utf-8").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == parent:
-            found.add(int(path.parent.name))
-    return found | {one for child in found for one in workers(child)}
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-@pytest.mark.xfail("orphans" in SURROUNDINGS, reason=SURROUNDINGS.get("orphans", ""), strict=True)
-def test_workers_die_with_a_killed_batch_and_leave_no_drafts(folder: Path) -> None:
-    (folder / "in").mkdir()
-    for number in range(400):
-        (folder / "in" / f"{number}.ptl").write_bytes(MODEL)
-    words = [sys.executable, "-m", "archive", "split", "in", "-o", "out", "-j", "2"]
-    started = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 20
-    while not (folder / "out").exists() or len(list((folder / "out").iterdir())) < 4:
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    orphans = workers(started.pid)
-    started.kill()
-    started.wait()
-    assert len(orphans) >= 2
-    while any(map(alive, orphans)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(map(alive, orphans))
-    written = [path.name for path in (folder / "out").rglob("*") if path.is_file()]
-    assert [name for name in written if not name.endswith((".ptl", ".ptdbg"))] == []

@@ -120,7 +120,7 @@ def plan(
         _check_folders(folders)
     jobs, left_out, others = [], 0, Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
-    for file, relative, searched in _found(inputs, {folder.resolve() for folder in folders}):
+    for file, relative, searched in _found(inputs, {_resolved(folder) for folder in folders}):
         kind = _kind(file) if searched else None
         if kind is not None and kind not in wanted:
             others[kind] += kind not in KNOWN_KINDS
@@ -166,7 +166,7 @@ def _found(inputs: Sequence[str], skipped: Collection[Path]) -> Iterator[tuple[P
             yield top, Path(top.name), False
             continue
         for parent, folders, names in os.walk(top, onerror=_refuse):
-            folders[:] = sorted(name for name in folders if Path(parent, name).resolve() not in skipped)
+            folders[:] = sorted(name for name in folders if _resolved(Path(parent, name)) not in skipped)
             for file in (Path(parent, name) for name in sorted(names)):
                 yield file, file.relative_to(top), True
 
@@ -203,11 +203,11 @@ def _check_targets(jobs: Sequence[Job]) -> None:
     Raises:
         ArchiveError: one would.
     """
-    inputs = {path.resolve() for job in jobs for path in job.sources}
+    inputs = {_resolved(path) for job in jobs for path in job.sources}
     written: dict[Path, Path] = {}
     for job in jobs:
         for target in job.targets:
-            place = target.resolve()
+            place = _resolved(target)
             if place in inputs:
                 raise ArchiveError("is an input, too; nothing is written", file=str(target))
             if place in written:
@@ -216,3 +216,8 @@ def _check_targets(jobs: Sequence[Job]) -> None:
                     f"would be written twice, for {files}; nothing is written", file=str(target)
                 )
             written[place] = job.file
+
+
+def _resolved(path: Path) -> Path:
+    """The path without links. Links that lead in a circle stay: whatever opens the path names them."""
+    return Path(os.path.realpath(path))
