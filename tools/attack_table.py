@@ -38,13 +38,13 @@ Programs in `tests/attacks` build each of these files by hand and run the comman
 *here* were measured with PyTorch 2.13.0, picklescan 1.0.5, modelscan 0.8.8 and fickling 0.1.12, by
 `python -m tools.attack_table`.
 
-- *here*: how the commands ended (well, with findings, refused), the most memory above the start-up's, the most
-  CPU time of one command. A file may cost 64 MiB and 256 times its size. **succeeds** marks attacks that cost
-  more, or end in another way; `tests/attacks/not_yet.py` says why.
-- *torch.jit.load*, *lite interpreter*, *torch.load* (with `weights_only=False`): **runs it** where the payload
-  ran; memory where it is above 64 MiB; a crash is named by its signal.
-- *picklescan*, *modelscan*, *fickling*: whether a scanner finds something in one of the files, finds nothing, or
-  fails. Records and logs without a payload hold nothing to be found. `-`: no file that it reads.
+- *here*: how the commands ended (well, with findings, refused), the most memory above the start-up's, the
+  most CPU time of one command. A file may cost 64 MiB and 256 times its size. **succeeds** marks attacks that
+  cost more, or end in another way; `tests/attacks/not_yet.py` says why.
+- *torch.jit.load*, *lite interpreter*, *torch.load* (with `weights_only=False`): **runs it** where the
+  payload ran; memory where it is above 64 MiB; a crash is named by its signal.
+- *picklescan*, *modelscan*, *fickling*: whether a scanner finds something in one of the files, finds nothing,
+  or fails. Records and logs without a payload hold nothing to be found. `-`: no file that it reads.
 """
 NO_FILE = "-"
 SUCCEEDS = "**succeeds**"
