@@ -29,6 +29,10 @@ class Limits:
         frames: frames of one inlined call stack.
         name_bytes: length of one name: of a record, of a global in a pickle, of the attribute path to a
             lowered module.
+        output: bytes of one failure's explanation; of a log's explanations four times as many, and 256 more
+            for each byte of the log.
+        work: steps in which one failure is explained; of a log sixteen times as many, and four more for each
+            byte of the log. A step looks up a handle, or looks through 4 KB of source.
         dimensions: of one tensor.
         effect_depth: sources, values and constants of effects inside one another.
         compared_bytes: text that ``verify`` reads to compare sources; those that share pieces may be longer
@@ -39,6 +43,8 @@ class Limits:
     depth: int = 1_000
     frames: int = 4_096
     name_bytes: int = 4_096
+    output: int = 1 << 24
+    work: int = 1 << 18
     dimensions: int = 256
     effect_depth: int = 100
     compared_bytes: int = 1 << 30

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+MANY = 64
+"""Pieces of a text; the lengths of more are added up as a column."""
+
+
 class Strings(Protocol):
     """Strings by number."""
 
@@ -146,7 +150,7 @@ class Text(_Readable):
 
     __slots__ = ("indices", "table")
 
-    def __init__(self, table: Strings, indices: Sequence[int]) -> None:
+    def __init__(self, table: Strings, indices: Sequence[int] | np.ndarray) -> None:
         self.table = table
         self.indices = indices
 
@@ -159,6 +163,8 @@ class Text(_Readable):
         return b"".join([self.table.data(index) for index in self.indices])
 
     def __len__(self) -> int:
+        if isinstance(self.table, StringTable) and len(self.indices) > MANY:
+            return int(self.table.length[self.indices].sum())
         return sum(len(self.table.data(index)) for index in self.indices)
 
 

@@ -10,20 +10,25 @@ import click
 
 import archive
 from archive.base.errors import shown
+from archive.base.steps import Steps
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.debuginfo.symbolicate import Style, TracebackFrame
+from archive.debuginfo.excerpt import bounded_excerpt
+from archive.debuginfo.symbolicate import Style
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
 
     from archive import Archive, Limits, Symbolication
     from archive.debuginfo.model import SourceRange
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
+PIECE = 1 << 16
+"""Bytes of a log that are read at once, or fewer where no more have arrived."""
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
@@ -103,7 +108,9 @@ def command(
         if not handles and not places:
             return _explain_log(opened, Style(style), as_json=as_json)
         found = [opened.symbolicate(chain, Style(style)) for chain in handles]
-        positions = [Position(record, byte, opened.locate(record, byte)) for record, byte in places]
+        positions = [
+            Position(record, byte, opened.locate(record, byte), opened.limits) for record, byte in places
+        ]
         if as_json:
             _print_json(found, positions)
         else:
@@ -117,11 +124,16 @@ class Position(NamedTuple):
     record: str
     byte: int
     span: SourceRange | None
+    limits: Limits
 
     @property
     def text(self) -> bytes:
         """The range's source as PyTorch shows it; empty where there is none."""
-        return b"" if self.span is None else bytes(TracebackFrame(b"", self.span))
+        return (
+            b""
+            if self.span is None
+            else bounded_excerpt(self.span, b"", self.limits, Steps(self.limits.work))
+        )
 
 
 def _print_json(found: Sequence[Symbolication], positions: Sequence[Position]) -> None:
@@ -173,6 +185,14 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
 
 
+def _arriving(log: BinaryIO) -> Iterator[bytes]:
+    """A log in pieces as they arrive; what is explained is written before more is waited for."""
+    read = getattr(log, "read1", log.read)
+    while piece := read(PIECE):
+        yield piece
+        sys.stdout.flush()
+
+
 def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
     """Write the log on standard input to standard output, with its failures explained."""
     from archive.verbs.logs import Explainer  # noqa: PLC0415 (not needed for handles)
@@ -180,7 +200,7 @@ def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
     if as_json:
         raise click.UsageError("--json is for handles and positions; a log stays a log")
     explainer = Explainer(opened, style=style)
-    for piece in explainer.explain(sys.stdin.buffer):
+    for piece in explainer.explain(_arriving(sys.stdin.buffer)):
         printing.write(piece)
     printing.flush()
     for line in explainer.notes:

@@ -7,22 +7,31 @@ models the text is the Python stack). A range that starts behind its text prints
 
 1. if a filename is recorded, ``  File "<file>", line <n>, in <function>``;
 2. the lines of the range, two lines before them and two behind;
-3. under each line of the range a marking: blanks up to the first byte of the range that is no blank, then one
-``~``
-   a byte, and `` <--- HERE`` behind the last one.
+3. under each line of the range a marking: blanks up to the first byte of the range that is no blank, then
+   one ``~`` a byte, and `` <--- HERE`` behind the last one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import LimitError
+from archive.base.strings import Text
+from archive.debuginfo.long_text import LongText
 
 if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.base.steps import Steps
     from archive.debuginfo.model import SourceRange
 
 CONTEXT = 3
 """Newlines that PyTorch counts on each side; the first ends the range's own lines."""
 UNSIGNED = 1 << 64  # PyTorch counts lines without a sign
 HERE = b" <--- HERE\n"
+LONG = 1 << 14
+"""Bytes; of a longer text only the lines shown are copied."""
+PLACE = 64
+"""Bytes of a frame's first line and of a marking's end, at most, without the names."""
 
 
 def excerpt(span: SourceRange, function: bytes) -> bytes:
@@ -32,55 +41,116 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
         span: the range.
         function: the name behind "in"; left out if empty.
     """
-    text = bytes(span.source.text)
-    if span.end - span.start == len(text):
-        return text
-    if span.start > len(text):
+    source = span.source
+    size = len(source.text)
+    if span.end - span.start == size:
+        return bytes(source.text)
+    if span.start > size:
         return b""
+    text = LongText(source.text) if size > LONG else bytes(source.text)
     place = b""
-    if span.source.filename is not None:
-        line = span.source.starting_line + text.count(b"\n", 0, span.start)
-        place = b'  File "%b", line %d' % (bytes(span.source.filename), line % UNSIGNED)
+    if source.filename is not None:
+        line = source.starting_line + text.count(b"\n", 0, span.start)
+        place = b'  File "%b", line %d' % (bytes(source.filename), line % UNSIGNED)
         place += b", in %b\n" % function if function else b"\n"
-    return place + marked(text, span.start, min(span.end, len(text)))
+    end = min(span.end, size)
+    if isinstance(text, bytes):
+        return place + marked(text, span.start, end)
+    first, stop = _shown(text, span.start, end)
+    return place + marked(text.part(first, stop), span.start - first, end - first)
+
+
+class ExcerptCost(NamedTuple):
+    """The cost of an excerpt, told by columns before it is cut.
+
+    Attributes:
+        size: its bytes, at most.
+        steps: the steps to make it: see ``Limits.work``.
+    """
+
+    size: int
+    steps: int
+
+
+def cost_of(span: SourceRange, function: bytes) -> ExcerptCost:
+    """The cost of the excerpt that :func:`excerpt` makes of the same arguments."""
+    source = span.source
+    size = len(source.text)
+    steps = 1 + size // 4096 + (len(source.text.indices) // 16 if isinstance(source.text, Text) else 0)
+    if span.end - span.start == size:
+        return ExcerptCost(size, steps)
+    if span.start > size:
+        return ExcerptCost(0, steps)
+    end = min(span.end, size)
+    steps += max(0, end - span.start) // 4  # the range is gone through line by line
+    shown = size
+    if size > LONG:
+        first, stop = _shown(LongText(source.text), span.start, end)
+        shown = stop - first
+    place = PLACE + len(function) + (0 if source.filename is None else len(source.filename))
+    return ExcerptCost(place + 2 * shown, steps)  # no marking is longer than its line
+
+
+def bounded_excerpt(span: SourceRange, function: bytes, limits: Limits, steps: Steps) -> bytes:
+    """An excerpt that is cut only if its cost is allowed.
+
+    Args:
+        span: the range.
+        function: the name behind "in".
+        limits: ``output`` bounds its length.
+        steps: what counts its steps.
+
+    Raises:
+        LimitError: it would be too long, or take too many steps.
+    """
+    cost = cost_of(span, function)
+    steps.take(cost.steps)
+    if cost.size > limits.output:
+        raise LimitError("output", limits.output, cost.size)
+    return excerpt(span, function)
+
+
+def _shown(text: LongText, start: int, end: int) -> tuple[int, int]:
+    """The part of a text that an excerpt shows; to the text's end if the range ends before it starts."""
+    stop = min(_context_end(text, end) + 1, len(text))
+    return _context_start(text, start), stop if start <= stop else len(text)
 
 
 def marked(text: bytes, start: int, end: int) -> bytes:
     """The lines of ``text[start:end]`` with their context, and that part marked."""
-    out = [text[_context_start(text, start) : start]]
+    out = bytearray(text[_context_start(text, start) : start])
     position = start
+    last = len(text[: end + 1].rstrip(b" \n")) - 1
     while position < end:
         line_end = _line_end(text, position)
         line = text[position : line_end + 1]
-        out.append(line if line.endswith(b"\n") else line + b"\n")
-        out.append(_marking(text, start, end, position, line_end))
+        out += line if line.endswith(b"\n") else line + b"\n"
+        more = line_end < end and (end == len(text) or last >= line_end)
+        out += _marking(text, start, end, position, more=more)
         position = line_end + 1
     if position <= len(text):
         stop = _context_end(text, end)
         rest = text[position:stop] if stop >= position else text[position:]
-        out.append(rest if not rest or rest.endswith(b"\n") else rest + b"\n")
-    return b"".join(out)
+        out += rest if not rest or rest.endswith(b"\n") else rest + b"\n"
+    return bytes(out)
 
 
-def _marking(text: bytes, start: int, end: int, position: int, line_end: int) -> bytes:
+def _marking(text: bytes, start: int, end: int, position: int, *, more: bool) -> bytes:
     """The marking under a line of the range; empty if the range has only blanks there."""
     begin = text.rfind(b"\n", 0, position) + 1
-    stop = min(line_end, end)
-    blanks = begin
-    while blanks < stop and (blanks < start or text[blanks] == ord(" ")):
-        blanks += 1
+    stop = min(_line_end(text, position), end)
+    blanks = stop - len(text[min(max(begin, start), stop) : stop].lstrip(b" "))
     if blanks == stop:
         return b""
-    more = line_end < end and (end == len(text) or bool(text[line_end : end + 1].strip(b" \n")))
     return b" " * (blanks - begin) + b"~" * (stop - blanks) + (b"\n" if more else HERE)
 
 
-def _line_end(text: bytes, position: int) -> int:
+def _line_end(text: bytes | LongText, position: int) -> int:
     end = text.find(b"\n", position)
     return len(text) if end < 0 else end
 
 
-def _context_start(text: bytes, start: int) -> int:
+def _context_start(text: bytes | LongText, start: int) -> int:
     """Where the second line before that of ``start`` begins, or the text."""
     position = text.rfind(b"\n", 0, start) + 1
     for _ in range(CONTEXT):
@@ -93,7 +163,7 @@ def _context_start(text: bytes, start: int) -> int:
     return position
 
 
-def _context_end(text: bytes, end: int) -> int:
+def _context_end(text: bytes | LongText, end: int) -> int:
     """Where the second line behind that of ``end`` ends, or the text."""
     position = _line_end(text, end)
     for _ in range(CONTEXT - 1):

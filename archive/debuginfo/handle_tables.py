@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.base.strings import StringView
 from archive.debuginfo.model import (
     Handle,
@@ -17,8 +19,6 @@ from archive.debuginfo.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from archive.base.strings import StringTable
 
@@ -120,6 +120,25 @@ class MethodTable:
     def names(self) -> Sequence[str]:
         """The methods' qualified names."""
         return self._texts(self.name.tolist())
+
+    @cached_property
+    def _by_value(self) -> tuple[Ints, Ints]:
+        order = np.argsort(self.value, kind="stable")
+        values = self.value[order]
+        last = np.diff(values, append=values[-1:] + 1) != 0
+        return values[last], order[last]
+
+    def place_of(self, handle: int) -> tuple[int, int] | None:
+        """The method whose instruction has a handle, and the instruction's number there; None if none has.
+
+        Of several instructions with the handle, it is the last one.
+        """
+        values, order = self._by_value
+        at = int(np.searchsorted(values, handle))
+        if at == len(values) or values[at] != handle:
+            return None
+        method = int(np.searchsorted(self.first, order[at], "right")) - 1
+        return method, int(order[at] - self.first[method])
 
     def values(self, method: int) -> list[int]:
         """The list of one method: handles, or indices of strings."""

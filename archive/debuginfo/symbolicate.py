@@ -18,18 +18,21 @@ neither function nor operator names: ``Style.V1_9``.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from archive.base.bounded import bounded_members
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.steps import Steps
 from archive.base.strings import decoded
-from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.excerpt import cost_of, excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from archive.base.allowance import Allowance
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
     from archive.debuginfo.tables import RangeTable
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
 TOP_FUNCTION = b"<unknown>"
 TRACEBACK_HEADING = b"Traceback of TorchScript (most recent call last):\n"
+STEPS_A_FRAME = 16
+"""Steps of one frame, apart from its source: it costs about as much as so many handles looked up."""
 
 
 class Known(Protocol):
@@ -111,6 +116,7 @@ class Symbolication:
         module_hierarchy: ``top(Stack)::<unknown>.first(Affine)::forward.aten::matmul``.
         entries: the row of each handle.
         frames: the traceback, outermost first.
+        steps: the steps that it takes: see ``Limits.work``.
     """
 
     handles: tuple[int, ...]
@@ -118,6 +124,7 @@ class Symbolication:
     module_hierarchy: str
     entries: tuple[HandleEntry, ...]
     frames: tuple[TracebackFrame, ...] = field(repr=False)
+    steps: int = field(default=0, repr=False, compare=False)
 
     def __bytes__(self) -> bytes:
         if self.missing:
@@ -142,7 +149,7 @@ def symbolicate(
     top: str,
     style: Style = Style.CURRENT,
     classes: Collection[str] | None = None,
-    allowance: Allowance,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Symbolication:
     """Explain handles.
 
@@ -153,10 +160,10 @@ def symbolicate(
         style: the release whose words are used.
         classes: qualified names of the archive's own classes; for ``Style.V1_9``, which has no name for
             instances of other classes (frozen models have them).
-        allowance: the memory that the texts of all frames may ask for together.
+        limits: ``output`` bounds the text, and ``work`` the steps to make it.
 
     Raises:
-        LimitError: call stacks repeat long texts beyond all measure.
+        LimitError: the text would be too long, or take too many steps: call stacks repeat long sources.
     """
     found = [known.entry_of(handle) for handle in handles]
     missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
@@ -164,27 +171,70 @@ def symbolicate(
         return Symbolication(tuple(handles), missing, "", (), ())
     entries = tuple(entry for entry in found if entry is not None)
     old = style is Style.V1_9
+    cost = _Cost(limits)
     hierarchy = [f"top({top})" if old else f"top({top})::{TOP_FUNCTION.decode()}"]
     frames: list[TracebackFrame] = []
-    with allowance.part() as texts:
-        for entry in reversed(entries):
-            function, place = TOP_FUNCTION, f"debug handle {entry.handle}"
+    for entry in reversed(entries):
+        with cost.of(entry):
+            function = TOP_FUNCTION
             for call in entry.stack:
-                frames.append(_frame(known, call.tag, function, old=old))
-                texts.take(_size(frames[-1]) + len(hierarchy[-1]), "texts of frames", place=place)
+                frames.append(cost.counted(_frame(known, call.tag, function, old=old)))
+                cost.add_link(call)
                 function = UNKNOWN_FUNCTION if call.function is None else bytes(call.function)
                 hierarchy.append(_link(call, function, old=old, classes=classes))
-            frames.append(_frame(known, entry.tag, function, old=old))
-            texts.take(_size(frames[-1]), "texts of frames", place=place)
+            frames.append(cost.counted(_frame(known, entry.tag, function, old=old)))
     if not old:
         op = entries[0].op
         hierarchy.append("." + ("" if op is None else str(op)))
-    return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames))
+    return Symbolication(tuple(handles), (), "".join(hierarchy), entries, tuple(frames), cost.steps.taken)
 
 
-def _size(frame: TracebackFrame) -> int:
-    """Bytes that a frame may take to show, at most."""
-    return len(frame.function) + (0 if frame.range is None else len(frame.range.source.text))
+class _Cost:
+    """The cost of a symbolication, counted by columns before its text is made.
+
+    Args:
+        limits: what it may cost.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.output
+        self._size = 0
+        self.steps = Steps(limits.work)
+
+    @contextmanager
+    def of(self, entry: HandleEntry) -> Iterator[None]:
+        """Errors of the block name a handle; its operator's name is counted.
+
+        Raises:
+            LimitError: the block's own, with the handle.
+        """
+        try:
+            self._add(0 if entry.op is None else len(entry.op))
+            yield
+        except ArchiveError as error:
+            raise error.within(place=f"debug handle {entry.handle}") from error.__cause__
+
+    def counted(self, frame: TracebackFrame) -> TracebackFrame:
+        """A frame, counted."""
+        self.steps.take(STEPS_A_FRAME)
+        if frame.range is not None:
+            cost = cost_of(frame.range, frame.function)
+            self.steps.take(cost.steps)
+            self._add(cost.size)
+        return frame
+
+    def add_link(self, call: InlinedCall) -> None:
+        """Count what a call adds to the hierarchy, and the names that are read for it."""
+        size = 0 if call.function is None else len(call.function)
+        if call.module is not None:
+            self.steps.take(len(call.module.type_name) // 4096)
+            size += len(call.module.instance) + len(call.module.class_name)
+        self._add(size + len(UNKNOWN_FUNCTION))
+
+    def _add(self, size: int) -> None:
+        self._size += size
+        if self._size > self._most:
+            raise LimitError("output", self._most, self._size)
 
 
 def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> TracebackFrame:

@@ -17,7 +17,7 @@ import numpy as np
 from archive.base.bounded import bounded_members
 from archive.base.columns import firsts, spread
 from archive.base.errors import counted
-from archive.base.strings import StringView, Text
+from archive.base.strings import MANY, StringView, Text
 from archive.debuginfo.model import (
     Layout,
     RangeRow,
@@ -61,10 +61,10 @@ class SourceTable:
         return len(self.line)
 
     def __getitem__(self, index: int) -> Source:
-        pieces = self.piece[int(self.first[index]) : int(self.first[index + 1])].tolist()
+        pieces = self.piece[int(self.first[index]) : int(self.first[index + 1])]
         filename = int(self.filename[index])
         return Source(
-            Text(self.strings, pieces),
+            Text(self.strings, pieces.tolist() if len(pieces) <= MANY else pieces),
             None if filename < 0 else StringView(self.strings, filename),
             int(self.line[index]),
             bool(self.is_null[index]),

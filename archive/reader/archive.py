@@ -14,6 +14,7 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
+from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import range_records_of
 from archive.reader.opened_file import OpenedFile
@@ -104,6 +105,11 @@ class Archive(OpenedFile):
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions, as columns; None where there are none."""
         return self._debug.method_table
+
+    @cached_property
+    def instruction_table(self) -> InstructionTable | None:
+        """The instructions of ``bytecode.pkl``, looked up one by one; None where there is none."""
+        return InstructionTable(self.tree([BYTECODE]), 0) if BYTECODE in self.records else None
 
     @property
     def path_table(self) -> MethodTable | None:
@@ -253,6 +259,6 @@ class Archive(OpenedFile):
                 known=self._debug.known,
                 top=self.top if top is None else top,
                 style=style,
-                allowance=self.allowance,
+                limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,
             )

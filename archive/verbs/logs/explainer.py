@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded
+from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.debuginfo.symbolicate import Style
 from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.verbs.logs.families import cannot_print, known_message
 from archive.verbs.logs.handles import HandleSplits
 from archive.verbs.logs.lines import Lines, ending, has_shape
+from archive.verbs.logs.messages import wording
+from archive.verbs.logs.spending import Recent, Spending
 from archive.verbs.logs.tracebacks import (
     MAX_BYTES,
     MAX_LINES,
@@ -44,6 +47,33 @@ MAX_MESSAGE_SHOWN = 100
 MAX_READINGS_LISTED = 3
 MAX_HANDLE_DIGITS = 20
 """Digits of a debug handle, which has 64 bits."""
+READINGS_KEPT = 1 << 14
+"""Readings of digits seen before, together."""
+TEXT_KEPT = 1 << 22
+"""Bytes of explanations made before, together."""
+EXPLAINED_BY = ("output", "work")
+"""The bounds beyond which a failure stays unexplained; the log goes on."""
+
+
+class Readings(NamedTuple):
+    """How the digits of a failure may be split.
+
+    Attributes:
+        found: what fits the archive.
+        left: what the message does not contradict.
+        likeliest: those of ``left`` that rank first.
+        problem: why the search was given up; "" if it was not.
+    """
+
+    found: list[tuple[int, ...]]
+    left: list[tuple[int, ...]]
+    likeliest: list[tuple[int, ...]]
+    problem: str = ""
+
+    @property
+    def weight(self) -> int:
+        """What keeping it costs, in readings."""
+        return 1 + len(self.found)
 
 
 @bounded
@@ -83,6 +113,10 @@ class Explainer:
         self.unknown = 0
         self._by_handles = 0
         self._splits = HandleSplits(archive)
+        self._spending = Spending(archive.limits)
+        self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
+        self._texts = Recent[tuple[int, ...], bytes](TEXT_KEPT)
+        self._left_out = 0
         self._unchecked = not archive.has_code
         self._code = lru_cache(maxsize=256)(self._code_of)
         self._notes: dict[str, tuple[int, int]] = {}
@@ -97,6 +131,10 @@ class Explainer:
         ]
         if self._more:
             notes.append(f"{self._more} more such failures")
+        if self._left_out:
+            failures = "1 failure" if self._left_out == 1 else f"{self._left_out} failures"
+            why = f"the explanations would exceed {self._spending.most_output:,} bytes"
+            notes.append(f"{failures} left unexplained: {why}; --limit output=… allows more")
         return notes
 
     @property
@@ -114,7 +152,7 @@ class Explainer:
         Raises:
             ArchiveError: a record that is needed is broken.
         """
-        lines = Lines(log)
+        lines = Lines(self._spending.counted(log))
         before = deque([b""], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
             if b"Debug info for handle" in line:
@@ -154,39 +192,92 @@ class Explainer:
         digits = (found["joined"] or found["single"]).decode()
         message = _message(before, found["prefix"])
         handles = self._handles(digits, message, number, joined=found["joined"] is not None)
-        if not handles:
+        # What stands before the text is a logger's prefix only if the line above has it, too.
+        prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
+        text = self._text(handles, number, ending(line) + prefix) if handles else b""
+        if not text:
             self.unknown += 1
             return line
         self.explained += 1
         self._by_handles += 1
-        # What stands before the text is a logger's prefix only if the line above has it, too.
-        prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
-        text = bytes(self.archive.symbolicate(handles, self.style)).replace(b"\n", ending(line) + prefix)
         return line[: found.start("text")] + text + line[found.end("text") :]
+
+    def _text(self, handles: tuple[int, ...], number: int, between: bytes) -> bytes:
+        """The explanation of handles; b"" where it would be too long, or take too many steps.
+
+        Args:
+            handles: the handles.
+            number: the line's number.
+            between: what stands between the explanation's lines.
+        """
+        text = self._texts.get(handles)
+        if text is None:
+            steps = self._spending.of_one_failure()
+            try:
+                steps.take()
+                found = self.archive.symbolicate(handles, self.style)
+                steps.take(found.steps)
+            except LimitError as error:
+                self._note(number, f"handles {{{', '.join(map(str, handles))}}}: {_left(error)}")
+                return b""
+            finally:
+                self._spending.spend(steps.taken)
+            text = bytes(found)
+            self._texts.keep(handles, text, len(text))
+        if not self._may_write(len(text) + text.count(b"\n") * (len(between) - 1)):
+            return b""
+        return text.replace(b"\n", between)
+
+    def _may_write(self, size: int) -> bool:
+        """Whether an explanation of so many bytes may be written; counted if not."""
+        allowed = self._spending.write(size)
+        self._left_out += not allowed
+        return allowed
 
     def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
         """The handles in a line; none where they are not the archive's, or where several readings remain."""
         shown = f"handles {{{digits:.40}}}"
-        found = self._splits.fitting(digits) if joined else list(self._alone(digits))
-        readings = [handles for handles in found if not self._is_contradicted(handles, message)]
-        if not readings:
-            self._note(number, f"{shown}: {self._why(digits, found, message)}")
+        known = self._joined(digits, message) if joined else self._read(list(self._alone(digits)), message)
+        if not known.left:
+            self._note(number, f"{shown}: {known.problem or self._why(digits, known.found, message)}")
             return ()
-        if len(likeliest := self._splits.likeliest(readings)) > 1:
-            self._note(number, f"{shown}: may be {_listed(likeliest)}, and nothing tells which")
+        if len(known.likeliest) > 1:
+            self._note(number, f"{shown}: may be {_listed(known.likeliest)}, and nothing tells which")
             return ()
-        if len(readings) > 1:
-            taken, *others = readings
+        if len(known.left) > 1:
+            taken, *others = known.left
             self._note(number, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}")
-        return readings[0]
+        return known.left[0]
+
+    def _joined(self, digits: str, message: str) -> Readings:
+        """The readings of joined handles; sought once for messages of one wording."""
+        key = digits, wording(message)
+        readings = self._readings.get(key)
+        if readings is not None:
+            return readings
+        steps = self._spending.of_one_failure()
+        try:
+            readings = self._read(self._splits.fitting(digits, steps), message)
+        except LimitError as error:
+            readings = Readings([], [], [], _left(error))
+        finally:
+            self._spending.spend(steps.taken)
+        # Digits given up because the log's steps are spent may have a reading when the log is longer.
+        given_up_early = readings.problem and steps.most < self.archive.limits.work
+        return readings if given_up_early else self._readings.keep(key, readings, readings.weight)
+
+    def _read(self, found: list[tuple[int, ...]], message: str) -> Readings:
+        """The readings that a message leaves, and the likeliest."""
+        left = [handles for handles in found if not self._is_contradicted(handles, message)]
+        return Readings(found, left, self._splits.likeliest(left))
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
         """Whether the innermost operator cannot have printed the message; a backend's always may."""
         handle = handles[0]
-        if not message or not self._splits.is_instruction(handle):
+        known = self._splits.operations
+        if not message or known.method(handle) < 0:
             return False
-        operator = str(self.archive.handles[handle].op or "")
-        return self._splits.runs_nothing(handle) or cannot_print(operator, message)
+        return known.runs_nothing(handle) or cannot_print(known.operator(handle), message)
 
     def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
         """The handle of a line without braces.
@@ -195,17 +286,17 @@ class Explainer:
         caller's.
         """
         is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
-        if is_number and int(digits) in self.archive.handles:
+        if is_number and int(digits) in self._splits.operations:
             yield (int(digits),)
 
     def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
         """The reason that handles are not explained."""
         if contradicted:
             handle = contradicted[0][0]
-            if self._splits.runs_nothing(handle):
+            if self._splits.operations.runs_nothing(handle):
                 what = "no operator runs there, and only operators print"
             else:
-                what = f"{self.archive.handles[handle].op} does not print"
+                what = f"{self._splits.operations.operator(handle)} does not print"
             return f"{what} {message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
         if "-" in digits:
             return "where this ran, the model had no handles"
@@ -226,10 +317,26 @@ class Explainer:
         for frame in frames:
             if frame.problem:
                 self._note(number + frame.first, frame.problem)
+        original = self._original(traceback, number)
+        if original is None:
+            self.unknown += 1
+            return iter(traceback.raw)
         if self._unchecked:
             self._note(number, "not checked against the model's code, which a companion doesn't have")
         self.explained += 1
-        return traceback.explained()
+        return traceback.explained(original)
+
+    def _original(self, traceback: Traceback, number: int) -> bytes | None:
+        """The traceback of the original code; None where it would be too long, or take too many steps."""
+        steps = self._spending.of_one_failure()
+        try:
+            text = traceback.original(self.archive.limits, steps)
+        except LimitError as error:
+            self._note(number, _left(error))
+            return None
+        finally:
+            self._spending.spend(steps.taken)
+        return text if self._may_write(traceback.with_line_ends(text)) else None
 
     def _why_not(self, traceback: Traceback, frames: list[LoggedFrame]) -> tuple[int, str] | None:
         """Why a traceback is not explained, and the line, counted from the heading; None if it is."""
@@ -241,6 +348,18 @@ class Explainer:
         if not any(frame.original for frame in frames):
             return frames[0].first, why_no_ranges(self.archive) or frames[0].problem
         return None
+
+
+def _left(error: LimitError) -> str:
+    """A note about a failure that is left unexplained.
+
+    Raises:
+        LimitError: the error, where its bound is none of explanations.
+    """
+    if error.resource not in EXPLAINED_BY:
+        raise error
+    what = "the explanation would be too long" if error.resource == "output" else "too many steps"
+    return f"left unexplained: {what}; --limit {error.resource}=… allows more"
 
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:

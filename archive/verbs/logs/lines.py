@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 MAX_LINE = 1 << 20
 """Bytes; a longer line is cut in pieces, so that any input needs little memory."""
+CHUNK = 1 << 16
+"""Bytes that are split into lines at once."""
 DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 
 
@@ -45,14 +47,15 @@ def _split(log: Iterable[bytes]) -> Iterator[bytes]:
     """Split pieces of any size into lines, each with its line end."""
     rest = bytearray()
     for piece in log:
-        *lines, last = piece.split(b"\n")
-        for line in lines:
-            yield bytes(rest) + line + b"\n"
-            rest.clear()
-        rest += last
-        if len(rest) > MAX_LINE:
-            yield bytes(rest)
-            rest.clear()
+        for start in range(0, len(piece), CHUNK):
+            *lines, last = piece[start : start + CHUNK].split(b"\n")
+            for line in lines:
+                yield bytes(rest) + line + b"\n"
+                rest.clear()
+            rest += last
+            if len(rest) > MAX_LINE:
+                yield bytes(rest)
+                rest.clear()
     if rest:
         yield bytes(rest)
 

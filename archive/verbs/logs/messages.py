@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 # No digits of names (``conv2d``); of ``4x5`` and ``2D`` the numbers.
 NUMERAL = re.compile(
@@ -21,6 +22,7 @@ SCALAR_TYPE = re.compile(
 DEVICE_WORD = re.compile(r"\b(?:cpu|cuda|meta|vulkan|mps|xpu)(?::\d+)?\b")
 
 
+@lru_cache(maxsize=1024)
 def wording(message: str) -> str:
     """A message with ``#`` for numbers and lists of them, ``<T>`` for types and ``<D>`` for devices."""
     text = DEVICE_WORD.sub("<D>", SCALAR_TYPE.sub("<T>", COMPLEX_TYPE.sub("<T>", message)))

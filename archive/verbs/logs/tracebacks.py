@@ -17,18 +17,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from archive.base.errors import LimitError
 from archive.base.strings import decoded
-from archive.debuginfo.excerpt import CONTEXT, excerpt
+from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
 from archive.formats.source_ranges import SUFFIX
+from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.lines import ending, has_shape, without_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from archive.base.limits import Limits
+    from archive.base.steps import Steps
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
@@ -76,30 +79,44 @@ class LoggedFrame:
 
 
 class CodeRecord:
-    """The code record that a frame names; without lines where the archive has no such record."""
+    """The code record that a frame names.
+
+    Args:
+        archive: the archive whose record it may be.
+        file: the file's name as printed.
+
+    Attributes:
+        name: the record's name.
+        lines: its lines; None where the archive has no such record, or they are not known.
+    """
+
+    lines: CodeLines | None
 
     def __init__(self, archive: Archive, file: bytes) -> None:
         self.archive = archive
         self.name = decoded(file)
         known = file.startswith(CODE_FOLDERS) and self.name in archive.records
-        text = bytes(archive.records[self.name].view()) if known else b""
-        self.lines = text.removesuffix(b"\n").split(b"\n") if text else []
-        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        view = archive.records[self.name].view() if known else memoryview(b"")
+        self.lines = CodeLines(view) if len(view) else None
 
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Whether the record has these lines up to a line, counted from 1."""
-        return 0 < len(shown) <= number and self.lines[number - len(shown) : number] == shown
+        if self.lines is None or not 0 < len(shown) <= number:
+            return False
+        return all(map(self.lines.is_line, range(number - len(shown) + 1, number + 1), shown))
 
     def marks(self, number: int, marking: bytes) -> bool:
         """Whether a marking fits below a line, counted from 1: it starts below a byte that isn't blank."""
-        line = self.lines[number - 1]
-        return marking.rindex(b"~") < len(line) and bool(line[marking.index(b"~") :][:1].strip())
+        if self.lines is None:
+            return True
+        within = marking.rindex(b"~") < self.lines.length(number)
+        return within and bool(self.lines.byte(number, marking.index(b"~")).strip())
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
-        if self.name + SUFFIX not in self.archive.records:
+        if self.lines is None or self.name + SUFFIX not in self.archive.records:
             return None
-        return self.archive.locate(self.name, self.starts[line - 1] + column)
+        return self.archive.locate(self.name, self.lines.start(line) + column)
 
 
 class CompanionCode(CodeRecord):
@@ -108,15 +125,11 @@ class CompanionCode(CodeRecord):
     def __init__(self, companion: Companion, file: bytes) -> None:
         self.companion = companion
         self.name = decoded(file)
-        self.lines = []
+        self.lines = None
 
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Whether there is such a record; its lines are not known."""
         return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
-
-    def marks(self, number: int, marking: bytes) -> bool:  # noqa: ARG002 (as in CodeRecord)
-        """True: the line is not known."""
-        return True
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
@@ -193,56 +206,73 @@ class Traceback:
         code, number = self._code(header["file"]), int(header["line"])
         fits = code.shows(shown, number) and code.marks(number, line)
         # With the record at hand, the lines that follow must be the record's.
-        self._take_rest(code.lines[number : number + MAX_LINES] if fits and code.lines else None)
+        self._take_rest(code.lines if fits else None, number)
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         function = header["function"] or b""
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
-    def _take_rest(self, follows: list[bytes] | None) -> None:
+    def _take_rest(self, code: CodeLines | None, number: int) -> None:
         """Take the rest of a frame: further markings, and the lines between and behind them.
 
         Args:
-            follows: the record's lines behind the marked one. If they are not known, lines are taken that
-                look like code.
+            code: the record's lines. If they are not known, lines are taken that look like code.
+            number: the marked line.
         """
         here, behind = False, 0
-        expected = None if follows is None else iter(follows)
         # PyTorch prints the last of these lines only behind a range that ends a line. Where lines cannot be
         # compared, it may be the log's next one, and stays.
-        limit = CONTEXT - (expected is None)
+        limit = CONTEXT - (code is None)
         while behind < limit and (line := self._peek()) is not None:
             marking = None if here else RANGE_MARKING.fullmatch(line)
             if marking:
                 here = bool(marking["here"])
-            elif NOT_CODE.match(line) if expected is None else next(expected, None) != line:
-                return
             else:
+                number += 1
+                if NOT_CODE.match(line) if code is None else not code.is_line(number, line):
+                    return
                 behind += here
             self._take()
 
-    def explained(self) -> Iterator[bytes]:
+    def original(self, limits: Limits, steps: Steps) -> bytes:
+        """The traceback of the original code: each frame's original source, or else its own lines.
+
+        Raises:
+            LimitError: it would be too long, or take too many steps.
+        """
+        text = bytearray(ORIGINAL_HEADING)
+        for frame in self.frames:
+            if frame.original is None:
+                text += b"".join(self._text(line) + b"\n" for line in self.raw[frame.first : frame.stop])
+            else:
+                text += bounded_excerpt(frame.original, frame.function, limits, steps)
+            if len(text) > limits.output:
+                raise LimitError("output", limits.output, len(text))
+        return bytes(text)
+
+    def with_line_ends(self, original: bytes) -> int:
+        """The bytes that a traceback of the original code has in the log."""
+        before, behind = self._around()
+        return len(original) + original.count(b"\n") * (len(before) + len(behind) - 1) + len(before)
+
+    def explained(self, original: bytes) -> Iterator[bytes]:
         """The traceback's lines, with the traceback of the original code behind the last frame."""
         stop = self.frames[-1].stop
         yield self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
         yield from self.raw[1:stop]
-        last, end = self.raw[stop - 1], ending(self.raw[0])
-        # A log may end within the traceback's last line; line ends then stand before the new lines.
-        before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
-        before += last[: len(self._prefix)]
-        rest = ORIGINAL_HEADING
-        for frame in self.frames:
-            *lines, rest = (rest + self._original(frame)).split(b"\n")
-            yield b"".join(before + line + behind for line in lines)
+        before, behind = self._around()
+        whole, newline, rest = original.rpartition(b"\n")
+        yield before + whole.replace(b"\n", behind + before) + (behind if newline else b"")
         if rest:
             yield before + rest
         yield from self.raw[stop:]
 
-    def _original(self, frame: LoggedFrame) -> bytes:
-        """A frame's text in the second traceback: its original source, or else its own lines."""
-        if frame.original is not None:
-            return excerpt(frame.original, frame.function)
-        return b"".join(self._text(line) + b"\n" for line in self.raw[frame.first : frame.stop])
+    def _around(self) -> tuple[bytes, bytes]:
+        """What stands before each line of the original code's traceback, and behind it."""
+        last, end = self.raw[self.frames[-1].stop - 1], ending(self.raw[0])
+        # A log may end within the traceback's last line; line ends then stand before the new lines.
+        before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
+        return before + last[: len(self._prefix)], behind
 
 
 def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from time import perf_counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -9,8 +10,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.debuginfo.handle_tables import HandleTable, MethodTable
+from archive.formats.instructions import InstructionTable
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
 from archive.verbs.logs import resolve_handles
 from tests.support.corpus import ORACLES
+from tests.support.strategies import Strings, column, firsts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,31 +42,50 @@ def model(
         blob: handles in the blob of the lowered module.
         owner: class of the module that all instructions are in.
     """
-    module = SimpleNamespace(type_name=owner)
-    stack = (SimpleNamespace(module=module),)
-    handles = {handle: SimpleNamespace(handle=handle, op=op, stack=()) for handle, op in delegated.items()}
-    table: list[object] = [8]
-    for name, instructions in methods.items():
-        constants: list[str] = []
-        rows: list[object] = []
-        for handle, opcode in instructions.items():
-            call = opcode.startswith("> ")
-            rows.append(("INTERFACE_CALL", len(constants), 1) if call else (opcode, 0, 0))
-            constants += [opcode[2:]] * call
-            op = "prim::CallMethod" if call else "aten::add"
-            handles[handle] = SimpleNamespace(handle=handle, op=op, stack=stack)
-        table.append((name, (("instructions", tuple(rows)), ("constants", tuple(constants)))))
+    opcodes = [opcode for method in methods.values() for opcode in method.values()]
+    strings = Strings()
+    operators = {handle: strings.add(op.encode()) for handle, op in delegated.items()}
+    add, call = strings.add(b"aten::add"), strings.add(b"prim::CallMethod")
+    instructions = [handle for method in methods.values() for handle in method]
+    for handle, opcode in zip(instructions, opcodes, strict=True):
+        operators[handle] = call if opcode.startswith("> ") else add
+    stacks = [-1] * len(delegated) + [0] * (len(operators) - len(delegated))
+    module, attribute = strings.add(owner.encode()), strings.add(b"low")
+    names = [strings.add(name.encode()) for name in methods]
+    zeros, one = column([0]), column([-1])
+    table = strings.table()
+    handles, ops = column(operators), column(operators.values())
+    handle_table = HandleTable(
+        table, handles, column([0] * len(handles)), ops, column(stacks),
+        one, zeros, one, one, column([module]), column([attribute]),
+    )  # fmt: skip
+    counts = firsts([len(method) for method in methods.values()])
+    tree = read_trees([Pickle("bytecode.pkl", memoryview(bytecode(methods)))], [False], DEFAULT_LIMITS)
     return cast(
         "Archive",
         SimpleNamespace(
-            handles=handles,
-            methods={name: list(instructions) for name, instructions in methods.items()},
-            records={"bytecode.pkl": None},
-            value=lambda _: tuple(table),
+            limits=DEFAULT_LIMITS,
+            handle_table=handle_table,
+            method_table=MethodTable(table, 8, column(names), counts, column(instructions)),
+            instruction_table=InstructionTable(tree, 0),
             qualified_top="__torch__.Top",
             lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},
         ),
     )
+
+
+def bytecode(methods: Mapping[str, Mapping[int, str]]) -> bytes:
+    """The record ``bytecode.pkl`` of some methods, as in :func:`model`."""
+    table: list[object] = [8]
+    for name, instructions in methods.items():
+        constants: list[str] = []
+        rows: list[object] = []
+        for opcode in instructions.values():
+            calls = opcode.startswith("> ")
+            rows.append(("INTERFACE_CALL", len(constants), 1) if calls else (opcode, 0, 0))
+            constants += [opcode[2:]] * calls
+        table.append((name, (("instructions", tuple(rows)), ("constants", tuple(constants)))))
+    return pickle.dumps(tuple(table), protocol=2)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.base.steps import Steps
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
+from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.lines import Lines
 from archive.verbs.logs.tracebacks import CodeRecord, Traceback
 from tests.support.reports import case, explained
@@ -213,15 +216,16 @@ def test_a_traceback_that_is_too_long_stays(frames: int, function: bytes) -> Non
 
 def test_code_is_looked_for_in_code_records_only(stack: archive.Archive) -> None:
     assert CodeRecord(stack, CODE.encode()).lines
-    assert not CodeRecord(stack, b"data.pkl").lines
+    assert CodeRecord(stack, b"data.pkl").lines is None
 
 
 def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
     text = cast("StringView", b"a.py(1): f")
     whole = SourceRange(Source(text, None, 0), 0, len(text))
     code = SimpleNamespace(
-        lines=[b"x"], shows=lambda *_: True, marks=lambda *_: True, original=lambda *_: whole
+        lines=CodeLines(memoryview(b"x")), shows=lambda *_: True, marks=lambda *_: True, original=lambda *_: whole
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
     traceback = Traceback(Lines([frame, frame, END]), HEADING, lambda _: cast("CodeRecord", code))
-    assert b"".join(traceback.explained()) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2
+    original = traceback.original(DEFAULT_LIMITS, Steps(100))
+    assert b"".join(traceback.explained(original)) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2

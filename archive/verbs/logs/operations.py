@@ -1,0 +1,126 @@
+"""The facts about debug handles that splitting digits needs, looked up in columns: no entry is made."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.formats.instructions import LiteInstruction
+    from archive.reader.archive import Archive
+
+RUNNING_OPCODES = {b"OP", b"OPN", b"CALL", INTERFACE_CALL, b"RAISE_EXCEPTION"}
+"""Instructions of the lite interpreter that call an operator or a method, or raise."""
+CALLS = b"prim::Call"
+"""The start of the names of operators that call a method."""
+
+
+class Operations:
+    """The operations of an archive by their debug handles.
+
+    Args:
+        archive: the archive, or companion.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._table = archive.handle_table
+        self._methods = archive.method_table
+        self._names: dict[int, bytes] = {}
+        self._modules: dict[int, int] = {}
+
+    def __contains__(self, handle: int) -> bool:
+        return self._table is not None and handle in self._table.rows
+
+    @cached_property
+    def most_digits(self) -> int:
+        """The digits of the longest handle; 0 where there are no handles."""
+        if self._table is None or not len(self._table):
+            return 0
+        return max(len(str(int(self._table.handle.min()))), len(str(int(self._table.handle.max()))))
+
+    @property
+    def has_methods(self) -> bool:
+        """Whether it is known which handles are instructions of methods."""
+        return self._methods is not None and len(self._methods.value) > 0
+
+    @cached_property
+    def blobs(self) -> Mapping[str, frozenset[int]]:
+        """Class of a lowered module → the handles in the blobs of its instances."""
+        blobs: dict[str, frozenset[int]] = {}
+        for state in self._archive.lowered.values():
+            blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
+        return blobs
+
+    def method(self, handle: int) -> int:
+        """The number of the method whose instruction has a handle; -1 where none is known."""
+        place = None if self._methods is None else self._methods.place_of(handle)
+        return -1 if place is None else place[0]
+
+    def method_name(self, handle: int) -> bytes:
+        """The qualified name of the method whose instruction has a handle; b"" where none is known."""
+        method = self.method(handle)
+        if method < 0 or self._methods is None:
+            return b""
+        if method not in self._names:
+            name = self._methods.strings.data(int(self._methods.name[method]))
+            self._names[method] = bytes(name) if len(name) <= MAX_NAME else b""
+        return self._names[method]
+
+    def instruction(self, handle: int) -> LiteInstruction | None:
+        """The instruction that has a handle; None where the bytecode does not tell."""
+        place = None if self._methods is None else self._methods.place_of(handle)
+        if place is None or self._archive.instruction_table is None:
+            return None
+        return self._archive.instruction_table.at(self.method_name(handle), place[1])
+
+    def runs_nothing(self, handle: int) -> bool:
+        """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
+        instruction = self.instruction(handle)
+        return instruction is not None and instruction.opcode not in RUNNING_OPCODES
+
+    def operator(self, handle: int) -> str:
+        """The name of a known handle's operator; "" where none is recorded, or too long a one."""
+        name = self._operator(handle)
+        return decoded(name) if len(name) <= MAX_NAME else ""
+
+    def may_call(self, handle: int) -> bool:
+        """Whether a known handle may be a call's: its row names no operator, or a call."""
+        name = self._operator(handle)
+        return self._op(handle) < 0 or name[: len(CALLS)] == CALLS
+
+    def module_type(self, handle: int) -> str:
+        """The class of the innermost module in a known handle's call stack; "" where there is none."""
+        table = self._table
+        if table is None:
+            return ""
+        module = self._innermost(int(table.stack[table.rows[handle]]))
+        name = memoryview(b"") if module < 0 else table.strings.data(int(table.module_type[module]))
+        return decoded(name) if len(name) <= MAX_NAME else ""
+
+    def _innermost(self, frame: int) -> int:
+        """The innermost module from a frame on; -1 where there is none. Each frame is visited once."""
+        table = self._table
+        if table is None:
+            return -1
+        visited = []
+        while frame >= 0 and frame not in self._modules:
+            visited.append(frame)
+            frame = int(table.next[frame])
+        module = self._modules.get(frame, -1)
+        for one in reversed(visited):
+            module = int(table.module[one]) if module < 0 else module
+            self._modules[one] = module
+        return module
+
+    def _op(self, handle: int) -> int:
+        return -1 if self._table is None else int(self._table.op[self._table.rows[handle]])
+
+    def _operator(self, handle: int) -> memoryview:
+        op = self._op(handle)
+        return memoryview(b"") if self._table is None or op < 0 else self._table.strings.data(op)

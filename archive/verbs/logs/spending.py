@@ -1,0 +1,92 @@
+"""The steps and bytes that explaining a log may take, and what is kept of failures seen before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from archive.base.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from archive.base.limits import Limits
+
+K = TypeVar("K", bound="Hashable")
+V = TypeVar("V")
+
+FAILURES_OF_STEPS = 16
+STEPS_A_BYTE = 4
+"""A log may take the steps of so many failures, and so many more for each of its bytes."""
+FAILURES_OF_OUTPUT = 4
+OUTPUT_A_BYTE = 256
+"""The same for the bytes of its explanations."""
+
+
+class Spending:
+    """The steps and bytes that explanations took, and how many they may take for a log as long as it is now.
+
+    Args:
+        limits: ``work`` and ``output`` bound one failure, and by it the log.
+
+    Attributes:
+        read: bytes of the log, so far.
+        steps: steps taken.
+        output: bytes of explanations.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.read = self.steps = self.output = 0
+
+    def counted(self, log: Iterable[bytes]) -> Iterator[bytes]:
+        """The pieces of a log, whose bytes are counted as they are read."""
+        for piece in log:
+            self.read += len(piece)
+            yield piece
+
+    def of_one_failure(self) -> Steps:
+        """Counts the next failure's steps; :meth:`spend` takes them over once they are taken."""
+        allowed = FAILURES_OF_STEPS * self._limits.work + STEPS_A_BYTE * self.read
+        return Steps(max(0, min(self._limits.work, allowed - self.steps)))
+
+    def spend(self, steps: int) -> None:
+        """Count what a failure took."""
+        self.steps += steps
+
+    @property
+    def most_output(self) -> int:
+        """The bytes that all explanations may have together."""
+        return FAILURES_OF_OUTPUT * self._limits.output + OUTPUT_A_BYTE * self.read
+
+    def write(self, size: int) -> bool:
+        """Count an explanation's bytes, if they are allowed; else return False."""
+        allowed = size <= self._limits.output and self.output + size <= self.most_output
+        self.output += size * allowed
+        return allowed
+
+
+class Recent(Generic[K, V]):
+    """Values that were made before, forgotten all at once when they weigh too much.
+
+    Args:
+        room: what all values together may weigh.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._weight = 0
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """The value of a key; None if it is not kept."""
+        return self._values.get(key)
+
+    def keep(self, key: K, value: V, weight: int) -> V:
+        """Keep a value, and return it."""
+        if self._weight + weight > self._room:
+            self._values.clear()
+            self._weight = 0
+        if weight <= self._room:
+            self._values[key] = value
+            self._weight += weight
+        return value
