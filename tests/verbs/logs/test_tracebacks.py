@@ -223,7 +223,10 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
     text = cast("StringView", b"a.py(1): f")
     whole = SourceRange(Source(text, None, 0), 0, len(text))
     code = SimpleNamespace(
-        lines=CodeLines(memoryview(b"x")), shows=lambda *_: True, marks=lambda *_: True, original=lambda *_: whole
+        lines=CodeLines(memoryview(b"x")),
+        shows=lambda *_: True,
+        marks=lambda *_: True,
+        original=lambda *_: whole,
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
     traceback = Traceback(Lines([frame, frame, END]), HEADING, lambda _: cast("CodeRecord", code))
