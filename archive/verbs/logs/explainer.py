@@ -275,7 +275,7 @@ class Explainer:
         """Whether the innermost operator cannot have printed the message; a backend's always may."""
         handle = handles[0]
         known = self._splits.operations
-        if not message or known.method(handle) < 0:
+        if not message or known[handle].method < 0:
             return False
         return known.runs_nothing(handle) or cannot_print(known.operator(handle), message)
 

@@ -43,6 +43,8 @@ MAX_HANDLES = 16
 """Handles of one failure: modules inside one another, each called through an interface or a backend."""
 MAX_READINGS = 1_000
 """Readings that are looked at, those with the fewest handles first."""
+STEPS_A_HANDLE = 4
+"""Steps of each handle of a reading, which is compared with the rules."""
 EXECUTE_METHOD = b"execute"
 """The method of a backend that runs a lowered module."""
 
@@ -108,8 +110,11 @@ class HandleSplits:
         longest = MAX_HANDLES * self.operations.most_digits
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
-        readings = islice(self._readings(digits, steps), MAX_READINGS)
-        found = list(filter(self._is_stack, readings))
+        found = []
+        for reading in islice(self._readings(digits, steps), MAX_READINGS):
+            steps.take(STEPS_A_HANDLE * len(reading))
+            if self._is_stack(reading):
+                found.append(reading)
         return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
 
     def _readings(self, digits: str, steps: Steps) -> Iterator[tuple[int, ...]]:
@@ -148,40 +153,35 @@ class HandleSplits:
             handle = int(digits[state.at : end])
             if handle not in known:
                 continue
-            if known.has_methods and known.method(handle) < 0:
+            one = known[handle]
+            if known.has_methods and one.method < 0:
                 # No instruction's handle: a delegated operation, if no method's instruction came before.
                 if not state.in_methods:
                     yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
             # The innermost handle may be any instruction's; a further one must call what is inside of it.
-            elif not state.at or (known.may_call(handle) and self._calls(handle, state.callee)):
-                name = known.method_name(handle).rpartition(b".")[2]
-                yield handle, ReadingState(end, name, in_methods=True)
-
-    def _calls(self, handle: int, callee: bytes) -> bool:
-        """Whether a handle's instruction may call a method of this name through an interface."""
-        instruction = self.operations.instruction(handle)
-        return instruction is None or instruction == (INTERFACE_CALL, callee)
+            elif not state.at or (one.may_call and one.instruction in (None, (INTERFACE_CALL, state.callee))):
+                yield handle, ReadingState(end, one.method_name.rpartition(b".")[2], in_methods=True)
 
     def _is_stack(self, handles: tuple[int, ...]) -> bool:
         """Whether no handle stands twice, and no method has two instructions: it runs one at a time."""
-        methods = [method for handle in handles if (method := self.operations.method(handle)) >= 0]
+        methods = [method for handle in handles if (method := self.operations[handle].method) >= 0]
         return len(set(methods)) == len(methods) and len(set(handles)) == len(handles)
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
         """The rank of a reading by the module's two rules; the likeliest has the smallest."""
-        owner = decoded(self.operations.method_name(handles[-1])).rpartition(".")[0]
+        owner = decoded(self.operations[handles[-1]].method_name).rpartition(".")[0]
         return owner != self._archive.qualified_top, not self._fits(handles)
 
     def _fits(self, handles: tuple[int, ...]) -> bool:
         """Whether the delegated operations, if any, fit the instruction that called the backend."""
         known = self.operations
-        delegated = [handle for handle in handles if known.method(handle) < 0]
+        delegated = [handle for handle in handles if known[handle].method < 0]
         if not delegated or not known.has_methods:
             return True
-        if not all(known.may_call(handle) for handle in delegated[1:]):
+        if not all(known[handle].may_call for handle in delegated[1:]):
             return False
         # Inlined calls may lie between the method and the backend: the innermost module is the lowered one.
         caller = handles[len(delegated)]
-        owner = known.module_type(caller) or decoded(known.method_name(caller)).rpartition(".")[0]
+        owner = known.module_type(caller) or decoded(known[caller].method_name).rpartition(".")[0]
         blob = known.blobs.get(owner)
         return not blob or blob.issuperset(delegated)

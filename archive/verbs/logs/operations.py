@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
@@ -20,6 +20,25 @@ CALLS = b"prim::Call"
 """The start of the names of operators that call a method."""
 
 
+FACTS_KEPT = 1 << 16
+
+
+class Operation(NamedTuple):
+    """The facts about a handle.
+
+    Attributes:
+        method: the number of the method whose instruction has it; -1 where none is known.
+        method_name: the method's qualified name; b"" where none is known.
+        may_call: whether it may be a call's: its row names no operator, or a call.
+        instruction: its instruction; None where the bytecode does not tell.
+    """
+
+    method: int
+    method_name: bytes
+    may_call: bool
+    instruction: LiteInstruction | None
+
+
 class Operations:
     """The operations of an archive by their debug handles.
 
@@ -31,7 +50,7 @@ class Operations:
         self._archive = archive
         self._table = archive.handle_table
         self._methods = archive.method_table
-        self._names: dict[int, bytes] = {}
+        self._facts: dict[int, Operation] = {}
         self._modules: dict[int, int] = {}
 
     def __contains__(self, handle: int) -> bool:
@@ -44,7 +63,7 @@ class Operations:
             return 0
         return max(len(str(int(self._table.handle.min()))), len(str(int(self._table.handle.max()))))
 
-    @property
+    @cached_property
     def has_methods(self) -> bool:
         """Whether it is known which handles are instructions of methods."""
         return self._methods is not None and len(self._methods.value) > 0
@@ -57,42 +76,39 @@ class Operations:
             blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
         return blobs
 
-    def method(self, handle: int) -> int:
-        """The number of the method whose instruction has a handle; -1 where none is known."""
-        place = None if self._methods is None else self._methods.place_of(handle)
-        return -1 if place is None else place[0]
+    def __getitem__(self, handle: int) -> Operation:
+        """The facts about a known handle; those of handles asked for lately are kept."""
+        known = self._facts.get(handle)
+        if known is None:
+            if len(self._facts) == FACTS_KEPT:
+                self._facts.clear()
+            known = self._facts[handle] = self._found(handle)
+        return known
 
-    def method_name(self, handle: int) -> bytes:
-        """The qualified name of the method whose instruction has a handle; b"" where none is known."""
-        method = self.method(handle)
-        if method < 0 or self._methods is None:
+    def _found(self, handle: int) -> Operation:
+        may_call = self._op(handle) < 0 or self._operator(handle)[: len(CALLS)] == CALLS
+        place = None if self._methods is None else self._methods.place_of(handle)
+        if place is None:
+            return Operation(-1, b"", may_call, None)
+        method, number = place
+        name, table = self._name(method), self._archive.instruction_table
+        return Operation(method, name, may_call, None if table is None else table.at(name, number))
+
+    def _name(self, method: int) -> bytes:
+        if self._methods is None:
             return b""
-        if method not in self._names:
-            name = self._methods.strings.data(int(self._methods.name[method]))
-            self._names[method] = bytes(name) if len(name) <= MAX_NAME else b""
-        return self._names[method]
-
-    def instruction(self, handle: int) -> LiteInstruction | None:
-        """The instruction that has a handle; None where the bytecode does not tell."""
-        place = None if self._methods is None else self._methods.place_of(handle)
-        if place is None or self._archive.instruction_table is None:
-            return None
-        return self._archive.instruction_table.at(self.method_name(handle), place[1])
+        name = self._methods.strings.data(int(self._methods.name[method]))
+        return bytes(name) if len(name) <= MAX_NAME else b""
 
     def runs_nothing(self, handle: int) -> bool:
         """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
-        instruction = self.instruction(handle)
+        instruction = self[handle].instruction
         return instruction is not None and instruction.opcode not in RUNNING_OPCODES
 
     def operator(self, handle: int) -> str:
         """The name of a known handle's operator; "" where none is recorded, or too long a one."""
         name = self._operator(handle)
         return decoded(name) if len(name) <= MAX_NAME else ""
-
-    def may_call(self, handle: int) -> bool:
-        """Whether a known handle may be a call's: its row names no operator, or a call."""
-        name = self._operator(handle)
-        return self._op(handle) < 0 or name[: len(CALLS)] == CALLS
 
     def module_type(self, handle: int) -> str:
         """The class of the innermost module in a known handle's call stack; "" where there is none."""
