@@ -60,7 +60,9 @@ def model(
         one, zeros, one, one, column([module]), column([attribute]),
     )  # fmt: skip
     counts = firsts([len(method) for method in methods.values()])
-    tree = read_trees([Pickle("bytecode.pkl", memoryview(bytecode(methods)))], [False], DEFAULT_LIMITS)
+    tree = read_trees(
+        [Pickle("bytecode.pkl", memoryview(bytecode(methods)))], [False], DEFAULT_LIMITS.allowance(0)
+    )
     return cast(
         "Archive",
         SimpleNamespace(

@@ -1,0 +1,75 @@
+"""Small archives and short logs that ask for much: what is left unexplained, and that the log goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import archive
+from archive import Limits
+from archive.verbs.logs import Explainer
+from archive.verbs.logs.code_lines import BLOCK, CodeLines
+from tests.support.reports import case
+
+LITE = case("lowered_shape")
+PLAIN = case("plain_stack.jit")
+UNKNOWN = b"Debug info for handle(s): debug_handles:{%b}, was not found.\n"
+
+
+def explainer(limits: Limits) -> Explainer:
+    return Explainer(archive.open(LITE.path, limits=limits))
+
+
+def test_digits_seen_before_are_not_sought_again() -> None:
+    one = explainer(Limits())
+    list(one.explain([UNKNOWN % b"126"]))
+    steps = one._spending.steps
+    assert steps > 0
+    list(one.explain([UNKNOWN % b"126" * 50]))
+    assert (one._spending.steps, one.explained) == (steps, 51)
+
+
+def test_a_search_of_too_many_steps_leaves_the_failure() -> None:
+    one = explainer(Limits(work=1))
+    log = b"I: start\n" + UNKNOWN % b"126" + b"I: end\n"
+    assert b"".join(one.explain([log])) == log
+    assert (one.explained, one.unknown) == (0, 1)
+    assert one.notes == [
+        "line 2: handles {126}: left unexplained: too many steps; --limit work=… allows more"
+    ]
+
+
+@pytest.mark.parametrize("report", [LITE, PLAIN], ids=["lite", "torchscript"])
+def test_an_explanation_that_is_too_long_leaves_the_failure(report: object) -> None:
+    log = LITE.stripped if report is LITE else PLAIN.stripped
+    path = LITE.path if report is LITE else PLAIN.path
+    one = Explainer(archive.open(path, limits=Limits(output=100)))
+    assert b"".join(one.explain([log])) == log
+    assert (one.explained, one.unknown) == (0, 1)
+    (note,) = one.notes
+    assert note.endswith("left unexplained: the explanation would be too long; --limit output=… allows more")
+
+
+def test_what_a_log_may_have_is_counted_over_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.verbs.logs.spending.OUTPUT_A_BYTE", 0)
+    one = explainer(Limits(output=8_000))
+    text = b"".join(one.explain([UNKNOWN % b"126" * 100]))
+    assert one.explained + one.unknown == 100
+    assert min(one.explained, one.unknown) > 0
+    assert len(text) < 4 * 8_000 + 100 * len(UNKNOWN)
+    assert one.notes[-1].startswith(
+        f"{one.unknown} failures left unexplained: the explanations would exceed 32,000 "
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [b"\n", b"a", b"a\n", b"\n\n", b"\nb", b"x\n" * BLOCK + b"y", b"z" * 3 * BLOCK + b"\n"]
+)
+def test_lines_are_found_by_their_places(text: bytes) -> None:
+    lines, expected = CodeLines(memoryview(text)), text.removesuffix(b"\n").split(b"\n")
+    assert len(lines) == len(expected)
+    starts = np.cumsum([0, *(len(line) + 1 for line in expected)])
+    for number in {1, len(expected) // 2 + 1, len(expected)}:
+        assert lines.is_line(number, expected[number - 1])
+        assert lines.start(number) == starts[number - 1]
+    assert not lines.is_line(len(expected) + 1, b"")
