@@ -165,15 +165,18 @@ def table(rows: dict[str, dict[str, str]]) -> str:
 def main(scanners: Sequence[str]) -> None:
     """Measure, and write both files."""
     rows = {name: {"attack": name, **read().get(name, {})} for name in ATTACKS}
-    if scanners:
-        columns = {way: measured_peers(way, sys.executable if way in TORCH else scanners[0]) for way in WAYS}
-    else:
-        columns = {"here": measured_here()}
-    for column, cells in columns.items():
-        for name, cell in cells.items():
+    for column in WAYS if scanners else ("here",):
+        for name, cell in _column(column, scanners).items():
             rows[name][column] = cell
-    DATA.write_text(written(rows), "utf-8")
-    PAGE.write_text(HEAD + table(rows), "utf-8")
+        DATA.write_text(written(rows), "utf-8")  # after each: a way may take minutes
+        PAGE.write_text(HEAD + table(rows), "utf-8")
+
+
+def _column(column: str, scanners: Sequence[str]) -> dict[str, str]:
+    """Attack → cell of a column, measured now."""
+    if column == "here":
+        return measured_here()
+    return measured_peers(column, sys.executable if column in TORCH else scanners[0])
 
 
 if __name__ == "__main__":

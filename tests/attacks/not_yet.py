@@ -18,8 +18,5 @@ NOT_YET: dict[str, str] = {
     "many equal digits": SPLITS,
     "different digits": SPLITS,
     "shared key": "a method's name of any kind becomes a text, each time",
-    "amplified handle": "frames are printed without a bound on their sum",
-    "amplified log": "an explained log has no bound",
     "repeated handle": "handles on the command line are explained as often as they are given",
-    "entry flood": "inspect draws a table of all records, 0.3 ms a row",
 }
