@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,3 +69,12 @@ def spread(first: Ints, counts: Ints) -> Ints:
     total = int(ends[-1]) if len(ends) else 0
     positions: Ints = np.arange(total) + np.repeat(first - (ends - counts), counts)
     return positions
+
+
+def column_bytes(table: object) -> int:
+    """Bytes of memory of a table's columns, and of those of the tables in it."""
+    if isinstance(table, np.ndarray):
+        return table.nbytes
+    if not is_dataclass(table):
+        return 0
+    return sum(column_bytes(getattr(table, field.name)) for field in fields(table))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from archive.base.allowance import Allowance
 
-WINDOW = 1 << 22
+WINDOW = 1 << 19
 """Bytes that are scanned at once."""
 JOINED = 1 << 16
 """Bytes up to which records are joined."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
 from archive.debuginfo.model import Generation, Global, Inert
 from archive.debuginfo.symbolicate import InTables, Known
@@ -18,9 +19,13 @@ from archive.pickles.tree import Tree, read_trees
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from archive.base.allowance import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.reader.records import Records
+
+
+T = TypeVar("T")
 
 
 class PickleRecords:
@@ -45,13 +50,17 @@ class PickleRecords:
         Raises:
             ArchiveError: there is no such record, or it is no pickle that PyTorch could have written.
         """
+        return self._tree(names, self._allowance)
+
+    def _tree(self, names: Sequence[str], allowance: Allowance) -> Tree:
+        """The same, at the cost of an allowance; the records themselves stay in memory in any case."""
         missing = [name for name in names if name not in self._source.records]
         if missing:
             raise ArchiveError("no such record", file=self._source.file, record=missing[0])
         records = [self._source.records[name] for name in names]
         with in_file(self._source.file, names[0] if len(names) == 1 else None):
             pickles = [Pickle(record.name, record.view()) for record in records]
-            return read_trees(pickles, [record.borrowed for record in records], self._allowance)
+            return read_trees(pickles, [record.borrowed for record in records], allowance)
 
     def value(self, name: str) -> object:
         """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
@@ -61,8 +70,8 @@ class PickleRecords:
         """
         if name not in self._source.records:
             raise ArchiveError("no such record", file=self._source.file, record=name)
-        tree = self.tree([name])
-        with in_file(self._source.file):
+        with in_file(self._source.file), self._allowance.part() as meanwhile:
+            tree = self._tree([name], meanwhile)
             return inert_value(tree, int(tree.roots[0]), self._allowance)
 
     # Debug tables
@@ -76,7 +85,9 @@ class PickleRecords:
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
         with in_file(self._source.file):
-            return parse_source_ranges(self.tree(self.range_records), self._allowance)
+            with self._allowance.part() as meanwhile:
+                table = parse_source_ranges(self._tree(self.range_records, meanwhile), meanwhile)
+            return self._kept(table)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
@@ -84,9 +95,10 @@ class PickleRecords:
         if callstack_map.CALLSTACK_MAP not in self._source.records:
             return None
         with in_file(self._source.file):
-            return callstack_map.parse_callstack_map(
-                self.tree([callstack_map.CALLSTACK_MAP]), 0, self._allowance
-            )
+            with self._allowance.part() as meanwhile:
+                tree = self._tree([callstack_map.CALLSTACK_MAP], meanwhile)
+                table = callstack_map.parse_callstack_map(tree, 0, meanwhile)
+            return self._kept(table)
 
     @cached_property
     def method_table(self) -> MethodTable | None:
@@ -102,7 +114,14 @@ class PickleRecords:
         if name not in self._source.records:
             return None
         with in_file(self._source.file):
-            return method_handles.parse_methods(self.tree([name]), 0, generation, self._allowance)
+            with self._allowance.part() as meanwhile:
+                table = method_handles.parse_methods(self._tree([name], meanwhile), 0, generation, meanwhile)
+            return self._kept(table)
+
+    def _kept(self, table: T) -> T:
+        """A table, whose columns stay in memory; the tree that it was read from does not."""
+        self._allowance.take(column_bytes(table), "columns")
+        return table
 
     @cached_property
     def known(self) -> Known:
