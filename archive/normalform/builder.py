@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from archive.normalform.form import NormalForm
+from archive.normalform.form import NormalForm, unbounded
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
 from archive.normalform.pool import Pool
 from archive.normalform.ranges import pack_ranges
@@ -13,6 +13,7 @@ from archive.normalform.ranges import pack_ranges
 if TYPE_CHECKING:
     from typing import Self
 
+    from archive.base.allowance import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
@@ -25,10 +26,12 @@ class FormBuilder:
     Attributes:
         columns: by name; whoever changes a column replaces it.
         pool: the strings that columns refer to.
+        allowance: the memory that the form may cost.
     """
 
     columns: Columns
     pool: Pool = field(default_factory=Pool)
+    allowance: Allowance = field(default_factory=unbounded)
 
     @classmethod
     def of(
@@ -37,6 +40,8 @@ class FormBuilder:
         handles: HandleTable | None = None,
         methods: MethodTable | None = None,
         paths: MethodTable | None = None,
+        *,
+        allowance: Allowance | None = None,
     ) -> Self:
         """A form of an archive's tables.
 
@@ -45,16 +50,21 @@ class FormBuilder:
             handles: the call-stack map, if there is one.
             methods: the debug handles of each method's instructions, if they are recorded.
             paths: the module paths of each method's operators, if they are recorded.
+            allowance: the memory that the form may cost; without bounds if none is given.
+
+        Raises:
+            LimitError: its texts have too many lines.
         """
         pool = Pool()
-        columns = pack_ranges(ranges, pool)
+        allowance = allowance or unbounded()
+        columns = pack_ranges(ranges, pool, allowance)
         if handles is not None:
             columns |= pack_handles(handles, pool)
         if methods is not None:
             columns |= pack_methods(methods, pool)
         if paths is not None:
             columns |= pack_paths(paths, pool)
-        return cls(columns, pool)
+        return cls(columns, pool, allowance)
 
     def drop(self, *prefixes: str) -> None:
         """Drop tables (``handle.``) or single columns (``file.callstacks``)."""
@@ -64,4 +74,4 @@ class FormBuilder:
 
     def form(self) -> NormalForm:
         """The form as it is now."""
-        return NormalForm(self.columns, self.pool.table())
+        return NormalForm(self.columns, self.pool.table(), self.allowance)

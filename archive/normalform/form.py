@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 
-def _unbounded() -> Allowance:
+def unbounded() -> Allowance:
     """The allowance of a form that is made in this process, from facts that nobody sent."""
     return Limits(memory=1 << 62).allowance(0)
 
@@ -40,7 +40,7 @@ class NormalForm:
 
     columns: Columns
     strings: StringTable
-    allowance: Allowance = field(default_factory=_unbounded)
+    allowance: Allowance = field(default_factory=unbounded)
 
     @cached_property
     def range_table(self) -> RangeTable:

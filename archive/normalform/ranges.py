@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 
+LINE_BYTES = 250
+"""Bytes of memory that a line costs while texts become a tree of lines, or records again."""
 
-def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
+
+def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
     """The columns of a table's rows."""
     sources = table.sources
-    text, parent, line = _text_tree(sources, pool)
+    text, parent, line = _text_tree(sources, pool, allowance)
     filename = pool.add(sources.strings, sources.filename)
     per_row = np.diff(table.first)
     record = np.zeros(len(sources), np.int64)
@@ -74,24 +77,27 @@ def pack_ranges(table: RangeTable, pool: Pool) -> Columns:
     }
 
 
-def _text_tree(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints, Ints]:
+def _text_tree(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints, Ints, Ints]:
     """The node of each source's text (s); parent and line of each node (k).
 
     Lines join the pool in the order of nodes, so that strings are numbered by first use, too.
     """
     local = Pool()
-    text, parent, line = pack_texts(*_lines(sources, local))
+    text, parent, line = pack_texts(*_lines(sources, local, allowance))
     number, at = numbered(line)
     lines = local.strings()
     return text, parent, pool.numbers(lines[string] for string in line[at].tolist())[number]
 
 
-def _lines(sources: SourceTable, pool: Pool) -> tuple[Ints, Ints]:
+def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints, Ints]:
     """The lines of each source's text: where each source's begin (s + 1), and their numbers in the pool."""
     piece, first = sources.piece, sources.first
     length = sources.strings.length[piece] if len(piece) else piece
     number, at = numbered(piece)
+    allowance.take(int(sources.strings.length[piece[at]].sum()), "texts of sources")
     texts = sources.strings.copies(piece[at])
+    newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
+    allowance.take(LINE_BYTES * (int(newlines.sum()) + len(piece)), "lines of sources")
     ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
     ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
     kept = length > 0

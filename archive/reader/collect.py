@@ -47,7 +47,13 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     records = archive.container.records
     if not others and not any(kind_of(name).is_debug for name in records):
         raise ArchiveError("no debug info in it", file=archive.file)
-    form = FormBuilder.of(archive.range_table, archive.handle_table, archive.method_table, archive.path_table)
+    form = FormBuilder.of(
+        archive.range_table,
+        archive.handle_table,
+        archive.method_table,
+        archive.path_table,
+        allowance=archive.allowance,
+    )
     form.columns |= _code_places(archive)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)

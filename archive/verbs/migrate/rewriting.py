@@ -106,7 +106,13 @@ class Rewriting:
 
     def _rewrite(self) -> None:
         archive = self.archive
-        form = FormBuilder.of(archive.range_table, self._handles, archive.method_table, archive.path_table)
+        form = FormBuilder.of(
+            archive.range_table,
+            self._handles,
+            archive.method_table,
+            archive.path_table,
+            allowance=archive.allowance,
+        )
         if self.release is not None:
             self._rescue(form)
         self._lay_ranges(form)
