@@ -156,7 +156,8 @@ def test_a_file_that_kills_its_process_is_the_only_one_that_is_lost(tmp_path: Pa
 
 
 SLOW = """
-import sys, time
+import os, sys, time
+from pathlib import Path
 from archive.cli.files import batch
 from archive import ArchiveError
 from archive.cli.files.jobs import plan
@@ -165,6 +166,7 @@ from archive.base.output import replacing
 
 def slow(file, out, *, force):
     with replacing(out, force=force):
+        Path("busy", str(os.getpid())).touch()  # drafts have no names by which they could be seen
         for _ in range(6000):
             time.sleep(0.01)
 
@@ -179,12 +181,13 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("to_all", [True, False], ids=["Ctrl-C", "SIGTERM"])
 def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_path: Path) -> None:  # noqa: FBT001
-    script, out = tmp_path / "slow.py", tmp_path / "out"
+    script, out, busy = tmp_path / "slow.py", tmp_path / "out", tmp_path / "busy"
     script.write_text(SLOW)
+    busy.mkdir()
     command = [sys.executable, str(script), *(f"{n}.pt" for n in range(4)), str(out)]
-    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as started:
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE) as started:
         waited = 0.0
-        while len(files(out)) < 2 and waited < 20:
+        while len(files(busy)) < 2 and waited < 20:
             time.sleep(0.05)
             waited += 0.05
         if to_all:
