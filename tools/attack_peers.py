@@ -20,7 +20,7 @@ from typing import Any
 
 MEMORY, SECONDS = 6 << 30, 20
 """Address space beyond what the imports take, and CPU time."""
-LOADS, REFUSES, FINDS, CLEAN, FAILS = "loads", "refuses", "finds it", "finds nothing", "fails"
+LOADS, REFUSES, FINDS, CLEAN, FAILS = "loads", "refuses", "flags", "passes", "fails"
 Way = Callable[[str], str]
 
 

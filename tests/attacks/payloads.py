@@ -81,7 +81,7 @@ def attack(payload: str) -> Attack:
     """A payload in every record, read by every command."""
     names = [*(f"{number}.pt" for number in range(len(RECORDS))), SAVED]
     return Attack(
-        f"A payload that {payload} runs, in each of {len(RECORDS)} records, and as torch.save writes it.",
+        f"A command by {payload}, in each of {len(RECORDS)} records, and in a file of torch.save.",
         lambda: archives(payload),
         tuple(command.format(name) for name in names for command in COMMANDS),
         LOG,

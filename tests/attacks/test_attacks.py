@@ -15,6 +15,7 @@ from tests.attacks.records import ONE_LINE
 from tests.attacks.running import Outcome, Runner, run_attack
 from tests.attacks.zips import entry, zipped
 from tests.support.commands import run
+from tools import attack_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,11 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_path: Path) -> None:
     attack = ATTACKS[name]
     files = attack.files()
+    found = set()
     for command, outcome in run_attack(runner, attack, files, tmp_path):
         assert (command, problems(attack, files, outcome)) == (command, [])
+        found.add(outcome.status)
+    assert attack_table.read()[name]["here"].startswith(attack_table.statuses(found) + ";")
 
 
 @pytest.mark.parametrize("name", payloads.ATTACKS)
@@ -49,10 +53,13 @@ def test_no_command_runs_a_payload(name: str, tmp_path: Path, monkeypatch: pytes
         (tmp_path / file).write_bytes(data)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    found = set()
     for command in attack.commands:
         done = run(*command.split(), stdin=attack.log)
         assert (command, done.returncode in attack.statuses) == (command, True)
         assert b"Traceback" not in done.stderr
+        found.add(done.returncode)
+    assert attack_table.read()[name]["here"].startswith(attack_table.statuses(found) + ";")
     assert not (tmp_path / MARKER).exists()
 
 
