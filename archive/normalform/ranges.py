@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 LINE_BYTES = 250
 """Bytes of memory that a line costs while texts become a tree of lines, or records again."""
+USE_BYTES = 24
+"""The same for each further source that has the line."""
 
 
 def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
@@ -96,8 +98,6 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
     number, at = numbered(piece)
     allowance.take(int(sources.strings.length[piece[at]].sum()), "texts of sources")
     texts = sources.strings.copies(piece[at])
-    newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
-    allowance.take(LINE_BYTES * (int(newlines.sum()) + len(piece)), "lines of sources")
     ends = np.array([text[-1:] == b"\n" for text in texts], np.bool_)
     ended, single = ends[number], b"".join(texts).count(b"\n") == ends.sum()
     kept = length > 0
@@ -105,16 +105,21 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
     owner = np.repeat(np.arange(len(sources)), np.diff(first))[kept]
     last = np.diff(owner, append=-1) != 0
     if single and (ended[kept] | last).all():
+        allowance.take(LINE_BYTES * len(at) + USE_BYTES * len(piece), "lines of sources")
         return firsts(np.bincount(owner, minlength=len(sources))), pool.numbers(texts)[number][kept]
     # The plain way: texts are put together and cut into lines, each list of pieces once.
+    newlines = np.array([text.count(b"\n") for text in texts], np.int64)[number]
     counts, numbers = [], []
     known: dict[tuple[int, ...], list[int]] = {}
     for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
         pieces = tuple(piece[start:stop].tolist())
+        most = int(newlines[start:stop].sum()) + 1
         if pieces not in known:
+            allowance.take(LINE_BYTES * most, "lines of sources")
             text = b"".join([sources.strings.data(string) for string in pieces])
             *whole, rest = text.split(b"\n")
             known[pieces] = [pool.number(line + b"\n") for line in whole] + [pool.number(rest)] * bool(rest)
+        allowance.take(USE_BYTES * most, "lines of sources")
         counts.append(len(known[pieces]))
         numbers += known[pieces]
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
