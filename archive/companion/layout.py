@@ -53,7 +53,7 @@ from archive.normalform.columns import VALUE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 VERSION = 1
 """The format's version.

@@ -31,8 +31,8 @@ from archive.debuginfo.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.base.strings import Strings
     from archive.normalform.columns import ColumnName
 

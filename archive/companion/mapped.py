@@ -29,8 +29,8 @@ from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.companion.layout import Directory
     from archive.normalform.columns import Columns
 

@@ -28,8 +28,8 @@ from archive.normalform.pool import table_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory
     from archive.companion.lookup import ColumnReader

@@ -12,7 +12,7 @@ from archive.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.companion.contents import Contents
 
 

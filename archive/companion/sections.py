@@ -10,7 +10,7 @@ from archive.companion.packed_columns import PackedColumns
 from archive.normalform.columns import BY_NUMBER, PAGES, RAW, SOLID, STRINGS
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.companion.layout import Directory
 
 SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}

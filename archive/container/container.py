@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]

@@ -32,7 +32,7 @@ from archive.container.names import OutsideError, decoded, inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 
 ENTRY_BYTES = 1_000

@@ -23,7 +23,7 @@ from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.pickles.ops import NEWTRUE, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
 DATA = "data.pkl"

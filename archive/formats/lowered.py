@@ -26,7 +26,7 @@ from archive.formats.inert_values import DATA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 LOWERED_CLASS = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.(?P<original>.+)")
 LOWERED_CLASS_1_9 = re.compile(r"torch\.jit\.(?:___torch_mangle_\d+\.)?(?P<backend>[^.]*)LoweredModule")

@@ -26,7 +26,7 @@ from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 

@@ -17,7 +17,7 @@ from archive.debuginfo.model import Global
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 VALUE_BYTES = 250
 """Bytes of memory that the value of an instruction costs, at most, besides its argument."""

@@ -60,7 +60,7 @@ from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.schema.core import Ints, Schema
     from archive.pickles.tree import Tree
 

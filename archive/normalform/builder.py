@@ -13,7 +13,7 @@ from archive.normalform.ranges import pack_ranges
 if TYPE_CHECKING:
     from typing import Self
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns

@@ -13,8 +13,8 @@ from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, RECORD_FACT, TO
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.normalform.columns import Column, ColumnName, Columns
 
 

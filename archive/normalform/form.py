@@ -12,7 +12,7 @@ from archive.normalform.ranges import unpack_ranges
 from archive.normalform.relayout import laid_out
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable

@@ -26,8 +26,8 @@ from archive.normalform.pool import Pool
 from archive.normalform.texts import pack_texts, sum_over_texts, unpack_texts
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 

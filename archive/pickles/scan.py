@@ -21,7 +21,7 @@ from archive.pickles.walk import KNOWN_OPCODE, Walk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 WINDOW = 1 << 19
 """Bytes that are scanned at once."""

@@ -19,7 +19,7 @@ from archive.pickles.scan import Pickle, Tokens, scan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 
 @dataclass(slots=True, eq=False)

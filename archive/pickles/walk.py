@@ -32,7 +32,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, BY_CODE, LONG1, SIZE, STOP, lookup
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 LANE = 256
 """Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.mapped import Mapped
     from archive.companion.contents import Contents
     from archive.container.container import Record

@@ -14,7 +14,7 @@ from archive.reader.archive import Archive
 from archive.reader.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.container.container import Container
 

@@ -19,7 +19,7 @@ from archive.pickles.tree import Tree, read_trees
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.reader.records import Records

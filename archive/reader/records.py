@@ -16,7 +16,7 @@ from archive.formats.record_kinds import EMBEDDED
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeTable

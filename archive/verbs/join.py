@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.companion.contents import Contents
     from archive.container.container import Container, Member, Record

@@ -107,7 +107,7 @@ from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree

@@ -13,7 +13,7 @@ from archive.base.errors import LimitError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.effects.rows import ConstantRow, SourceRow, ValueRow
 
     Weight = tuple[int, int]  # depth in rows; size, about the characters of the text

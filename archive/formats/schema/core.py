@@ -17,7 +17,7 @@ from archive.pickles.ops import ValueKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

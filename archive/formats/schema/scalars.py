@@ -12,7 +12,7 @@ from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer

@@ -18,7 +18,7 @@ from archive.formats.schema.core import Indexed, Links, Mismatch
 from archive.pickles.ops import BYTE_OF, ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer

@@ -29,7 +29,7 @@ from archive.reader.recognition.kinds import (
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = [

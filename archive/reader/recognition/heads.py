@@ -24,7 +24,7 @@ from archive.reader.recognition.saved import object_words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
 
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""

@@ -35,7 +35,7 @@ from archive.reader.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.container.container import Container, Record
     from archive.reader.recognition.saved import SavedTensor
 

@@ -52,7 +52,7 @@ from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, 
 from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
+    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]

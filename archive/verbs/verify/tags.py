@@ -18,8 +18,8 @@ from archive.debuginfo.model import Layout
 from archive.verbs.verify.texts import SourceContents
 
 if TYPE_CHECKING:
-    from archive.base.allowance import Allowance
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.verbs.verify.rows import RangeChecks
 
 TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
