@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
 from archive.container.deflate import MOST_PER_BYTE, inflate
 from archive.container.directory import Entry, read_directory
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.limits import Limits
+from archive.base.limits import Allowance, Limits
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.ranges import unpack_ranges
 from archive.normalform.relayout import laid_out
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
@@ -14,7 +14,6 @@ from archive.reader.archive import Archive
 from archive.reader.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.container.container import Container
 

@@ -95,7 +95,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS, Allowance
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
 from archive.formats.effects.row_parser import RowParser
@@ -107,7 +107,6 @@ from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -29,7 +29,6 @@ from archive.reader.recognition.kinds import (
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = [

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
-from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
@@ -52,7 +52,6 @@ from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, 
 from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.base.mapped import Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
