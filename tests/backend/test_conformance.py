@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +18,7 @@ import torch
 import archive.backend.conformance
 from archive.backend import Link, register_backend, unregister_backend
 from archive.backend.conformance import RULES, Report, check, examine
+from archive.backend.conformance.subject import _Executing
 from tests.support import broken_backends as broken
 from tests.support import broken_states as states
 from tests.support.backend_models import cases
@@ -287,6 +289,14 @@ def test_the_fixture_fails_with_all_findings(conformance: Callable[..., Report])
     assert first.endswith(" findings")
     assert any(line.startswith("  errors: expected ") for line in lines)
     assert any(line.startswith("  not seen by unsupported: ") for line in lines)
+
+
+def test_what_executes_in_a_context_is_the_runtime_itself_for_all_that_is_read_and_set() -> None:
+    runtime: Any = SimpleNamespace(calls=0)
+    executing = _Executing(runtime, nullcontext())
+    executing.calls += 1
+    assert (runtime.calls, executing.calls) == (1, 1)
+    assert "calls" not in vars(executing)
 
 
 def test_pytest_is_imported_for_the_fixture_alone() -> None:
