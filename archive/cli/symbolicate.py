@@ -10,10 +10,11 @@ import click
 
 import archive
 from archive.base.errors import shown
+from archive.base.spending import Recent, Spending
 from archive.base.steps import Steps
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.debuginfo.excerpt import bounded_excerpt
+from archive.debuginfo.excerpt import bounded_excerpt, cost_of
 from archive.debuginfo.symbolicate import Style
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
@@ -29,6 +30,8 @@ HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""
+TEXT_KEPT = 1 << 22
+"""Bytes of texts that are kept to be printed again, together."""
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
@@ -107,14 +110,13 @@ def command(
     with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
         if not handles and not places:
             return _explain_log(opened, Style(style), as_json=as_json)
-        found = [opened.symbolicate(chain, Style(style)) for chain in handles]
-        positions = [
-            Position(record, byte, opened.locate(record, byte), opened.limits) for record, byte in places
-        ]
+        answers = Answers(opened, Style(style))
+        found = [answers.symbolication(chain) for chain in handles]
+        positions = [answers.position(record, byte) for record, byte in places]
         if as_json:
-            _print_json(found, positions)
+            _print_json(found, positions, answers)
         else:
-            _print_text(found, positions)
+            _print_text(found, positions, answers)
         return _note_unknown(opened, found, positions)
 
 
@@ -126,34 +128,91 @@ class Position(NamedTuple):
     span: SourceRange | None
     limits: Limits
 
-    @property
-    def text(self) -> bytes:
+    def __bytes__(self) -> bytes:
         """The range's source as PyTorch shows it; empty where there is none."""
-        return (
-            b""
-            if self.span is None
-            else bounded_excerpt(self.span, b"", self.limits, Steps(self.limits.work))
-        )
+        if self.span is None:
+            return b""
+        return bounded_excerpt(self.span, b"", self.limits, Steps(self.limits.work))
+
+    @property
+    def steps(self) -> int:
+        """The steps that its text takes: see ``Limits.work``."""
+        return 0 if self.span is None else cost_of(self.span, b"").steps
 
 
-def _print_json(found: Sequence[Symbolication], positions: Sequence[Position]) -> None:
+class Answers:
+    """What is found for handles and positions: once for equal ones, however often they are given.
+
+    Args:
+        opened: the archive; ``work`` and ``output`` of its limits bound each answer, and by it all of them.
+        style: the release whose words are used.
+    """
+
+    def __init__(self, opened: Archive, style: Style) -> None:
+        self._opened = opened
+        self._style = style
+        self._spending = Spending(opened.limits)
+        self._found: dict[tuple[int, ...], Symbolication] = {}
+        self._positions: dict[tuple[str, int], Position] = {}
+        self._sizes: dict[int, int] = {}
+        self._texts = Recent[int, bytes](TEXT_KEPT)
+
+    def symbolication(self, handles: list[int]) -> Symbolication:
+        """The source behind handles; counted.
+
+        Raises:
+            LimitError: it, or all answers together, would be too long, or take too many steps.
+        """
+        key = tuple(handles)
+        if key not in self._found:
+            self._found[key] = self._opened.symbolicate(handles, self._style)
+        self._count(self._found[key])
+        return self._found[key]
+
+    def position(self, record: str, byte: int) -> Position:
+        """The source behind a byte of generated code; counted, and bounded like :meth:`symbolication`."""
+        key = record, byte
+        if key not in self._positions:
+            span = self._opened.locate(record, byte)
+            self._positions[key] = Position(record, byte, span, self._opened.limits)
+        self._count(self._positions[key])
+        return self._positions[key]
+
+    def text(self, one: Symbolication | Position) -> bytes:
+        """The text of an answer."""
+        key = id(one)  # of an answer that lives as long as this object
+        text = self._texts.get(key)
+        if text is None:
+            text = bytes(one)
+            self._texts.keep(key, text, len(text))
+        return text
+
+    def _count(self, one: Symbolication | Position) -> None:
+        """Count an answer's bytes, and its steps the first time."""
+        if id(one) not in self._sizes:
+            self._spending.count(one.steps, 0)
+            self._sizes[id(one)] = len(self.text(one))
+        self._spending.count(0, self._sizes[id(one)])
+
+
+def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], answers: Answers) -> None:
     facts = [
-        {"record": one.record, "byte": one.byte, "text": None if one.span is None else one.text}
+        {"record": one.record, "byte": one.byte, "text": None if one.span is None else answers.text(one)}
         for one in positions
     ]
     printing.write_json({"symbolications": [symbolication_facts(one) for one in found], "positions": facts})
 
 
-def _print_text(found: Sequence[Symbolication], positions: Sequence[Position]) -> None:
+def _print_text(found: Sequence[Symbolication], positions: Sequence[Position], answers: Answers) -> None:
     """Print each source; below a title, and with an empty line behind it, if there are several."""
     titled = len(found) + len(positions) > 1
     for one in found:
         title = b"debug handle %b:\n" % ",".join(map(str, one.handles)).encode() if titled else b""
         ends_line = titled or one.missing  # what is printed for an unknown handle has no line end
-        printing.write(title + bytes(one) + (b"\n" if ends_line else b""))
+        printing.write(title + answers.text(one) + (b"\n" if ends_line else b""))
     for position in positions:
         title = f"{position.record}:{position.byte}:\n".encode() if titled else b""
-        printing.write(title + position.text + (b"\n" if titled else b""))
+        printing.write(title + answers.text(position) + (b"\n" if titled else b""))
 
 
 def _note_unknown(opened: Archive, found: Sequence[Symbolication], positions: Sequence[Position]) -> Status:

@@ -5,7 +5,6 @@ from __future__ import annotations
 NESTED = "values inside one another cost a few MiB more than the budget"
 LINES = "columns of lines, 8 bytes and more an element, counted against no budget"
 TEXTS = "texts are inflated and copied whatever the file's size"
-SPLITS = "each split of the digits rebuilds what was found for the one before"
 
 NOT_YET: dict[str, str] = {
     "nested": NESTED,
@@ -14,9 +13,4 @@ NOT_YET: dict[str, str] = {
     "source of newlines": LINES,
     "code of newlines": LINES,
     "long names": TEXTS,
-    "equal digits": SPLITS,
-    "many equal digits": SPLITS,
-    "different digits": SPLITS,
-    "shared key": "a method's name of any kind becomes a text, each time",
-    "repeated handle": "handles on the command line are explained as often as they are given",
 }

@@ -71,6 +71,31 @@ def test_several_handles_are_titled() -> None:
     assert b"\n\ndebug handle 1446:\nModule hierarchy:" in done.stdout
 
 
+def test_a_handle_given_again_is_explained_once_and_printed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    symbolicate = archive.Archive.symbolicate
+
+    def noted(opened: archive.Archive, handles: list[int], style: archive.Style) -> archive.Symbolication:
+        asked.append(handles)
+        return symbolicate(opened, handles, style)
+
+    monkeypatch.setattr(archive.Archive, "symbolicate", noted)
+    done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445, 1446, 1445)
+    assert asked == [[1445], [1446]]
+    first, second, third = done.stdout.split(b"debug handle ")[1:]
+    assert (first, second.startswith(b"1446:\n")) == (third, True)
+
+
+@pytest.mark.parametrize("bound", ["output=8000", "work=100"])
+def test_handles_that_ask_for_too_much_together_are_refused_before_the_first(bound: str) -> None:
+    model = ORACLES / "plain_stack.ptl"
+    assert run("symbolicate", model, 1445, "--limit", bound).returncode == 0
+    handles = [1445] * 200 if bound.startswith("output") else range(1416, 1477)
+    done = run("symbolicate", model, *handles, "--limit", bound)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert bound.partition("=")[0].encode() + b" is limited to " in done.stderr
+
+
 def test_an_unknown_handle_is_a_finding_that_says_which_there_are() -> None:
     done = run("symbolicate", ORACLES / "plain_stack.ptl", 9)
     assert done.stdout == b"Debug info for handle(s): debug_handles:{9}, was not found.\n"

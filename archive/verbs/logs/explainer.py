@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded
 from archive.base.errors import LimitError
+from archive.base.spending import Recent, Spending
 from archive.base.strings import decoded
 from archive.debuginfo.symbolicate import Style
 from archive.reader.lacking import why_no_handles, why_no_ranges
@@ -16,7 +17,6 @@ from archive.verbs.logs.families import cannot_print, known_message
 from archive.verbs.logs.handles import HandleSplits
 from archive.verbs.logs.lines import Lines, ending, has_shape
 from archive.verbs.logs.messages import wording
-from archive.verbs.logs.spending import Recent, Spending
 from archive.verbs.logs.tracebacks import (
     MAX_BYTES,
     MAX_LINES,

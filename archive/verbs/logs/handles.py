@@ -121,28 +121,34 @@ class HandleSplits:
         """All readings, those with few handles first.
 
         Readings of n handles form a tree that grows with every digit, and most of its branches end before the
-        last digit. ``leads_on`` asks whether a branch ends well before it is followed, and its answers are
-        cached: there are few states, though many readings.
+        last digit. ``leads_on`` asks whether a branch ends well before it is followed. The steps of a state,
+        and the answers, are cached: there are few states, though many readings.
         """
+
+        @cache
+        def steps_of(state: ReadingState) -> list[tuple[int, ReadingState]]:
+            return list(self._steps(digits, state, steps))
 
         @cache
         def leads_on(state: ReadingState, left: int) -> bool:
             if state.at == len(digits):
                 return state.in_methods and not left
-            return left > 0 and any(leads_on(step, left - 1) for _, step in self._steps(digits, state, steps))
+            return left > 0 and any(leads_on(step, left - 1) for _, step in steps_of(state))
 
-        def readings(state: ReadingState, left: int) -> Iterator[tuple[int, ...]]:
+        def readings(state: ReadingState, handles: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
             if state.at == len(digits):
-                yield ()
+                yield handles
                 return
-            for handle, step in self._steps(digits, state, steps):
+            ahead = steps_of(state)
+            steps.take(len(ahead))
+            for handle, step in ahead:
                 if leads_on(step, left - 1):
-                    yield from ((handle, *rest) for rest in readings(step, left - 1))
+                    yield from readings(step, (*handles, handle), left - 1)
 
         start = ReadingState(0, b"", in_methods=False)
         for count in range(1, MAX_HANDLES + 1):
             if leads_on(start, count):
-                yield from readings(start, count)
+                yield from readings(start, (), count)
 
     def _steps(self, digits: str, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
         """The handles that may come next, each with the state behind it."""

@@ -51,7 +51,7 @@ def test_an_explanation_that_is_too_long_leaves_the_failure(report: object) -> N
 
 
 def test_what_a_log_may_have_is_counted_over_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.verbs.logs.spending.OUTPUT_A_BYTE", 0)
+    monkeypatch.setattr("archive.base.spending.OUTPUT_A_BYTE", 0)
     one = explainer(Limits(output=8_000))
     text = b"".join(one.explain([UNKNOWN % b"126" * 100]))
     assert one.explained + one.unknown == 100

@@ -1,9 +1,10 @@
-"""The steps and bytes that explaining a log may take, and what is kept of failures seen before."""
+"""The steps and bytes that explaining many failures may take, and what is kept of those seen before."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from archive.base.errors import LimitError
 from archive.base.steps import Steps
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ OUTPUT_A_BYTE = 256
 
 class Spending:
     """The steps and bytes that explanations took, and how many they may take for a log as long as it is now.
+
+    Failures that are named one by one, without a log, may take those of a log of no bytes.
 
     Args:
         limits: ``work`` and ``output`` bound one failure, and by it the log.
@@ -46,17 +49,33 @@ class Spending:
 
     def of_one_failure(self) -> Steps:
         """Counts the next failure's steps; :meth:`spend` takes them over once they are taken."""
-        allowed = FAILURES_OF_STEPS * self._limits.work + STEPS_A_BYTE * self.read
-        return Steps(max(0, min(self._limits.work, allowed - self.steps)))
+        return Steps(max(0, min(self._limits.work, self._most_steps - self.steps)))
 
     def spend(self, steps: int) -> None:
         """Count what a failure took."""
         self.steps += steps
 
     @property
+    def _most_steps(self) -> int:
+        return FAILURES_OF_STEPS * self._limits.work + STEPS_A_BYTE * self.read
+
+    @property
     def most_output(self) -> int:
         """The bytes that all explanations may have together."""
         return FAILURES_OF_OUTPUT * self._limits.output + OUTPUT_A_BYTE * self.read
+
+    def count(self, steps: int, size: int) -> None:
+        """Count the steps and bytes of one explanation.
+
+        Raises:
+            LimitError: the steps or the bytes of all explanations are more than allowed.
+        """
+        self.steps += steps
+        self.output += size
+        if self.steps > self._most_steps:
+            raise LimitError("work", self._most_steps, self.steps)
+        if self.output > self.most_output:
+            raise LimitError("output", self.most_output, self.output)
 
     def write(self, size: int) -> bool:
         """Count an explanation's bytes, if they are allowed; else return False."""
