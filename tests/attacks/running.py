@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import resource
 import shlex
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
@@ -28,6 +30,8 @@ MEMORY = 3 << 30
 """Bytes of address space that a command may have; far above its budget, to protect the machine."""
 OUTPUT = 1 << 29
 """Bytes of each file that a command may write."""
+LOOP, LOOP_SECONDS = 2_000_000, 0.04
+"""Rounds of a loop, and the CPU time that they may take: on a slower machine all bounds are larger."""
 ROOT = Path(__file__).resolve().parents[2]
 NEED_TORCH = ("archive.backend", "archive.effects", "archive.cli.demo")
 """Rooms that are not imported."""
@@ -41,7 +45,7 @@ class Outcome(NamedTuple):
     Attributes:
         status: exit status; a negative one is the signal that ended it.
         memory: bytes of memory at most, above those of the same process reading a small archive.
-        seconds: CPU time.
+        seconds: CPU time, as on a machine that takes ``LOOP_SECONDS`` for its loop.
         output: bytes written to standard output and errors.
         errors: the text on standard error, cut.
         executed: whether the marker of a payload is there.
@@ -68,7 +72,7 @@ class Runner:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._start_up = 0
+        self._start_up, self._slowness = 0, 1.0
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,10 +89,12 @@ class Runner:
         with (streams / ERRORS).open(encoding="utf-8", errors="replace") as file:
             errors = file.read(100_000)
         executed = (folder / MARKER).exists()
-        return Outcome(status, max(memory - self._start_up, 0), used, sum(written), errors, executed)
+        memory, used = max(memory - self._start_up, 0), used / self._slowness
+        return Outcome(status, memory, used, sum(written), errors, executed)
 
     def calibrate(self, folder: Path) -> None:
-        """Measure a small archive, as the start-up that is subtracted from now on."""
+        """Measure the machine's speed, and a small archive as the start-up that is subtracted from now on."""
+        self._slowness = max(1.0, min(map(looped, range(3))) / LOOP_SECONDS)
         (folder / "small.pt").write_bytes(archive_of(LITE))
         self._start_up = 0
         self._start_up = self.run("inspect small.pt", folder, 10).memory
@@ -100,12 +106,20 @@ class Runner:
             "words": shlex.split(command),
             "folder": str(folder),
             "streams": str(streams),
-            "seconds": seconds,
+            "seconds": math.ceil(seconds * self._slowness),
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         status, memory, used = json.loads(self._process.stdout.readline())
         return status, memory, used
+
+
+def looped(_: int) -> float:
+    """The CPU time of a loop."""
+    start, total = time.process_time(), 0
+    for number in range(LOOP):
+        total += number % 7
+    return time.process_time() - start
 
 
 def run_attack(
