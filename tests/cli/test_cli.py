@@ -86,7 +86,7 @@ def test_a_handle_given_again_is_explained_once_and_printed_again(monkeypatch: p
     assert (first, second.startswith(b"1446:\n")) == (third, True)
 
 
-@pytest.mark.parametrize("bound", ["output=8000", "work=100"])
+@pytest.mark.parametrize("bound", ["output=8000", "work=120"])
 def test_handles_that_ask_for_too_much_together_are_refused_before_the_first(bound: str) -> None:
     model = ORACLES / "plain_stack.ptl"
     assert run("symbolicate", model, 1445, "--limit", bound).returncode == 0

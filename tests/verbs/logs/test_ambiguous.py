@@ -89,7 +89,7 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
         splits = HandleSplits(opened)
         for stripped, full in failures(folder, name):
             explainer = Explainer(opened)
-            explainer._splits = splits  # one archive: its instructions are found once
+            explainer._lite.splits = splits  # one archive: its instructions are found once
             text = b"".join(explainer.explain([stripped.encode()]))
             found = [found[0] + explainer.explained, found[1] + explainer.unknown]
             assert text == (full if explainer.explained else stripped).encode()

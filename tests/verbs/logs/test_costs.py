@@ -62,6 +62,18 @@ def test_what_a_log_may_have_is_counted_over_all_failures(monkeypatch: pytest.Mo
     )
 
 
+def test_a_long_prefix_counts_on_every_line_that_gets_it() -> None:
+    prefix = b"p" * 2_000 + b": "
+    log = prefix + b"start\n" + prefix + UNKNOWN % b"126"
+    enough, less = explainer(Limits()), explainer(Limits(output=8_000))
+    added = b"".join(enough.explain([log])).count(prefix) - 2
+    assert added * len(prefix) > 8_000
+    assert b"".join(less.explain([log])) == log
+    assert (enough.explained, less.explained, less.unknown) == (1, 0, 1)
+    (note,) = less.notes
+    assert note.startswith("1 failure left unexplained: the explanations would exceed ")
+
+
 @pytest.mark.parametrize(
     "text", [b"\n", b"a", b"a\n", b"\n\n", b"\nb", b"x\n" * BLOCK + b"y", b"z" * 3 * BLOCK + b"\n"]
 )
