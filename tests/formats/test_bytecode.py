@@ -11,8 +11,10 @@ import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators
+from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
+from tests.attacks import pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, PATHS, RELEASES, raw, raw_records
 
@@ -92,6 +94,28 @@ def test_bytecode_without_a_version_is_of_version_3() -> None:
     assert parse_bytecode(tree_of(made((method(),))), 0).version == 3
     assert operators(made((method(),))) == operators(made((5, method())))
     assert operators(made(())) == operators(made((5,))) == {}
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [b"(" * 500 + b"t" * 500, pieces.doubled(40), pieces.several(pieces.again(99))],
+    ids=["500 deep", "of two to the power of 40 items", "the text that is the name"],
+)
+def test_constants_are_not_gone_through(constants: bytes) -> None:
+    name = pieces.kept(pieces.text("m.f"), 99)
+    tree = tree_of(pieces.bytecode(pieces.method(name, constants, operators=3, opcode="RET")))
+    assert dict(parse_bytecode(tree, 0).instructions) == {"m.f": 3}
+    assert [len(calls) for calls in parse_operators(tree, 0).values()] == [3]
+    assert InstructionTable(tree, 0).at(b"m.f", 2) is not None
+
+
+def test_a_name_may_be_remembered_and_used_again() -> None:
+    first = pieces.method(pieces.kept(pieces.text("m.f"), 7), operators=2, opcode="RET")
+    second = pieces.method(pieces.text("m.g"), pieces.several(pieces.again(7)))
+    last = pieces.method(pieces.again(7), operators=5, opcode="RET")
+    tree = tree_of(pieces.bytecode(first, second, last))
+    assert dict(parse_bytecode(tree, 0).instructions) == {"m.f": 5, "m.g": 1}
+    assert {name: len(calls) for name, calls in parse_operators(tree, 0).items()} == {"m.f": 5, "m.g": 1}
 
 
 # --- made-up bytecode
