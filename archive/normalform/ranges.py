@@ -167,10 +167,13 @@ def unpack_ranges(columns: Columns, strings: StringTable, allowance: Allowance) 
 def _check_lengths(
     columns: Columns, strings: StringTable, node: Ints, layout: Ints, allowance: Allowance
 ) -> None:
-    """Refuse texts that share lines so often that each for itself they would take too much memory."""
+    """Refuse texts that share lines so often that each for itself they would take too much memory.
+
+    Sources of one node share its text, which inline layouts have in one piece.
+    """
     parent = columns["node.parent"]
     lines = np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node]
     allowance.take(VALUE_BYTES * int(lines.sum()), "lines", place="source.text")
     joined = layout != RANGE_LAYOUTS.index(Layout.STRING_TABLE)
-    size = np.append(sum_over_texts(parent, strings.length[columns["node.line"]]), 0)[node]
-    allowance.take(int(size[joined].sum()), "texts", place="source.text")
+    size = np.append(sum_over_texts(parent, strings.length[columns["node.line"]]), 0)
+    allowance.take(int(size[np.unique(node[joined])].sum()), "texts", place="source.text")

@@ -103,9 +103,19 @@ def _is_ended(strings: StringTable, string: int) -> bool:
 
 
 def _joined(sources: SourceTable, which: Ints) -> tuple[list[bytes], Ints]:
-    """The distinct texts of some sources, and the number of each source's text."""
+    """The distinct texts of some sources, and the number of each source's text.
+
+    Sources of the same pieces have the same text: it is put together once.
+    """
     known: dict[bytes, int] = {}
-    numbers = [known.setdefault(bytes(sources[source].text), len(known)) for source in which.tolist()]
+    number_of: dict[bytes, int] = {}
+    numbers = []
+    for source in which.tolist():
+        pieces = sources.piece[sources.first[source] : sources.first[source + 1]].tobytes()
+        number = number_of.get(pieces)
+        if number is None:
+            number = number_of[pieces] = known.setdefault(bytes(sources[source].text), len(known))
+        numbers.append(number)
     return list(known), np.array(numbers, np.int64)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from archive.reader.companion import Companion
 
 __all__ = ["Diagnostic", "verify"]
+
+NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
 
 @bounded
@@ -71,14 +73,34 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
     if archive.companion is None:
         return _checked(archive, restored=False)
     if archive.has_code:
-        return _checked(archive.reread(), restored=True)
+        return _restored(archive)
     return _companion_diagnostics(archive.companion)
 
 
-def _checked(archive: Archive, *, restored: bool) -> list[Diagnostic]:
+def _restored(archive: Archive) -> list[Diagnostic]:
+    """Check the archive that a split one is restored to, by its records where the allowance suffices.
+
+    A companion may be a thousandth of the records that it gives back. To parse their source ranges may cost
+    more than the file is allowed; then the companion's columns are checked instead, and a note says so.
+    """
+    again = archive.reread()
+    try:
+        _ = again.range_table
+    except LimitError as error:
+        if error.resource != "memory":
+            return _checked(again, restored=True)
+        note = Diagnostic("note", "", "", f"{NOT_PARSED}: {error.problem}")
+        return [note, *_checked(again, restored=True, ranged=archive)]
+    except ArchiveError:
+        pass  # the check finds it again, and says where
+    return _checked(again, restored=True)
+
+
+def _checked(archive: Archive, *, restored: bool, ranged: Archive | None = None) -> list[Diagnostic]:
+    """Check an archive; ``ranged``: the same one, that has its source ranges from a companion's columns."""
     report = Diagnostics()
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
-    tags = report.attempt("", lambda: check_ranges(archive, readable, report))
+    tags = report.attempt("", lambda: check_ranges(ranged or archive, readable, report, parsed=not ranged))
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))

@@ -51,13 +51,15 @@ def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
     return parse_source_ranges(archive.tree(names), archive.allowance)
 
 
-def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> Ints | None:
+def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, parsed: bool) -> Ints | None:
     """Check the source ranges.
 
     Args:
         archive: the archive.
         readable: the records that can be read.
         report: takes the diagnostics.
+        parsed: whether the archive's tables are parsed from its records; the texts of a companion's columns
+            have no place in a record, and are not checked to be UTF-8.
 
     Returns:
         The tags that call stacks may lead to, sorted (n); None where a record of ranges cannot be read.
@@ -65,7 +67,8 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics) -> I
     names = [name for name in archive.range_records if name in readable]
     table, read = _read(archive, names, report) if names else (None, [])
     if table is not None:
-        check_texts(table.sources.strings, read, report)
+        if parsed:
+            check_texts(table.sources.strings, read, report)
         rows = RangeChecks(table, report)
         _check_offsets(archive, readable, rows)
         _check_spans(rows)
