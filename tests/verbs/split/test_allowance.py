@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive import LimitError
+from archive import LimitError, Limits
+from archive.base.limits import MEMORY, MEMORY_PER_BYTE
 from archive.container.container import new_member
 from archive.formats.source_ranges import SUFFIX
-from tests.support.corpus import ORACLES
+from archive.verbs.verify import verify
+from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.tampering import packed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CODE = "code/m.py"
+SAMPLE = [path for path in ARCHIVES[::17] if b".debug_pkl" in path.read_bytes()]
 TEXT, STOP = b"X", b"."
 
 
@@ -66,3 +69,13 @@ def test_tables_are_charged_as_they_cost() -> None:
             assert opened.allowance.peak < opened.allowance.memory // 2
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_half_of_the_allowance_suffices_for_honest_archives(path: Path, tmp_path: Path) -> None:
+    half = Limits(memory=(MEMORY + MEMORY_PER_BYTE * path.stat().st_size) // 2)
+    assert verify(path, limits=half) == verify(path)
+    archive.split(path, tmp_path / "out.pt", tmp_path / "out.ptdbg", limits=half)
+    archive.shrink(path, tmp_path / "embedded.pt", level="embed", limits=half)
+    archive.restore(tmp_path / "embedded.pt", tmp_path / "back.pt", limits=half)
+    assert (tmp_path / "out.ptdbg").stat().st_size > 0
