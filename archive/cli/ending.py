@@ -9,10 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from contextlib import contextmanager
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -87,9 +85,9 @@ def _check_descriptors() -> None:
     os.close(descriptor)
     streams = {"stderr": sys.stderr, "stdout": sys.stdout}
     if streams["stderr"] is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (until the process ends)
     if streams["stdout"] is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (the same)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (the same)
         raise ArchiveError("is closed; nothing is done", file=printing.STANDARD_OUTPUT)
 
 
@@ -114,6 +112,8 @@ def _told(error: BaseException) -> int:
         case _:
             printing.note(internal(error))
             if os.environ.get(TRACEBACK_VARIABLE):
+                import traceback  # noqa: PLC0415 (for errors alone)
+
                 traceback.print_exception(error)
             return Status.INTERNAL
     return Status.FAILED
@@ -160,6 +160,9 @@ def internal(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """The innermost line of this library that an exception passed."""
+    import traceback  # noqa: PLC0415 (for errors alone)
+    from pathlib import Path  # noqa: PLC0415 (the same)
+
     package = Path(archive.__file__).parent
     frames = [
         (Path(frame.filename), frame.lineno)

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
-from archive.report.as_json import as_json, json_escape
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def write_json(facts: object, *, aside: bool = False) -> None:
     Raises:
         OSError: it cannot be written; the error names standard output.
     """
+    from archive.report.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
+
     text = as_json(facts) + "\n"
     if (sys.stderr if aside else sys.stdout).isatty():
         text = for_terminal(text, json_escape)

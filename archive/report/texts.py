@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from archive.base.errors import escape_of
@@ -40,6 +39,7 @@ def for_terminal(text: str, escape: Callable[[str], str] = escape_of) -> str:
         text: the text.
         escape: character → its escape.
     """
+    import unicodedata  # noqa: PLC0415 (pipes and files do without)
 
     def escaped_character(match: re.Match[str]) -> str:
         character = match[0]
