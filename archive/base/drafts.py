@@ -13,10 +13,12 @@ import errno
 import io
 import os
 import re
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+from archive.base.errors import named
 
 try:
     import fcntl
@@ -24,8 +26,6 @@ except ImportError:  # Windows, where no open file can be removed
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from _typeshed import ReadableBuffer
 
 DRAFT_NAME = re.compile(r"\.debug-archive-([0-9]{1,10})-[0-9a-f]{8}\.draft")
@@ -158,21 +158,6 @@ class _NamingFile(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         with named(self._path):
             return super().write(data) or 0
-
-
-@contextmanager
-def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of the system name a file.
-
-    Raises:
-        OSError: the block's own, about this file.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _unnamed(folder: Path, mode: int) -> int | None:

@@ -6,6 +6,7 @@ file, record, place, what was expected and what was found, each part left out wh
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -126,6 +127,21 @@ class ExhaustedError(LimitError):
         if isinstance(error, MemoryError):
             return cls("memory", "needs more memory than there is; is the file trusted?")
         return cls("depth", "its values lie deeper inside one another than can be read")
+
+
+@contextmanager
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the system name a file.
+
+    Raises:
+        OSError: the block's own, about this file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 @contextmanager

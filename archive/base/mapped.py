@@ -13,8 +13,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.drafts import named
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, named, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

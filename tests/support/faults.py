@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 import archive
-from archive.base import drafts
+from archive.base import drafts, errors
 from archive.base.drafts import DRAFT_NAME
 from tests.support.halves import embedded, halves
 
@@ -119,7 +119,7 @@ def full_disk(space: int) -> Iterator[list[int]]:
     def write(file: drafts._NamingFile, data: ReadableBuffer, /) -> int:
         view = memoryview(data)[: left[0]]
         if not view:
-            with drafts.named(file._path):
+            with errors.named(file._path):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         left[0] -= len(view)
         return real(file, view)
@@ -157,7 +157,7 @@ def _struck_writes(struck: Callable[..., Callable[..., object]]) -> contextlib.A
     real = drafts._NamingFile.write
 
     def write(file: drafts._NamingFile, data: ReadableBuffer, /) -> object:
-        with drafts.named(file._path):
+        with errors.named(file._path):
             return struck("write", real)(file, data)
 
     return mock.patch.object(drafts._NamingFile, "write", write)
