@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
 from unittest.mock import patch
 
 import pytest
@@ -13,6 +14,9 @@ from archive.debuginfo import excerpt, long_text
 from archive.debuginfo.long_text import LongText
 from archive.debuginfo.model import Source, SourceRange
 from tests.support.strategies import Strings, patient
+
+if TYPE_CHECKING:
+    from archive.base.strings import StringTable
 
 CHUNK = 3
 """Bytes copied at once in these tests, so that short texts have many chunks."""
@@ -43,6 +47,18 @@ def test_one_string_of_a_table_is_a_long_text() -> None:
     text = text_of([b"before\n", b"a\nb", b"\nbehind"])
     long = LongText(StringView(text.table, 1))
     assert (len(long), long.part(0, 3), long.find(b"\n", 0), long.rfind(b"\n", 0, 1)) == (3, b"a\nb", 1, -1)
+
+
+class Looked:
+    """Strings that are looked up one by one, as in a companion: no column tells their lengths."""
+
+    def data(self, index: int) -> bytes:
+        return [b"a\nb", b"", b"\nlast"][index]
+
+
+def test_pieces_that_are_looked_up_one_by_one_are_a_long_text() -> None:
+    long = LongText(Text(cast("StringTable", Looked()), [0, 1, 2]))
+    assert (len(long), long.part(2, 5), long.rfind(b"\n", 0, 8)) == (8, b"b\nl", 3)
 
 
 @patient
