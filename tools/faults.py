@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from archive.base.drafts import DRAFT_NAME, clear_dead
 from archive.base.errors import ArchiveError
 from tests.support.corpus import RELEASES
-from tests.support.faults import SYSTEMS, VERBS, at_call, contents, failing, fill, system
+from tests.support.faults import PLACEHOLDER, SYSTEMS, VERBS, at_call, contents, failing, fill, system
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,7 +129,7 @@ def every_call(folder: Folder, kind: str, *, deadly: bool) -> Iterator[tuple[str
     while end != "no fault":
         folder.refill()
         end = ended(started(work))
-        drafts = folder.check(empty=kind == "no links")
+        drafts = folder.check(empty=kind == PLACEHOLDER)
         if end != "no fault":
             yield end, drafts
         number += 1

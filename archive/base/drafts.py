@@ -4,7 +4,11 @@ A draft has no name where the system and the file system have unnamed files (Lin
 and for the moment in which it replaces a file, it lies beside its target as
 ``.debug-archive-PID-TOKEN.draft``. A process that is killed leaves such a file behind, and the next process
 that writes to the folder removes it. A draft is removed only if it has such a name, no process has its
-number, and no process, not even one of another machine, holds its lock.
+number, and no process, not even one of another machine, holds its lock. Without locks (Windows), the system
+itself keeps open files from being removed.
+
+A draft takes a new name in one step: by a link, or where a file has one name only by a renaming that replaces
+nothing (Linux: ``renameat2``). Where there is neither, an empty file has the name for a moment.
 """
 
 from __future__ import annotations
@@ -13,16 +17,17 @@ import errno
 import io
 import os
 import re
+import shutil
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from archive.base.errors import named
 
 try:
     import fcntl
-except ImportError:  # Windows, where no open file can be removed
+except ImportError:  # Windows, where no open file can be removed or renamed
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -33,8 +38,12 @@ BUFFER = 1 << 16
 NAMED = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 WITHOUT_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
 """Errors of systems and file systems that have no unnamed files."""
-WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 """Errors of file systems on which a file has one name only."""
+WITHOUT_EXCLUSIVE = {errno.EINVAL, errno.ENOSYS}
+"""Errors of systems and file systems that rename without a look at the new name."""
+THIS_FOLDER, EXCLUSIVE = -100, 1
+"""``AT_FDCWD`` and ``RENAME_NOREPLACE`` of ``renameat2(2)``."""
 OWN_MODE, NEW_MODE = 0o600, 0o666
 MODE_BITS = 0o7777
 
@@ -56,6 +65,7 @@ class Draft:
         """
         self.path = path
         self._name: Path | None = None
+        self._kept: Path | None = None
         with named(path):
             self.target = target = Path(os.path.realpath(path))  # a circle of links is no error here
             clear_dead(target.parent)
@@ -82,12 +92,18 @@ class Draft:
                 fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def finish(self) -> None:
-        """Bring all that was written to the disk, with the permissions of the target."""
+        """Bring all that was written to the disk, with the permissions of the target.
+
+        Without locks, the file is closed: an open file can take no name there.
+        """
         with named(self.path):
             self.file.flush()
             if self._mode is not None and os.chmod in os.supports_fd:
                 os.chmod(self.file.fileno(), self._mode)  # noqa: PTH101 (the file may have no name)
             os.fsync(self.file.fileno())
+            self._status = os.fstat(self.file.fileno())
+            if fcntl is None:
+                self.file.close()
 
     def take(self) -> None:
         """Become the target, where there is none.
@@ -107,45 +123,63 @@ class Draft:
                 self._take_without_links(self._name)
 
     def _take_without_links(self, name: Path) -> None:
-        """Become the target by way of an empty file, which keeps its name for a moment."""
-        os.close(os.open(self.target, NAMED, OWN_MODE))
-        try:
-            name.replace(self.target)
-        except BaseException:
-            self.target.unlink()
-            raise
+        """Become the target by giving up the name."""
+        if not _renamed(name, self.target):
+            os.close(os.open(self.target, NAMED, OWN_MODE))
+            try:
+                name.replace(self.target)
+            except BaseException:
+                self.target.unlink()
+                raise
         self._name = None
 
-    def stage(self) -> None:
-        """Get a name: only a file with a name can take the place of another."""
+    def keep(self) -> None:
+        """Keep the file that is the target under a draft's name, for :meth:`give_back`."""
+        with named(self.path):
+            self._kept = self._new_name()
+            try:
+                os.link(self.target, self._kept)
+            except OSError as error:
+                if error.errno not in WITHOUT_LINKS:
+                    raise
+                shutil.copy2(self.target, self._kept)
+
+    def replace(self) -> None:
+        """Become the target in the place of the file that it is; only a file with a name can do so."""
         with named(self.path):
             if self._name is None:
                 self._name = self._new_name()
                 _link(self.file.fileno(), self._name)
-
-    def replace(self) -> None:
-        """Become the target in the place of the file that it is."""
-        self.stage()
-        with named(self.path):
-            cast("Path", self._name).replace(self.target)
+            self._name.replace(self.target)
         self._name = None
 
     def is_target(self) -> bool:
-        """Whether it has become the target."""
+        """Whether the file, which is finished, has become the target."""
         try:
-            return os.path.samestat(self.target.stat(), os.fstat(self.file.fileno()))
+            return os.path.samestat(self.target.stat(), self._status)
         except OSError:
             return False
+
+    def give_back(self) -> None:
+        """Let the target be what it was before this became it: the file that was kept, or none."""
+        if not self.is_target():
+            return
+        with named(self.path):
+            if self._kept is None:
+                self.target.unlink()
+            else:
+                self._kept.replace(self.target)
 
     def close(self) -> None:
         """Close the file; what has not become the target is gone."""
         with suppress(OSError):  # of bytes that are not written yet, and are not wanted any more
             self.file.close()
         self.file.raw.close()
-        if self._name is not None:
-            with suppress(OSError):  # a later process removes it
-                self._name.unlink()
-            self._name = None
+        for name in (self._name, self._kept):
+            if name is not None:
+                with suppress(OSError):  # it has become the target, or a later process removes it
+                    name.unlink()
+        self._name = self._kept = None
 
 
 class _NamingFile(io.FileIO):
@@ -186,21 +220,52 @@ def _link(handle: int, name: Path) -> None:
     os.link(_path_of(handle), name, src_dir_fd=handle, follow_symlinks=True)
 
 
+def _renamed(name: Path, free: Path) -> bool:
+    """Whether a file could be renamed in one step; False where the system replaces what has the new name.
+
+    Raises:
+        FileExistsError: a file has the new name.
+        OSError: the system's own.
+    """
+    import ctypes  # noqa: PLC0415 (for file systems without links alone)
+
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, TypeError):  # not Linux; Windows has no library without a name either
+        return False
+    if not rename(THIS_FOLDER, os.fsencode(name), THIS_FOLDER, os.fsencode(free), EXCLUSIVE):
+        return True
+    error = ctypes.get_errno()
+    if error in WITHOUT_EXCLUSIVE:
+        return False
+    raise OSError(error, os.strerror(error))
+
+
 @lru_cache(maxsize=1 << 10)
 def clear_dead(folder: Path) -> None:
     """Remove the drafts that killed processes have left in a folder; once a process and folder."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             match = DRAFT_NAME.fullmatch(entry.name)
-            if match and not _is_alive(int(match[1])):
+            if match:
                 with suppress(OSError):  # it is locked, or gone, or may not be removed
-                    _remove_unlocked(Path(entry))
+                    _remove_dead(Path(entry), int(match[1]))
+
+
+def _remove_dead(path: Path, pid: int) -> None:
+    """Remove a draft unless its process lives.
+
+    Raises:
+        OSError: a process has opened or locked it.
+    """
+    if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
+        path.unlink()
+    elif not _is_alive(pid):
+        _remove_unlocked(path)
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether there is a process of that number; False where asking would end it."""
-    if os.name != "posix":
-        return False
+    """Whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -216,9 +281,6 @@ def _remove_unlocked(path: Path) -> None:
     Raises:
         OSError: one has.
     """
-    if fcntl is None:
-        path.unlink()
-        return
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

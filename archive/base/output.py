@@ -3,7 +3,8 @@
 Only regular files are written and replaced. If a target is a symbolic link, the file that it names is
 written, and the link stays. Without ``force``, a name that is taken is refused, be it by a link to nothing,
 and once more at the moment in which the file takes it: of two processes that write one target, one fails.
-With ``force``, the last file that is complete stays.
+With ``force``, the last file that is complete stays. Of several targets, the first ones become what they were
+if a later one cannot be written; a process that is killed in between leaves some old, some new.
 """
 
 from __future__ import annotations
@@ -114,40 +115,42 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
 
 
 def _take_names(drafts: Sequence[Draft], *, force: bool) -> None:
-    """Let drafts become their targets. If one cannot, those that were new are removed again.
+    """Let drafts become their targets. If one cannot, the others' targets become what they were before.
 
     Raises:
         ArchiveError: a target exists by now, and ``force`` is not given.
+        OSError: one cannot be written, or become what it was before; the error names that one.
     """
-    if force:
-        for draft in drafts:
-            if draft.target.exists():
-                draft.stage()  # early: what fails here has replaced nothing yet
-    new: list[Draft] = []
+    *first, last = drafts
     try:
         for draft in drafts:
-            new += [draft] if _take_name(draft, force=force) else []
+            _take_name(draft, force=force, keep=draft is not last)
     except BaseException:
-        for draft in new:
-            if draft.is_target():
-                draft.target.unlink(missing_ok=True)
+        if not last.is_target():  # else all have their names, whatever came then
+            for draft in first:
+                draft.give_back()
         raise
 
 
-def _take_name(draft: Draft, *, force: bool) -> bool:
-    """Let a draft become its target; whether there was none before.
+def _take_name(draft: Draft, *, force: bool, keep: bool) -> None:
+    """Let a draft become its target.
+
+    Args:
+        draft: the draft.
+        force: replace an existing file.
+        keep: have that file to give it back.
 
     Raises:
-        ArchiveError: there is one, and ``force`` is not given.
+        ArchiveError: the target exists, and ``force`` is not given.
     """
     try:
         draft.take()
     except FileExistsError:
         if not force:
             raise ArchiveError(EXISTS, file=str(draft.path)) from None
+        if keep:
+            draft.keep()
         draft.replace()
-        return False
-    return True
 
 
 @contextmanager

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import io
 import os
 import socket
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
-from archive.base.drafts import DRAFT_NAME, clear_dead
+from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
 from archive.base.output import check_target, replacing, replacing_all
-from tests.support.faults import SYSTEMS, contents, deaths, failing, system
+from tests.support.faults import PLACEHOLDER, SYSTEMS, contents, contents_of, deaths, failing, refill, system
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EMPTY = sha256(b"").hexdigest()[:16]
 """The digest of a file that only holds a name."""
@@ -96,6 +101,58 @@ def test_if_the_second_name_is_taken_meanwhile_the_first_file_is_taken_back(tmp_
     assert contents_of(tmp_path) == {"second": b"another's"}
 
 
+@pytest.mark.parametrize("system_kind", SYSTEMS)
+def test_if_the_second_file_cannot_be_replaced_the_first_is_as_it_was(
+    system_kind: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"old")
+    first.chmod(0o640)
+    with system(system_kind), pytest.raises(IsADirectoryError) as raised:
+        write_two(tmp_path, True, second.mkdir)  # noqa: FBT003
+    assert raised.value.filename == str(second)
+    second.rmdir()
+    assert contents_of(tmp_path) == {"first": b"old"}
+    assert first.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_cannot_be_given_back_is_named(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"old")
+    real, calls = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        calls.append(target.name)
+        if len(calls) > 1:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        real(source, target)
+
+    with mock.patch("os.replace", replace), pytest.raises(OSError, match="Read-only") as raised:
+        write_two(tmp_path, True, lambda: second.write_bytes(b"another's"))  # noqa: FBT003
+    assert calls == ["first", "second", "first"]
+    assert raised.value.filename == str(first)
+    assert contents_of(tmp_path) == {"first": b"new", "second": b"another's"}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interruption_after_all_have_their_names_changes_nothing(tmp_path: Path, *, force: bool) -> None:
+    second = tmp_path / "second"
+    if force:
+        refill(tmp_path, {"first": b"old", "second": b"old"})
+    name = "os.replace" if force else "os.link"
+    real = os.replace if force else os.link
+
+    def interrupted(source: Path, target: Path, **options: object) -> None:
+        real(source, target, **options)  # type: ignore[arg-type]
+        if target == second:
+            raise KeyboardInterrupt
+
+    with mock.patch(name, interrupted), suppress(KeyboardInterrupt):
+        write_two(tmp_path, force)
+        pytest.fail("not interrupted")
+    assert contents_of(tmp_path) == {"first": b"new", "second": b"new"}
+
+
 def test_a_binary_file_is_written_only_if_the_block_ends_well() -> None:
     out = io.BytesIO()
     with suppress(RuntimeError), replacing(out, force=False) as file:
@@ -110,10 +167,6 @@ def test_a_binary_file_is_written_only_if_the_block_ends_well() -> None:
 # --- drafts
 
 
-def contents_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="no unnamed files on this system")
 def test_a_draft_has_no_name(tmp_path: Path) -> None:
     with replacing(tmp_path / "file", force=False) as file:
@@ -123,10 +176,11 @@ def test_a_draft_has_no_name(tmp_path: Path) -> None:
     assert contents_of(tmp_path) == {"file": b"data"}
 
 
-def write_two(folder: Path, force: bool) -> None:  # noqa: FBT001
+def write_two(folder: Path, force: bool, meanwhile: Callable[[], object] = lambda: None) -> None:  # noqa: FBT001
     with replacing_all(folder / "first", folder / "second", force=force) as files:
         for file in files:
             file.write(b"new")
+        meanwhile()
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -148,14 +202,10 @@ def test_whichever_call_fails_nothing_is_half_written(
         left = contents_of(tmp_path)
         if problem is not None:
             assert problem.filename in (str(tmp_path / "first"), str(tmp_path / "second"))
-        drafts = {name for name in left if DRAFT_NAME.fullmatch(name)}
-        assert not drafts or calls[number - 1] == "os.unlink"
-        files = {name: left[name] for name in left.keys() - drafts}
-        assert all(data in (b"new", before.get(name)) for name, data in files.items())
-        if force:
-            assert files.keys() == before.keys()
-        else:
-            assert files == ({} if problem else {"first": b"new", "second": b"new"}) or problem is None
+        named = {name for name in left if DRAFT_NAME.fullmatch(name)}
+        assert not named or calls[number - 1] == "os.unlink"
+        files = {name: left[name] for name in left.keys() - named}
+        assert files == (before if problem else {"first": b"new", "second": b"new"})
     assert number > 6
 
 
@@ -171,34 +221,8 @@ def test_whenever_a_process_is_killed_the_next_one_finds_whole_files(
         *killed, ended = deaths(lambda: write_two(tmp_path, force), tmp_path)
     assert len(killed) > 6
     assert list(ended) == ["first", "second"]
-    placeholder = system_kind == "no links" and not force
+    placeholder = system_kind == PLACEHOLDER and not force
     for left in killed:
         assert left.keys() <= ended.keys()
         for name, digest in left.items():
             assert digest in (before.get(name), ended[name]) or (placeholder and digest == EMPTY)
-
-
-def refill(folder: Path, files: dict[str, bytes]) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-
-
-def test_only_drafts_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    dead = os.fork()
-    if not dead:
-        os._exit(0)
-    os.waitpid(dead, 0)
-    names = {
-        "alive": f".debug-archive-{os.getpid()}-00000000.draft",
-        "locked": f".debug-archive-{dead}-11111111.draft",
-        "dead": f".debug-archive-{dead}-22222222.draft",
-        "another's": f".debug-archive-{dead}-22222222.draft.txt",
-        "file": "file",
-    }
-    refill(tmp_path, dict.fromkeys(names.values(), b""))
-    with (tmp_path / names["locked"]).open("rb") as locked:
-        fcntl.flock(locked, fcntl.LOCK_EX)  # as a process of another machine has it
-        clear_dead.__wrapped__(tmp_path)
-    assert contents_of(tmp_path).keys() == set(names.values()) - {names["dead"]}

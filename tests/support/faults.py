@@ -20,16 +20,26 @@ from tests.support.halves import embedded, halves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from _typeshed import ReadableBuffer
 
 BUFFER = 10_000
 """Bytes that are held back; few, so that files grow in several steps."""
-CALLS = ("os.open", "os.link", "os.replace", "os.unlink", "os.chmod", "os.fsync", "fcntl.flock")
+CALLS = (
+    *("os.open", "os.link", "os.replace", "os.unlink", "os.chmod", "os.fsync", "fcntl.flock", "shutil.copy2"),
+    "archive.base.drafts._renamed",
+)
 """The functions that a write calls to change files, besides ``write`` itself."""
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
-SYSTEMS = ("unnamed files", "named drafts", "no links")
-"""The kinds of file systems: a draft has no name, or one, or one that it can only give up for another."""
+SYSTEMS = ("unnamed files", "named drafts", "no links", "no links nor exclusive names", "no locks")
+"""The kinds of systems and file systems.
+
+A draft has no name, or one, or one that it can only give up for another, be it by way of an empty file; or no
+lock tells that it is open (Windows).
+"""
+PLACEHOLDER = "no links nor exclusive names"
+"""The one on which a new file is empty for a moment."""
 
 
 class Verb(NamedTuple):
@@ -101,9 +111,23 @@ def system(kind: str) -> Iterator[None]:
     """A file system of one of the ``SYSTEMS``."""
     with contextlib.ExitStack() as patches:
         if kind != "unnamed files":
-            patches.enter_context(mock.patch.object(drafts, "_unnamed", return_value=None))
-        if kind == "no links":
+            patches.enter_context(without(os, "O_TMPFILE"))
+        if "no links" in kind:
             patches.enter_context(mock.patch("os.link", _no_link))
+        if kind == PLACEHOLDER:
+            patches.enter_context(mock.patch("ctypes.CDLL", return_value=object()))
+        if kind == "no locks":
+            patches.enter_context(mock.patch.object(drafts, "fcntl", None))
+        yield
+
+
+@contextlib.contextmanager
+def without(module: ModuleType, name: str) -> Iterator[None]:
+    """A module that lacks a name, as on another system."""
+    with contextlib.ExitStack() as undone:
+        if hasattr(module, name):
+            undone.callback(setattr, module, name, getattr(module, name))
+            delattr(module, name)
         yield
 
 
@@ -144,7 +168,7 @@ def at_call(number: int, strike: Callable[[], None]) -> Iterator[list[str]]:
 
     with contextlib.ExitStack() as patches:
         for name in CALLS:
-            module, function = name.split(".")
+            module, _, function = name.rpartition(".")
             real = getattr(sys.modules[module], function)
             patches.enter_context(mock.patch(name, struck(name, real)))
         patches.enter_context(mock.patch.object(drafts, "BUFFER", BUFFER))
@@ -183,6 +207,19 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.name: sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(folder.iterdir())}
 
 
+def contents_of(folder: Path) -> dict[str, bytes]:
+    """The content of each file, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refill(folder: Path, files: dict[str, bytes]) -> None:
+    """Let a folder hold some files alone."""
+    for path in folder.iterdir():
+        path.unlink()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
 def in_child(work: Callable[[], object]) -> int:
     """The status, as ``waitpid`` gives it, of a process that does some work."""
     child = os.fork()
@@ -201,13 +238,10 @@ def deaths(work: Callable[[], object], folder: Path) -> Iterator[dict[str, str]]
 
     The folder is as it was before each of them. What a death leaves is cleared as the next process does it.
     """
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = contents_of(folder)
     status, step = -1, 0
     while status:
-        for path in folder.iterdir():
-            path.unlink()
-        for path, data in before.items():
-            path.write_bytes(data)
+        refill(folder, before)
 
         def die(step: int = step) -> None:
             with dying(step):
@@ -215,7 +249,7 @@ def deaths(work: Callable[[], object], folder: Path) -> Iterator[dict[str, str]]
 
         status = in_child(die)
         assert status in (0, signal.SIGKILL)
-        left = {path.name for path in folder.iterdir()} - {path.name for path in before}
+        left = {path.name for path in folder.iterdir()} - before.keys()
         assert all(DRAFT_NAME.fullmatch(name) for name in left if name.startswith("."))
         drafts.clear_dead.__wrapped__(folder)
         yield contents(folder)

@@ -1,0 +1,120 @@
+"""Drafts: which are removed, and what they do without where a system lacks something."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from archive.base import drafts
+from archive.base.drafts import DRAFT_NAME, clear_dead
+from archive.base.errors import ArchiveError
+from archive.base.output import replacing
+from tests.support.faults import contents_of, refill, system
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_only_drafts_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    dead = os.fork()
+    if not dead:
+        os._exit(0)
+    os.waitpid(dead, 0)
+    names = {
+        "alive": f".debug-archive-{os.getpid()}-00000000.draft",
+        "locked": f".debug-archive-{dead}-11111111.draft",
+        "dead": f".debug-archive-{dead}-22222222.draft",
+        "another's": f".debug-archive-{dead}-22222222.draft.txt",
+        "file": "file",
+    }
+    refill(tmp_path, dict.fromkeys(names.values(), b""))
+    with (tmp_path / names["locked"]).open("rb") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)  # as a process of another machine has it
+        clear_dead.__wrapped__(tmp_path)
+    assert contents_of(tmp_path).keys() == set(names.values()) - {names["dead"]}
+
+
+def test_without_locks_the_system_keeps_open_drafts_from_being_removed(tmp_path: Path) -> None:
+    names = {".debug-archive-1-00000000.draft", ".debug-archive-2-11111111.draft"}
+    refill(tmp_path, dict.fromkeys(names, b""))
+    removed = []
+
+    def unlink(path: Path) -> None:
+        removed.append(path.name)
+        raise PermissionError(errno.EACCES, "opened by another process")
+
+    with (
+        mock.patch.object(drafts, "fcntl", None),
+        mock.patch("os.unlink", unlink),
+        mock.patch("os.kill", side_effect=AssertionError("ends the process there")),
+    ):
+        clear_dead.__wrapped__(tmp_path)
+    assert set(removed) == names == contents_of(tmp_path).keys()
+
+
+@pytest.mark.parametrize("number", [0, 1 << 31, 10**10 - 1])
+def test_a_draft_whose_process_cannot_be_is_one_of_a_dead_process(number: int, tmp_path: Path) -> None:
+    """Linux has no process above 2**22; 0 stands for this one's group."""
+    refill(tmp_path, {f".debug-archive-{number}-00000000.draft": b""})
+    clear_dead.__wrapped__(tmp_path)
+    assert (contents_of(tmp_path) == {}) == (number > 0)
+
+
+def test_a_process_of_another_user_lives(tmp_path: Path) -> None:
+    refill(tmp_path, {".debug-archive-1-00000000.draft": b""})
+    with mock.patch("os.kill", side_effect=PermissionError):
+        clear_dead.__wrapped__(tmp_path)
+    assert len(contents_of(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_without_unnamed_files_gets_a_named_draft(code: int, tmp_path: Path) -> None:
+    real = os.open
+
+    def without_unnamed(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(code, os.strerror(code))
+        return real(path, flags, mode)
+
+    with mock.patch("os.open", without_unnamed), replacing(tmp_path / "file", force=False) as file:
+        assert all(map(DRAFT_NAME.fullmatch, contents_of(tmp_path)))
+        assert len(contents_of(tmp_path)) == 1
+        file.write(b"data")
+    assert contents_of(tmp_path) == {"file": b"data"}
+
+
+def test_without_a_path_of_its_descriptor_a_draft_needs_a_name(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(drafts, "_path_of", return_value=tmp_path / "no proc"),
+        replacing(tmp_path / "file", force=False) as file,
+    ):
+        assert all(map(DRAFT_NAME.fullmatch, contents_of(tmp_path)))
+        assert len(contents_of(tmp_path)) == 1
+        file.write(b"data")
+    assert contents_of(tmp_path) == {"file": b"data"}
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_that_renames_over_files_gets_an_empty_one_first(code: int, tmp_path: Path) -> None:
+    def refused(*_: object) -> int:
+        ctypes.set_errno(code)
+        return -1
+
+    library = mock.Mock(renameat2=refused)
+    with system("no links"), mock.patch("ctypes.CDLL", return_value=library):
+        with replacing(tmp_path / "file", force=False) as file:
+            file.write(b"data")
+        with pytest.raises(ArchiveError, match="the file exists"):
+            write_twice(tmp_path / "other")
+    assert contents_of(tmp_path) == {"file": b"data", "other": b"faster"}
+
+
+def write_twice(path: Path) -> None:
+    with replacing(path, force=False), replacing(path, force=False) as faster:
+        faster.write(b"faster")
