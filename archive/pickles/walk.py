@@ -34,8 +34,10 @@ from archive.pickles.ops import BINUNICODE, BINUNICODE8, BY_CODE, LONG1, SIZE, S
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
-LANE = 256
-"""Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few."""
+LANE, LEAST_LANE = 256, 32
+"""Bytes of a lane. Shorter ones meet the chain too late, longer ones are too few. A stretch that is too small
+for ``LANES`` of them has shorter ones, for a step takes some µs, however many lanes there are."""
+LANES = 16
 STRIDES = 16
 """Steps of all lanes at once, before those that have left are taken out."""
 KNOWN_OPCODE = np.zeros(256, np.bool_)
@@ -45,6 +47,8 @@ ADVANCE = np.where(KNOWN_OPCODE, SIZE, 1).astype(np.int64)
 1, so that a lane which starts amid an instruction gropes on."""
 ADVANCE[STOP] = 0
 ADVANCES = ADVANCE.tolist()
+TEXT_HEAD = 5
+"""Bytes of a BINUNICODE before its text: the opcode and a u32, the text's length."""
 A_TEXT = 255
 """Stands for BINUNICODE in ``LANE_ADVANCE``: lanes read its length themselves, for texts are frequent."""
 LANE_ADVANCE = ADVANCE.astype(np.uint8)
@@ -91,11 +95,12 @@ class Walk:
         self.entries = entries
         self.origin = entries if len(names) > 1 else np.zeros_like(entries)
         lengths = np.diff(entries)
-        lanes = -(-lengths // LANE)
+        self.lane = min(LANE, max(LEAST_LANE, int(entries[-1] - self.low) // LANES))
+        lanes = -(-lengths // self.lane)
         first = np.cumsum(lanes) - lanes
         inside = np.arange(lanes.sum()) - np.repeat(first, lanes)
-        self.start = np.repeat(entries[:-1], lanes) + inside * LANE
-        self.end = np.minimum(self.start + LANE, np.repeat(entries[1:], lanes))
+        self.start = np.repeat(entries[:-1], lanes) + inside * self.lane
+        self.end = np.minimum(self.start + self.lane, np.repeat(entries[1:], lanes))
         self.visited = np.zeros(int(entries[-1]) - self.low, np.bool_)
         self.left = self._run_lanes()
         self.exit, self.stopped = self.low, False
@@ -116,8 +121,8 @@ class Walk:
                 visited[spot] = True
                 step = steps[spot] * inside
                 at = at + step
-                if (step == A_TEXT).any():
-                    texts = np.flatnonzero(step == A_TEXT)
+                texts = (step == A_TEXT).nonzero()[0]
+                if len(texts):
                     at[texts] += self._text_sizes(spot[texts]) - A_TEXT
             left[active] = at
             going = (at < end) & (step > 0)
@@ -128,11 +133,12 @@ class Walk:
 
     def _text_sizes(self, at: np.ndarray) -> np.ndarray:
         """Bytes of the BINUNICODE instructions at some places of the stretch."""
-        at = at + self.low
-        last = len(self.data) - 1
-        size = np.full(len(at), 5)  # the opcode and a u32
-        for byte in range(4):
-            size += self.data[np.minimum(at + 1 + byte, last)].astype(np.int64) << (8 * byte)
+        if len(self.data) < TEXT_HEAD:
+            return np.full(len(at), TEXT_HEAD)
+        lengths = np.ndarray(len(self.data) - TEXT_HEAD + 1, "<u4", self.data, offset=1, strides=(1,))
+        # a length that the end of the data cuts off leads behind the end, whatever is read of it
+        size: np.ndarray = lengths[np.minimum(at + self.low, len(lengths) - 1)].astype(np.int64)
+        size += TEXT_HEAD
         return size
 
     def _stitch(self, first: list[int], lanes: list[int], opens: np.ndarray) -> np.ndarray:
@@ -187,7 +193,7 @@ class Walk:
             if at >= end:
                 self._leave(record, at)
                 return
-            lane = lanes[0] + (at - begin) // LANE
+            lane = lanes[0] + (at - begin) // self.lane
             until = int(breaks[np.searchsorted(breaks, lane)])
             entered[lane] = at
             entered[lane + 1 : until + 1] = self.left[lane:until]
