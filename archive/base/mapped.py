@@ -11,7 +11,7 @@ import mmap
 import os
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, named, one_line
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
+CHANGED = "the file changed while it was read; nothing is written"
+
 
 class Mapped:
     """The bytes of a source, read only, until it is closed.
@@ -32,7 +34,7 @@ class Mapped:
         name: the file's name, for messages.
     """
 
-    __slots__ = ("_map", "data", "name")
+    __slots__ = ("_map", "_source", "_status", "data", "name")
 
     def __init__(self, source: Source, name: str | None = None) -> None:
         """Map or read a source.
@@ -48,10 +50,26 @@ class Mapped:
         """
         self.name = one_line(name or _label(source))
         try:
-            self.data, self._map = _load(source)
+            self.data, self._map, self._status = _load(source)
         except ArchiveError as problem:
             problem.within(file=self.name)
             raise
+        self._source = source
+
+    def check_unchanged(self) -> None:
+        """Refuse a mapped file that was written to since; one that has lost its name is as it was.
+
+        Raises:
+            ArchiveError: the file's size or its time of change is another.
+        """
+        if self._map is None:
+            return
+        now = None
+        with suppress(OSError):  # no file has the name any more
+            now = _status(self._source)
+        written = now is not None and now.file == self._status.file and now != self._status
+        if written or self._map.size() != len(self._map):
+            raise ArchiveError(CHANGED, file=self.name)
 
     def close(self) -> None:
         """Close the file; views in use stay valid. Closing twice does nothing."""
@@ -59,7 +77,7 @@ class Mapped:
         if self._map is not None:
             with suppress(BufferError):  # views are in use: the last of them will unmap it
                 self._map.close()
-        self._map = None
+        self._map, self._source = None, b""
 
 
 class FileInMemory(io.BytesIO):
@@ -113,18 +131,31 @@ def unchanged(*sources: Source) -> Iterator[None]:
         except OSError:
             same = False
         if not same:
-            raise ArchiveError("the file changed while it was read; nothing is written", file=_label(source))
+            raise ArchiveError(CHANGED, file=_label(source))
 
 
-def _status(source: Source) -> tuple[int, ...] | None:
-    """The file, size and time of change of a source; None if it is no file on disk."""
+class _Status(NamedTuple):
+    """A file by its device and number, its size and its time of change."""
+
+    file: tuple[int, int]
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> _Status:
+        return cls((status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
+
+
+NO_FILE = _Status((0, 0), 0, 0)
+
+
+def _status(source: Source) -> _Status | None:
+    """The status of a source; None if it is no file on disk."""
     if isinstance(source, (str, os.PathLike)):
-        status = os.stat(source)  # noqa: PTH116 (a Path costs more than all the rest)
-    elif _is_on_disk(source) and not source.closed:
-        status = os.fstat(source.fileno())
-    else:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+        return _Status.of(os.stat(source))  # noqa: PTH116 (a Path costs more than all the rest)
+    if _is_on_disk(source) and not source.closed:
+        return _Status.of(os.fstat(source.fileno()))
+    return None
 
 
 def _is_on_disk(source: Source) -> TypeGuard[BinaryIO]:
@@ -139,20 +170,27 @@ def _label(source: Source) -> str:
     return name if isinstance(name, str) else "archive in memory"
 
 
-def _load(source: Source) -> tuple[memoryview, mmap.mmap | None]:
-    """The bytes of a source, and their map if the file is mapped."""
+class _Loaded(NamedTuple):
+    """The bytes of a source; if they are mapped, also the map and the file's status then."""
+
+    data: memoryview
+    map: mmap.mmap | None = None
+    status: _Status = NO_FILE
+
+
+def _load(source: Source) -> _Loaded:
     if isinstance(source, (str, os.PathLike)):
         with _opened(source) as opened:
             return _map(opened)
     try:
-        return _bytes(memoryview(cast("ReadableBuffer", source))), None
+        return _Loaded(_bytes(memoryview(cast("ReadableBuffer", source))))
     except TypeError:  # no buffer, so a file
         file = cast("BinaryIO", source)
     if _is_on_disk(file):
         return _map(file)
     if file.seekable():
         file.seek(0)
-    return _bytes(memoryview(file.read())), None
+    return _Loaded(_bytes(memoryview(file.read())))
 
 
 def _opened(path: str | os.PathLike[str]) -> io.FileIO:
@@ -167,16 +205,16 @@ def _opened(path: str | os.PathLike[str]) -> io.FileIO:
     return io.FileIO(os.fspath(path))
 
 
-def _map(file: BinaryIO | io.FileIO) -> tuple[memoryview, mmap.mmap | None]:
+def _map(file: BinaryIO | io.FileIO) -> _Loaded:
     file.flush()
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        return _bytes(memoryview(_read(file))), None
+        return _Loaded(_bytes(memoryview(_read(file))))
     if not status.st_size:
-        return memoryview(b""), None
+        return _Loaded(memoryview(b""))
     with named(_label(file)):
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return memoryview(mapped), mapped
+    return _Loaded(memoryview(mapped), mapped, _Status.of(status))
 
 
 def _read(file: BinaryIO | io.FileIO) -> bytes:

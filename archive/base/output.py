@@ -85,7 +85,7 @@ def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
         return
     held = io.BytesIO()
     yield held
-    _copy(held.getbuffer(), target)
+    write_all(held.getbuffer(), target)
     target.flush()
 
 
@@ -166,16 +166,6 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
         yield io.BytesIO()
 
 
-def save(data: memoryview, target: Sink, *, force: bool = False) -> None:
-    """Write bytes to a file.
-
-    Raises:
-        ArchiveError: the target exists and ``force`` is not given, or it is no regular file.
-        OSError: it cannot be written.
-    """
-    with replacing(target, force=force) as out:
-        _copy(data, out)
-
-
-def _copy(data: memoryview, file: BinaryIO) -> None:
+def write_all(data: memoryview, file: BinaryIO) -> None:
+    """Write bytes in pieces, so that a file which keeps them needs no second copy at once."""
     file.writelines(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))

@@ -224,6 +224,14 @@ class Container:
         """
         return write_archive(out, self.root, map(member_from, self.records.values()))
 
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written to since it was mapped.
+
+        Raises:
+            ArchiveError: it was.
+        """
+        self._mapped.check_unchanged()
+
     def close(self) -> None:
         """Close the file; views in use stay valid. Closing twice does nothing."""
         for record in self.records.values():

@@ -111,6 +111,14 @@ class Companion:
     ) -> None:
         self.close()
 
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written to since it was mapped.
+
+        Raises:
+            ArchiveError: it was.
+        """
+        self._mapped.check_unchanged()
+
     def close(self) -> None:
         """Let go of the file."""
         self._mapped.close()

@@ -123,16 +123,20 @@ class OpenedFile:
 
         Raises:
             ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
-                target exists and ``force`` is not given, or is no regular file.
+                target exists and ``force`` is not given, or is no regular file; or the file was written to
+                since it was opened.
+            OSError: the target cannot be written; then it has not been touched.
         """
         if self.companion and self.has_code and EMBEDDED not in self.container.records:
             raise ArchiveError(
                 "read together with a companion, which would be missing; write both as one with archive.join",
                 file=self.file,
             )
-        from archive.base.output import save  # noqa: PLC0415 (only those who write pay for it)
+        from archive.base.output import replacing, write_all  # noqa: PLC0415 (only those who write pay)
 
-        save(self._source.data, path, force=force)
+        with replacing(path, force=force) as file:
+            write_all(self._source.data, file)
+            self._source.check_unchanged()
 
 
 def _records(container: Container | None, companion: Companion | None) -> Records:

@@ -80,6 +80,13 @@ class Records(Protocol):
     def records(self) -> Mapping[str, ReadableRecord]:
         """The records by name, without root, in the file's order."""
 
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written to since it was mapped.
+
+        Raises:
+            ArchiveError: it was.
+        """
+
     def close(self) -> None:
         """Let go of the file."""
 
@@ -150,6 +157,10 @@ class Rejoined:
             if name not in (EMBEDDED, RECORD_NAME)
         }
         return kept | dict(self._companion.records)
+
+    def check_unchanged(self) -> None:
+        """The same of the file whose bytes ``data`` has."""
+        self._archive.check_unchanged()
 
     def close(self) -> None:
         """Let go of both files."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.output import replacing, save
+from archive.base.output import replacing, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,8 @@ def test_what_fails_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("file", b"before")]
 
 
-def test_long_bytes_are_saved_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_bytes_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archive.base.output.CHUNK", 4)
-    save(memoryview(b"0123456789"), tmp_path / "saved")
+    with replacing(tmp_path / "saved", force=False) as file:
+        write_all(memoryview(b"0123456789"), file)
     assert (tmp_path / "saved").read_bytes() == b"0123456789"

@@ -7,7 +7,6 @@ import io
 import itertools
 import tracemalloc
 import zipfile
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +19,6 @@ from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.readings import RANGES
 from tests.support.strategies import Range, table_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 CODE = "code/__torch__/models.py"
@@ -152,34 +147,6 @@ def test_a_delegated_record_is_named_among_the_generations() -> None:
         assert {row.offset for row in opened.ranges(DELEGATED)} == {-1}
         assert opened.locate(DELEGATED, 0) is None
         assert "mobile_debug.pkl" not in opened.generations
-
-
-# --- saving
-
-
-@pytest.mark.parametrize(
-    "path", [NESTED, RELEASES / "torch-1.2.0" / "nested.pt", ORACLES / "lowered_two.ptl"]
-)
-def test_saving_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
-    with archive.open(path) as opened:
-        _ = opened.generations
-        opened.save(tmp_path / "copy.pt")
-    assert (tmp_path / "copy.pt").read_bytes() == path.read_bytes()
-    assert [file.name for file in tmp_path.iterdir()] == ["copy.pt"]
-
-
-def test_saving_replaces_nothing_unasked(tmp_path: Path) -> None:
-    target = tmp_path / "copy.pt"
-    target.write_bytes(b"mine")
-    with archive.open(NESTED) as opened:
-        with pytest.raises(ArchiveError, match=r"copy\.pt: the file exists; pass --force \(force=True\)"):
-            opened.save(target)
-        assert target.read_bytes() == b"mine"
-        opened.save(target, force=True)
-    assert target.read_bytes() == NESTED.read_bytes()
-    with archive.open(target) as opened:
-        opened.save(target, force=True)
-    assert target.read_bytes() == NESTED.read_bytes()
 
 
 # --- no text is copied
