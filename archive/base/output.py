@@ -33,6 +33,7 @@ KINDS = {
     stat.S_IFBLK: "block device",
     stat.S_IFIFO: "pipe",
     stat.S_IFSOCK: "socket",
+    stat.S_IFLNK: "link",
 }
 """What a path may be that is no regular file."""
 

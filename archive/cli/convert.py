@@ -34,6 +34,6 @@ def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, m
       debug-archive convert companions/ -o small/ --profile packed --max
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
-    work = plan(inputs, out, wanted={FileKind.COMPANION})
+    work = plan(inputs, out, wanted={FileKind.COMPANION}, mapped=manner.mapped)
     verb = partial(archive.convert, profile=profile, level=strength, limits=manner.limits)
     return manner.run(work, verb, WORDS["convert"])

@@ -103,20 +103,31 @@ def _told(error: BaseException) -> int:
             return Status.CLOSED_PIPE
         case click.ClickException():
             _show_usage(error)
-        case ArchiveError():
-            printing.note(str(error))
-        case MemoryError() | RecursionError():
-            printing.note(str(ExhaustedError.of(error)))
-        case OSError():
-            printing.note(_of_system(error))
-        case _:
-            printing.note(internal(error))
-            if os.environ.get(TRACEBACK_VARIABLE):
-                import traceback  # noqa: PLC0415 (for errors alone)
+            return Status.FAILED
+    if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+        error.filename = printing.STANDARD_OUTPUT  # files that are written have names
+    line, status = problem_of(error)
+    printing.note(line)
+    return status
 
-                traceback.print_exception(error)
-            return Status.INTERNAL
-    return Status.FAILED
+
+def problem_of(error: BaseException) -> tuple[str, Status]:
+    """What to say of an error, in one line, and the exit status that it stands for.
+
+    The traceback of an internal error is printed where the environment asks for it.
+    """
+    match error:
+        case ArchiveError():
+            return str(error), Status.FAILED
+        case MemoryError() | RecursionError():
+            return str(ExhaustedError.of(error)), Status.FAILED
+        case OSError():
+            return _of_system(error), Status.FAILED
+    if os.environ.get(TRACEBACK_VARIABLE):
+        import traceback  # noqa: PLC0415 (for errors alone)
+
+        traceback.print_exception(error)
+    return _internal(error), Status.INTERNAL
 
 
 def _show_usage(error: click.ClickException) -> None:
@@ -132,9 +143,8 @@ def _show_usage(error: click.ClickException) -> None:
 
 
 def _of_system(error: OSError) -> str:
-    """An error of the system with the name of its file. Written files have one; standard output has none."""
-    file = error.filename or (printing.STANDARD_OUTPUT if error.errno in FULL else "")
-    name = os.fsdecode(file) if isinstance(file, bytes) else file
+    """An error of the system with the name of its file, if it has one."""
+    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
     return f"{name}: {error.strerror}" if name else str(error)
 
 
@@ -146,7 +156,7 @@ def _hand_on() -> None:
         printing.drop_output()
 
 
-def internal(error: BaseException) -> str:
+def _internal(error: BaseException) -> str:
     """An internal error in one line: what to report."""
     name = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
     words = " ".join(["debug-archive", *sys.argv[1:]])

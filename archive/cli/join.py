@@ -33,5 +33,5 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
       debug-archive join small.ptl -c model.ptdbg -o model.ptl
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    work = plan(inputs, out, companion, Use.READ)
+    work = plan(inputs, out, companion, Use.READ, mapped=manner.mapped)
     return manner.run(work, partial(archive.join, limits=manner.limits), WORDS["join"])

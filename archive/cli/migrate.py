@@ -15,7 +15,7 @@ from archive.cli import printing
 from archive.cli.files import batch, options
 from archive.cli.files.jobs import plan
 from archive.cli.files.manifest import Manifest, is_same
-from archive.cli.files.pool import Outcome, told
+from archive.cli.files.pool import failed
 from archive.cli.files.words import WORDS
 from archive.cli.options import source
 from archive.cli.status import Status
@@ -25,8 +25,8 @@ from archive.verbs.migrate.migrate import target_named
 if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.cli.files.batch import Manner
-    from archive.cli.files.jobs import FilePlan, Job
-    from archive.cli.files.pool import Verb
+    from archive.cli.files.jobs import FilePlan
+    from archive.cli.files.pool import Outcome, Verb
     from archive.verbs.migrate.migrate import Migration
 
 
@@ -77,7 +77,7 @@ def command(
       debug-archive migrate models/ -o migrated/ --to 2.13 --jobs 4
     """  # noqa: D301 (click reads the backspace)
     target = target_named(to)
-    work = plan(inputs, out)
+    work = plan(inputs, out, mapped=manner.mapped)
     verb = partial(archive.migrate, to=to, lossy=lossy, aside=aside, limits=manner.limits)
     if dry_run:
         return _print_plans(work, verb, manner)
@@ -112,6 +112,7 @@ def _migrate_again(verb: Verb, file: Source, out: Path, *, force: bool) -> Migra
 def _print_plans(work: FilePlan, verb: Verb, manner: Manner) -> Status:
     """Print what would be done; one of several files may fail without ending the command."""
     facts: list[dict[str, object]] = []
+    statuses = [Status.WELL]
     batch.note_left_out(work)
     for job in work.jobs:
         try:
@@ -119,21 +120,23 @@ def _print_plans(work: FilePlan, verb: Verb, manner: Manner) -> Status:
         except Exception as error:
             if not work.many:
                 raise
-            facts.append(_failure(job, error))
+            outcome = failed(job, error)
+            statuses.append(outcome.status)
+            facts.append(_failure(outcome))
             continue
         facts.append({"file": str(job.file), **migration_facts(planned)})
         if not manner.as_json:
             _print_plan(planned, str(job.file), many=work.many)
     if manner.as_json:
         printing.write_json(facts if work.many else facts[0])
-    return Status.FAILED if any("error" in one for one in facts) else Status.WELL
+    return max(statuses)
 
 
-def _failure(job: Job, error: Exception) -> dict[str, object]:
+def _failure(outcome: Outcome) -> dict[str, object]:
     """Note why a file cannot be migrated, and return it as facts."""
-    problem = batch.problem(Outcome(job, error=told(error)))
+    problem = batch.problem(outcome)
     printing.note(problem)
-    return {"file": str(job.file), "error": problem}
+    return {"file": str(outcome.job.file), "error": problem}
 
 
 def _print_plan(planned: Migration, file: str, *, many: bool) -> None:

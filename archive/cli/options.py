@@ -14,6 +14,7 @@ from archive.base.mapped import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from click.decorators import FC
 
@@ -62,7 +63,7 @@ no_map_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 
 
-def source(file: str, *, mapped: bool) -> Source:
+def source(file: str | Path, *, mapped: bool) -> Source:
     """A file as the library's functions take it: its path, or with ``--no-map`` its content.
 
     Raises:

@@ -9,7 +9,7 @@ import click
 
 import archive
 from archive.cli.files import options
-from archive.cli.files.jobs import plan
+from archive.cli.files.jobs import Use, plan
 from archive.cli.files.words import WORDS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
-    Several archives, or a folder to search for them, take a folder for OUT.
+    Several archives, or a folder to search for those with a companion in them, take a folder for OUT.
 
     \b
     Examples:
@@ -33,4 +33,5 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
     verb = partial(archive.restore, limits=manner.limits)
-    return manner.run(plan(inputs, out), verb, WORDS["restore"])
+    work = plan(inputs, out, use=Use.EMBEDDED, mapped=manner.mapped)
+    return manner.run(work, verb, WORDS["restore"])

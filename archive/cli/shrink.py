@@ -54,4 +54,4 @@ def command(
     if level == "compact" and (handles or strength == options.MAX_LEVEL):
         raise click.UsageError("--handles and --max are for --level embed")
     verb = partial(archive.shrink, level=level, handles=handles, strength=strength, limits=manner.limits)
-    return manner.run(plan(inputs, out), verb, WORDS["shrink"])
+    return manner.run(plan(inputs, out, mapped=manner.mapped), verb, WORDS["shrink"])

@@ -48,6 +48,6 @@ def command(
       debug-archive split models/ -o small/ -c companions/
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
-    work = plan(inputs, out, companion, Use.WRITTEN)
+    work = plan(inputs, out, companion, Use.WRITTEN, mapped=manner.mapped)
     verb = partial(archive.split, handles=handles, profile=profile, level=strength, limits=manner.limits)
     return manner.run(work, verb, WORDS["split"])

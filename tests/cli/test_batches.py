@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -95,6 +96,62 @@ def test_folders_are_shrunk_restored_and_converted(models: Path, tmp_path: Path)
     ]
 
 
+def test_archives_in_a_folder_without_the_companion_that_is_read_are_left_out(
+    models: Path, tmp_path: Path
+) -> None:
+    (models / "notes.txt").unlink()
+    well("shrink", STACK, "-o", models / "embedded.ptl", "--level", "embed")
+    well("split", STACK, "-o", models / "left.ptl")
+    done = run("restore", models, "-o", tmp_path / "back", "-j", 1)
+    assert done.returncode == 2  # by what is broken alone
+    assert done.stderr.decode().splitlines() == [
+        f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}",
+        "debug-archive: without an embedded companion, and left out: 4",
+    ]
+    (models / "broken.pt").unlink()
+    assert run("restore", models, "-o", tmp_path / "again", "-j", 1).returncode == 0
+    for folder in ("back", "again"):
+        assert files(tmp_path / folder) == ["embedded.ptl"]
+        assert (tmp_path / folder / "embedded.ptl").read_bytes() == STACK.read_bytes()
+    converted = run("convert", models, "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
+    assert (converted.returncode, converted.stderr) == (0, b"")
+    assert files(tmp_path / "mapped") == ["left.ptl.ptdbg"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_internal_error_of_one_file_is_told_apart_and_what_to_report(workers: int, tmp_path: Path) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING)
+    words = [
+        sys.executable,
+        str(script),
+        "well.pt",
+        "broken.pt",
+        "wrong.pt",
+        str(tmp_path / "out"),
+        str(workers),
+    ]
+    environment = {**os.environ, "DEBUG_ARCHIVE_TRACEBACK": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 70
+    said = done.stderr.decode()
+    (line,) = (line for line in said.splitlines() if line.startswith("debug-archive: wrong.pt: "))
+    assert "wrong.pt: internal error: KeyError: \"'nope'\", at archive/" in line
+    assert "please report this line: debug-archive " in line
+    assert f"command: debug-archive {words[2]}" in line
+    assert 'raise KeyError("nope")' in said  # the traceback
+    assert "debug-archive: broken.pt: is broken\n" in said
+    assert done.stdout == b"done\n1 of 3 files: 4 -> 4 bytes (100.0%)\n"
+
+
+def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: Path) -> None:
+    with mock.patch("archive.verbs.migrate.migrate.check_archive", side_effect=KeyError("nope")):
+        done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "--json")
+    assert done.returncode == 70
+    assert sorted("internal error" in one["error"] for one in json.loads(done.stdout)) == [False] + [True] * 3
+    assert run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run").returncode == 2
+
+
 def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> None:
     (models / "broken.pt").unlink()
     (models / "notes.txt").unlink()
@@ -155,6 +212,28 @@ def test_a_file_that_kills_its_process_is_the_only_one_that_is_lost(tmp_path: Pa
     assert [found[name].sizes for name in ("a", "z")] == [(size, size)] * 2
 
 
+FAILING = """
+import sys
+from pathlib import Path
+from archive import ArchiveError
+from archive.cli.files import batch
+from archive.cli.files.jobs import plan
+from archive.cli.files.words import Words
+
+def failing(file, out, *, force):
+    if file.name == "broken.pt":
+        raise ArchiveError("is broken")
+    if file.name == "wrong.pt":
+        raise KeyError("nope")
+    for path in (file, out):
+        path.write_bytes(b"well")
+
+if __name__ == "__main__":
+    *inputs, out, workers = sys.argv[1:]
+    words = Words("working", None, lambda *_: "done")
+    manner = batch.Manner(jobs=int(workers), force=False, as_json=False)
+    sys.exit(manner.run(plan(inputs, out), failing, words))
+"""
 SLOW = """
 import os, sys, time
 from pathlib import Path

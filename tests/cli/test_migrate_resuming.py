@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
+from archive import ArchiveError
 from tests.support.commands import called, files, well
 from tests.support.corpus import RELEASES
 from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, again, contents, digest, lines
@@ -16,7 +20,6 @@ from tests.support.migrations import migrated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 NAMES = ["deep/new.ptl", "deep/older.pt", "old.ptl"]
@@ -271,6 +274,28 @@ def test_whatever_stands_in_a_manifest_is_passed_over(garbage: bytes, models: Pa
     assert as_expected(folder)
     assert (folder / MANIFEST).read_bytes().startswith(garbage)
     assert again(models, folder).stderr == ALL_DONE
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "character device", "socket"])
+def test_a_manifest_is_a_regular_file(kind: str, models: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    path = folder / MANIFEST
+    if kind == "link":
+        (tmp_path / "mine").write_text("mine")
+        path.symlink_to(tmp_path / "mine")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(os.path.relpath(path))
+    status = Path("/dev/null").stat() if kind == "character device" else path.lstat()
+    with mock.patch.object(Path, "lstat", return_value=status):
+        done = again(models, folder)
+    assert isinstance(done.exception, ArchiveError)
+    assert str(done.exception) == f"{path}: is a {kind}, and a manifest is a regular file"
+    assert files(folder) == ([MANIFEST] if kind == "link" else [])
+    assert kind != "link" or (tmp_path / "mine").read_text() == "mine"
 
 
 def test_a_folder_in_the_place_of_the_manifest_is_an_error(models: Path) -> None:

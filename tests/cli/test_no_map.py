@@ -64,6 +64,40 @@ def test_without_maps_the_result_is_the_same(command: str, folder: Path) -> None
     assert contents(folder) == made
 
 
+FOLDER_COMMANDS = (
+    "split models -o out -j 1",
+    "shrink models -o out -j 1",
+    "migrate models -o out -j 1 --to 1.9",
+    "join models -o out -j 1",
+    "restore models -o out -j 1",
+    "convert models -o out -j 1 --profile mapped",
+)
+
+
+@pytest.mark.parametrize("command", FOLDER_COMMANDS)
+def test_without_maps_a_folder_is_searched_without_maps(command: str, folder: Path) -> None:
+    (folder / "models").mkdir()
+    for name, new in (("left.ptl", "a.ptl"), ("left.ptdbg", "a.ptl.ptdbg"), ("embedded.ptl", "b.ptl")):
+        (folder / name).rename(folder / "models" / new)
+    inputs = {path.stat().st_ino for path in (folder / "models").iterdir()}
+    real = mapped._map
+    seen = []
+
+    def noted(file: BinaryIO) -> object:
+        seen.append(os.fstat(file.fileno()).st_ino)
+        return real(file)
+
+    with mock.patch.object(mapped, "_map", noted):
+        mapping = run(*command.split())
+        assert inputs <= set(seen)
+        shutil.rmtree(folder / "out")
+        seen.clear()
+        reading = run(*command.split(), "--no-map")
+        assert not inputs & set(seen)
+    assert (reading.returncode, reading.stdout) == (mapping.returncode, mapping.stdout)
+    assert contents(folder / "out")
+
+
 CUT = """
 import os, sys
 import archive

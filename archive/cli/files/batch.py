@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -67,8 +67,6 @@ class Manner:
             OSError: the same.
         """
         verb = partial(verb, force=self.force)
-        if not self.mapped:
-            work = replace(work, jobs=[replace(job, mapped=False) for job in work.jobs])
         with _sigterm_as_ctrl_c():
             try:
                 if work.many:
@@ -142,7 +140,7 @@ def _several(
         printing.write_json([_facts(found[job], words) for job in work.jobs])
     else:
         printing.write_line(_total(list(found.values())))
-    return Status.FAILED if any(outcome.error for outcome in found.values()) else Status.WELL
+    return max(outcome.status for outcome in found.values())
 
 
 def _total(finished: list[Outcome]) -> str:
@@ -156,7 +154,7 @@ def note_left_out(work: FilePlan) -> None:
     if work.others:
         printing.note(f"neither archives nor companions, and left out: {told(work.others)}")
     if work.left_out:
-        printing.note(f"without a companion, and left out: {work.left_out:,}")
+        printing.note(f"without {work.lacking}, and left out: {work.left_out:,}")
 
 
 def _print_line(bar: Progress, line: str, stream: TextIO) -> None:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.cli import printing
+from archive.cli.options import source
+from archive.container.container import Container
+from archive.formats.record_kinds import EMBEDDED
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
@@ -28,10 +31,11 @@ STANDARD_OUTPUT = "-"
 
 
 class Use(Enum):
-    """Whether a command reads companions of archives, writes them, or neither."""
+    """Whether a command reads companions of archives or in them, writes them, or neither."""
 
     NONE = auto()
     READ = auto()
+    EMBEDDED = auto()
     WRITTEN = auto()
 
 
@@ -78,6 +82,7 @@ class FilePlan:
         jobs: one job a file.
         many: whether several files or a folder were given.
         left_out: the number of archives in folders without the companion that is to be read.
+        use: whether companions are read or written.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
@@ -85,6 +90,12 @@ class FilePlan:
     many: bool
     left_out: int
     others: Mapping[FileKind, int]
+    use: Use = Use.NONE
+
+    @property
+    def lacking(self) -> str:
+        """What the archives that are left out lack."""
+        return "an embedded companion" if self.use is Use.EMBEDDED else "a companion"
 
 
 def plan(
@@ -93,6 +104,8 @@ def plan(
     companion: str | None = None,
     use: Use = Use.NONE,
     wanted: Collection[FileKind] = ARCHIVE_KINDS,
+    *,
+    mapped: bool = True,
 ) -> FilePlan:
     """Plan the work on files and folders.
 
@@ -103,6 +116,7 @@ def plan(
         companion: the same for companions. By default they are beside the archives without debug info.
         use: whether companions are read or written.
         wanted: the kinds of files that are taken from folders, recognised by content.
+        mapped: whether files are mapped, already to recognise them.
 
     Raises:
         ArchiveError: there is nothing to do, a file is where a folder is needed, or a target would overwrite
@@ -121,7 +135,7 @@ def plan(
     jobs, left_out, others = [], 0, Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
     for file, relative, searched in _found(inputs, {_resolved(folder) for folder in folders}):
-        kind = _kind(file) if searched else None
+        kind = _kind(file, mapped=mapped) if searched else None
         if kind is not None and kind not in wanted:
             others[kind] += kind not in KNOWN_KINDS
             continue
@@ -129,17 +143,18 @@ def plan(
         debug = _companion_of(file if use is Use.READ else target)
         if companion is not None:
             debug = _target(companion, _companion_of(relative), many=many)
-        if searched and use is Use.READ and not debug.exists():
+        if searched and _lacks_companion(file, debug, use, mapped=mapped):
             left_out += 1
         else:
-            jobs.append(Job(file, target, debug, use, streamed=streamed))
+            jobs.append(Job(file, target, debug, use, streamed=streamed, mapped=mapped))
+    found = FilePlan(jobs, many, left_out, +others, use)
     if not jobs:
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
-        which = " with a companion" if use is Use.READ else ""
+        which = f" with {found.lacking}" if use in (Use.READ, Use.EMBEDDED) else ""
         beside = f", but other files: {told(others)}" if others else ""
         raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
     _check_targets(jobs)
-    return FilePlan(jobs, many, left_out, +others)
+    return found
 
 
 def told(others: Mapping[FileKind, int]) -> str:
@@ -148,12 +163,23 @@ def told(others: Mapping[FileKind, int]) -> str:
     return f"{sum(others.values()):,} ({kinds})"
 
 
-def _kind(file: Path) -> FileKind | None:
+def _lacks_companion(file: Path, companion: Path, use: Use, *, mapped: bool) -> bool:
+    """Whether an archive in a folder lacks the companion that is to be read; False if that cannot be told."""
+    if use is not Use.EMBEDDED:
+        return use is Use.READ and not companion.exists()
+    try:
+        with Container.open(source(file, mapped=mapped)) as container:
+            return EMBEDDED not in container.records
+    except (ArchiveError, OSError):  # its job will report that
+        return False
+
+
+def _kind(file: Path, *, mapped: bool) -> FileKind | None:
     """The kind of a file in a folder; None if it is broken or cannot be read, which its job will report."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return FileKind.UNKNOWN
-        kind = recognise(file, look=False).kind
+        kind = recognise(source(file, mapped=mapped), look=False).kind
     except (ArchiveError, OSError):
         return None
     return None if kind is FileKind.CUT else kind

@@ -7,18 +7,21 @@
 - for a file without failure also ``from`` (its release), ``source`` (digest of the input), ``bytes`` and
   ``digest`` (size and digest of the output). Digests are blake2b of 16 bytes, in hex.
 
-The last line of a path that has a digest counts, and only if the files still have these digests.
+The last line of a path that has a digest counts, and only if the files still have these digests. A manifest
+is a regular file; links, devices and pipes are refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import counted
+from archive.base.errors import ArchiveError, counted
+from archive.base.output import KINDS
 from archive.cli import printing
 from archive.report.texts import escaped
 
@@ -53,6 +56,7 @@ class Manifest:
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
+        _check_kind(self.path)
         self._file = self.path.open("a+b")
         self._file.seek(0)
         lines = self._file.read().split(b"\n")
@@ -111,6 +115,20 @@ class Manifest:
 
     def _name(self, job: Job) -> str:
         return escaped(job.out.relative_to(self._folder).as_posix())
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse links, and files that are not kept: what is read of them, or written to them, has no end.
+
+    Raises:
+        ArchiveError: the path is one.
+    """
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
+            raise ArchiveError(
+                f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file", file=str(path)
+            )
 
 
 def is_same(path: Path, digest: str) -> bool:

@@ -13,8 +13,8 @@ from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError
 from archive.base.mapped import in_memory
+from archive.cli.ending import problem_of
 from archive.cli.files.jobs import Use
 from archive.cli.status import Status
 from archive.verbs.split import Join
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MAX_WORKERS = 61
 """Processes; Windows waits for no more."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+KILLED = "the process that worked on it was killed; is there enough memory?"
 CLEAN_END = 2.0
 """Seconds that a worker has to end in the clean way when its parent is gone."""
 
@@ -43,12 +44,14 @@ class Outcome:
         facts: the result of the library's verb; None if it failed.
         sizes: bytes of the input, the output, and the companion if there is one; empty if it failed.
         error: why it failed; "" if it did not.
+        status: the exit status that it stands for.
     """
 
     job: Job
     facts: Any = None
     sizes: tuple[int, ...] = ()
     error: str = ""
+    status: Status = Status.WELL
 
 
 def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
@@ -71,7 +74,9 @@ def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
         size, *rest = (file.stat().st_size for file in job.sources)
         return Outcome(job, facts, (size, facts.size if isinstance(facts, Join) else facts.out_size, *rest))
     facts = verb(*sources, *job.targets, **({"force": True} if job.replaces else {}))
-    files = [job.file, job.out] if job.use is Use.NONE else [job.file, job.out, job.companion]
+    files = [job.file, job.out]
+    if job.use in (Use.READ, Use.WRITTEN):
+        files.append(job.companion)
     return Outcome(job, facts, tuple(file.stat().st_size for file in files))
 
 
@@ -94,7 +99,7 @@ def outcomes(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome
     # kills its process is lost.
     for job in (yield from _pooled(verb, jobs, workers)):
         if (yield from _pooled(verb, [job], 1)):
-            yield Outcome(job, error="the process that worked on it was killed; is there enough memory?")
+            yield Outcome(job, error=KILLED, status=Status.FAILED)
 
 
 def _pooled(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome, None, list[Job]]:
@@ -123,16 +128,13 @@ def _attempt(verb: Verb, job: Job) -> Outcome:
     try:
         return perform(verb, job)
     except Exception as error:  # noqa: BLE001 (the other files still count)
-        return Outcome(job, error=told(error))
+        return failed(job, error)
 
 
-def told(error: Exception) -> str:
-    """An error as the reason that a file failed."""
-    if isinstance(error, ArchiveError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return f"internal error: {type(error).__name__}: {error}"
+def failed(job: Job, error: Exception) -> Outcome:
+    """The outcome of a file's work that an error has ended."""
+    problem, status = problem_of(error)
+    return Outcome(job, error=problem, status=status)
 
 
 def _work(verb: Verb, job: Job) -> Outcome:
