@@ -3,6 +3,7 @@
 #   make demo          debug info split off, a field log explained from it, both joined again (without PyTorch)
 #   make demo-backend  a part of a model lowered, run by stock PyTorch, profiled, its failures explained
 #   make test          every check: lint, format, types, layers, tests
+#   make coverage      the tests once more, and the lines and branches that they reach, room by room
 #   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
 #   make bench         the numbers behind the claims
 #   make fmt           format, and repair what can be repaired
@@ -16,7 +17,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup kinds log joined
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test coverage fuzz bench fmt clean python
+.PHONY: help demo demo-backend test lint coverage fuzz bench fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -72,12 +73,14 @@ demo-backend: .venv/.ready
 	@mkdir -p build
 	$(call show,debug-archive demo --backend -o build/backend --force)
 
-test: .venv/.ready
+test: lint
+	@.venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+lint: .venv/.ready
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
 	@.venv/bin/mypy
 	@PYTHONPATH=. .venv/bin/lint-imports
-	@.venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 .venv/.fuzz-ready: .venv/.ready
 	@echo "installing atheris into .venv …"

@@ -1,13 +1,22 @@
-"""How hypothesis draws: the same examples in every run, unless new ones are asked for; and PyTorch's threads.
+"""How hypothesis draws: the same examples in every run, unless new ones are asked for; threads; coverage.
 
 ``make test`` gives one verdict on one state of the code. To look for what nobody has met yet:
 
     pytest --hypothesis-profile=explore
 """
 
-import os
+from __future__ import annotations
 
+import os
+import sys
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)
@@ -15,3 +24,24 @@ settings.load_profile("repeatable")
 
 # Models here are small, and workers share the cores: more threads would wait for one another. Inherited.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+UNTRACED = {"attacks", "costs", "fuzz"}
+"""Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
+TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"
+"""The environment variable that makes coverage trace the processes that a test starts."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop coverage, if it is on, for the tests of an untraced folder and the processes that they start."""
+    coverage = sys.modules.get("coverage")
+    running = coverage.Coverage.current() if coverage else None
+    if running is None or item.path.parent.name not in UNTRACED:
+        return (yield)
+    running.stop()
+    try:
+        with mock.patch.dict(os.environ):
+            os.environ.pop(TRACED_PROCESSES, None)
+            return (yield)
+    finally:
+        running.start()

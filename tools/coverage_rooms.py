@@ -30,12 +30,13 @@ class Room:
     Attributes:
         lines: statements that are reached, and all.
         branches: branches that are reached, and all.
-        missing: places that are not reached.
+        missing: places that are not reached, by file: ``7-9``, lines; ``4->6``, a branch between
+            lines that are.
     """
 
     lines: list[int] = field(default_factory=lambda: [0, 0])
     branches: list[int] = field(default_factory=lambda: [0, 0])
-    missing: list[str] = field(default_factory=list)
+    missing: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, path: str, file: dict[str, Any]) -> None:
         """Count a file in, as ``coverage json`` describes it."""
@@ -46,15 +47,36 @@ class Room:
         ):
             counts[0] += summary[reached]
             counts[1] += summary[every]
-        self.missing += [f"{path}:{line}" for line in file["missing_lines"]]
-        lines = set(file["missing_lines"])
-        self.missing += [f"{path}:{a}->{b}" for a, b in file["missing_branches"] if a not in lines]
+        lines = file["missing_lines"]
+        branches = [
+            f"{start}->{'exit' if end < 0 else end}"
+            for start, end in file["missing_branches"]
+            if not {start, end} & set(lines)
+        ]
+        if lines or branches:
+            self.missing[path] = stretches(lines) + branches
+
+    @property
+    def not_reached(self) -> int:
+        """The number of lines and branches."""
+        return self.lines[1] + self.branches[1] - self.lines[0] - self.branches[0]
 
     @property
     def percent(self) -> float:
         """Lines and branches together."""
         reached, every = self.lines[0] + self.branches[0], self.lines[1] + self.branches[1]
         return percent([reached, every])
+
+
+def stretches(lines: list[int]) -> list[str]:
+    """Ascending line numbers, those that follow one another as one: ``3``, ``7-9``."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][1] + 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    return [f"{first}" if first == last else f"{first}-{last}" for first, last in runs]
 
 
 def percent(counts: list[int]) -> float:
@@ -88,7 +110,7 @@ def table(rooms: dict[str, Room]) -> str:
         mark = " !" if room.percent < floor_of(name) else ""
         lines.append(
             f"{name:<16}{percent(room.lines):>9.1f}{percent(room.branches):>12.1f}{floor_of(name):>7.0f}"
-            f"{len(room.missing):>9}{mark}"
+            f"{room.not_reached:>9}{mark}"
         )
     return "\n".join(lines)
 
@@ -100,7 +122,8 @@ def main() -> int:
     print(table(rooms))
     below = [room for name, room in rooms.items() if room.percent < floor_of(name)]
     for room in below:
-        print("\n".join(room.missing))
+        for file, places in room.missing.items():
+            print(f"{file}: {', '.join(places)}")
     return 1 if below else 0
 
 
