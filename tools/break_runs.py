@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType, FrameType
 
-SECONDS = 600
-"""A run that takes longer is stopped; its fault counts as caught."""
+SECONDS = 1_800
+"""A run that waits for longer is stopped; its fault counts as caught."""
 CPU_SECONDS = 20
 """CPU time of a process of a run, beside ten times that of its tests in the first run."""
 MEMORY = 8 << 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,19 @@ def test_the_records_around_are_those_of_the_target(to: str) -> None:
         assert (DELEGATED in names) <= (number >= (1, 9))
         if number >= (1, 10) and HANDLES in names:
             assert DELEGATED in names, path
+
+
+@pytest.mark.parametrize(
+    ("model", "releases"),
+    [("nested.pt", ["1.4.0", "1.8.0", "1.9.0", "2.13.0"]), ("nested.ptl", ["1.8.0", "2.0.0", "2.13.0"])],
+)
+def test_records_stand_in_the_order_of_the_target_s_own_files(model: str, releases: list[str]) -> None:
+    for source, target in permutations(releases, 2):
+        result = migrated(RELEASES / f"torch-{source}" / model, target.rpartition(".")[0])
+        names = [name for name in records(result.data) if name != MIGRATED]
+        delegated = {DELEGATED} - set(names)  # 2.0 and 2.13 write it where there are handles
+        expected = [name for name in original(RELEASES / f"torch-{target}" / model) if name not in delegated]
+        assert names == expected, (source, target)
 
 
 def test_the_serialization_id_is_that_of_the_new_records() -> None:

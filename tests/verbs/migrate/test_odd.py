@@ -12,6 +12,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.verbs.migrate.check import check_migrated
+from archive.verbs.migrate.rescue import stale_methods
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES, raw
 from tests.support.hostile_migrations import (
@@ -211,6 +212,23 @@ def test_a_rescue_that_tells_of_other_places_is_refused() -> None:
                 pytest.raises(ArchiveError, match=r"torch/jit\.py"),
             ):
                 check_migrated(before, after, {STALE: [(begin, end)]})
+
+
+def test_rescued_code_whose_record_has_no_rows_keeps_none_and_may_get_none(tmp_path: Path) -> None:
+    name, empty = f"{STALE}.debug_pkl", b"\x80\x02)."
+    rowless = tampered(STALE_1_8, {name: empty})
+    made = records(done(rowless, "2.13", tmp_path))
+    assert places(made[name]) == ()
+    assert b"__preprocess(" not in made[STALE]
+    cuts = {STALE: stale_methods(raw(STALE_1_8, STALE))}
+    some = migrated(STALE_1_8, "2.13").data
+    for old, new in ((rowless, some), (STALE_1_8, tampered(some, {name: empty}))):
+        with (
+            archive.open(old) as before,
+            archive.open(new) as after,
+            pytest.raises(ArchiveError, match="expected a source range before and after, or none"),
+        ):
+            check_migrated(before, after, cuts)
 
 
 # --- the records that tell how an archive is to be read

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pytest
 
 import archive
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
+from tests.support.hostile_migrations import SMALL_1_9
 from tests.support.migrations import migrated, original, records
+from tests.support.tampering import edited, methods, tampered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.debuginfo.handle_tables import MethodTable
 
 MODELS = ["nested", "traced", "unicode"]
 UNKNOWN = b"FunctionName_UNKNOWN"
@@ -139,3 +150,47 @@ def test_what_cannot_be_made_up_is_told() -> None:
 def test_bytecode_that_the_target_refuses_is_told(path: str, to: str, told: str) -> None:
     plan = archive.migrate(RELEASES / path, to=to, dry_run=True).plan
     assert any(told in remark for remark in plan.remarks)
+
+
+# --- operators that the bytecode tells, of maps of three elements
+
+
+def with_handles(change: Callable[[MethodTable], MethodTable]) -> Mapping[int, slow_reader.HandleRow]:
+    """The completed map of an archive of PyTorch 1.9 whose instructions have other handles."""
+    data = tampered(SMALL_1_9, methods(SMALL_1_9, change))
+    return stacks(records(archive.migrate(data, to="2.13").data)[CALLSTACKS])
+
+
+def named() -> dict[int, bytes]:
+    """The handles of an archive that name an operator, in the order of their instructions."""
+    before = original(SMALL_1_9)
+    (name, handles), *_ = slow_reader.methods(before[HANDLES])[1]
+    called = operators(before["bytecode.pkl"])[name]
+    return {int(handle): operator for handle, operator in zip(handles, called, strict=True) if operator}
+
+
+def test_of_instructions_that_share_a_handle_the_first_that_calls_names_its_operator() -> None:
+    calls = named()
+    first, *_, last = calls
+    assert calls[first] != calls[last]
+    rows = with_handles(lambda table: edited(table, value=dict.fromkeys(range(len(table.value)), last)))
+    assert rows[last].op == calls[first]
+    assert rows[first].op == b""
+
+
+@pytest.mark.parametrize("unknown", [-5, 1 << 40])
+def test_a_handle_that_the_map_lacks_names_no_other_one_s_operator(unknown: int) -> None:
+    whole = with_handles(lambda table: table)
+    rows = with_handles(lambda table: edited(table, value={0: unknown, len(table.value) - 1: unknown}))
+    assert rows.keys() == whole.keys()
+    for handle, row in rows.items():
+        assert row.op in (b"", whole[handle].op)
+    assert sum(row.op != b"" for row in rows.values()) >= len(named()) - 2
+
+
+def test_a_method_of_more_handles_than_instructions_names_no_operator() -> None:
+    def longer(table: MethodTable) -> MethodTable:
+        return replace(table, value=np.append(table.value, 7), first=table.first + (table.first > 0))
+
+    assert {row.op for row in with_handles(longer).values()} == {b""}
+    assert {row.op for row in with_handles(lambda table: table).values()} != {b""}
