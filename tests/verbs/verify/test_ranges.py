@@ -147,6 +147,17 @@ def test_rows_that_disagree_with_others(
     assert {line.replace(f"{record}, ", "", 1) for line in found if CALLSTACKS not in line} == expected
 
 
+def test_rows_of_several_records_are_told_by_their_own_records() -> None:
+    first, second = PLAIN + ".debug_pkl", LINEAR_DEBUG
+    wrong = {"tag": {0: -1, 1: -1}}
+    found = said(tampered(STACK, {**ranges(STACK, first, **wrong), **ranges(STACK, second, **wrong)}))
+    assert [line for line in found if "expected a tag" in line] == [
+        f"warning: {record}, row {row}, field tag: expected a tag, found -1"
+        for record in (first, second)
+        for row in (0, 1)
+    ]
+
+
 def test_equal_sources_may_have_the_same_tag_or_not() -> None:
     assert said(tampered(STACK, ranges(STACK, MANGLED, tag={1: 900}))) == []
 

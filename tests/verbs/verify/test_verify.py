@@ -15,9 +15,11 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.container.container import member_from, new_member
+from archive.normalform.records import DebugRecords
 from archive.verbs.verify import Diagnostic, verify
 from archive.verbs.verify.diagnostic import Diagnostics
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
+from tests.support.halves import companion_of
 from tests.support.kinds import KINDS
 from tests.support.tampering import (
     LINEAR,
@@ -138,6 +140,14 @@ def test_at_most_a_hundred_of_a_kind_are_listed() -> None:
     )
     assert found[100] == f"error: {record}: … and 6 more of the offsets that do not increase"
     assert "field range" in found[101]
+
+
+def test_exactly_a_hundred_of_a_kind_are_all_that_there_are() -> None:
+    record = "code/torch/jit/LoweredModule/backend_with_compiler_demo/__torch__/lowered.py.debug_pkl"
+    found = said(tampered(LOWERED, ranges(LOWERED, record, offset=dict.fromkeys(range(101), 9))))
+    assert [line.partition(", field")[0] for line in found] == [
+        f"error: {record}, row {row}" for row in range(1, 101)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -269,6 +279,13 @@ def test_a_finding_is_one_printable_line() -> None:
     code = new_member("code/m.py", b"")
     data = packed([code, new_member("version", b"3"), replace(new_member("data/\n", b"1"), crc32=1)])
     assert any(line.startswith(r"error: data/\n, byte ") for line in said(data))
+
+
+def test_a_record_that_a_companion_does_not_give_back_is_named() -> None:
+    companion, error = companion_of(STACK), ArchiveError(expected="a call stack", found="none")
+    with mock.patch.object(DebugRecords, "_callstacks", side_effect=error):
+        (finding,) = verify(companion)
+    assert (finding.severity, str(finding)) == ("error", f"{CALLSTACKS}: expected a call stack, found none")
 
 
 def test_a_fault_of_the_library_hides_nothing() -> None:
