@@ -56,6 +56,8 @@ FURTHER = {
         "tests/verbs/migrate/test_ranges.py",
     ),
     "report": ("tests/cli/test_cli.py", "tests/cli/test_sizes.py", "tests/cli/test_migrate.py"),
+    "verbs/sizes": ("tests/cli/test_sizes.py",),
+    "verbs/verify": ("tests/verbs/test_well.py", "tests/verbs/split/test_traced.py"),
 }
 """Tests of other rooms, run where a room's own pass: a lower room is tested by what is made of it."""
 INTERRUPTED = 130
