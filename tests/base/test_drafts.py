@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import importlib.util
 import os
+import sys
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -56,6 +58,22 @@ def test_without_locks_the_system_keeps_open_drafts_from_being_removed(tmp_path:
     ):
         clear_dead.__wrapped__(tmp_path)
     assert set(removed) == names == contents_of(tmp_path).keys()
+
+
+def test_a_system_without_locks_writes_all_the_same(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("drafts_without_locks", drafts.__file__)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.dict(sys.modules, {"fcntl": None}):
+        spec.loader.exec_module(module)
+    (tmp_path / "file").write_bytes(b"old")
+    with mock.patch("archive.base.output.Draft", module.Draft), system("named drafts"):
+        for name in ("file", "new"):
+            with replacing(tmp_path / name, force=name == "file") as file:
+                file.write(b"data")
+            assert file.closed  # before it takes its name, which no open file can there
+    assert contents_of(tmp_path) == {"file": b"data", "new": b"data"}
 
 
 @pytest.mark.parametrize("number", [0, 1 << 31, 10**10 - 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import io
@@ -10,10 +11,12 @@ import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
 from archive.base.errors import ArchiveError
+from archive.base.mapped import FileInMemory, Mapped, in_memory, unchanged
 from archive.container.container import Container
 from tests.support.corpus import RELEASES
 
@@ -118,3 +121,121 @@ def test_an_empty_file_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "empty.pt").touch()
     with pytest.raises(ArchiveError, match=r"empty\.pt: byte 0: no zip archive"):
         Container.open(tmp_path / "empty.pt")
+
+
+# --- read, where it could be mapped
+
+
+def test_a_file_on_disk_is_read_and_keeps_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    for source in (path, str(path)):
+        read = in_memory(source)
+        assert isinstance(read, FileInMemory)
+        assert (read.name, read.getvalue()) == (str(path), b"content")
+    with path.open("rb") as file:
+        file.seek(3)
+        read = in_memory(file)
+        assert isinstance(read, FileInMemory)
+        assert (read.name, read.getvalue()) == (str(path), b"content")
+        mapped = Mapped(read)
+        assert (mapped.name, bytes(mapped.data), mapped._map) == (str(path), b"content", None)
+        mapped.check_unchanged()
+
+
+def test_what_is_no_file_on_disk_is_taken_as_it_is() -> None:
+    for source in (b"content", io.BytesIO(b"content"), Stream(b"content")):
+        assert in_memory(source) is source
+
+
+def test_a_folder_is_not_read_either(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="expected a file, found drwx"):
+        in_memory(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        in_memory(tmp_path / "missing")
+
+
+def test_a_read_that_fails_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    with Failing(str(path)) as file, pytest.raises(OSError, match="Input/output error") as raised:
+        in_memory(file)
+    assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))
+    failure = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    with mock.patch("mmap.mmap", side_effect=failure), pytest.raises(OSError, match="memory") as raised:
+        Mapped(path)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOMEM, str(path))
+
+
+class Failing(io.FileIO):
+    """A file on a disk that is broken."""
+
+    def read(self, _: int | None = -1, /) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+# --- files that change
+
+
+def test_files_that_stay_as_they_are_pass(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    with path.open("rb") as file, unchanged(path, file, b"bytes", io.BytesIO(b"bytes")):
+        pass
+    with path.open("rb") as file, unchanged(file):
+        os.utime(path, ns=(1, path.stat().st_mtime_ns))  # reading it changes the time of access alone
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "longer": lambda path: path.write_bytes(b"content and more"),
+    "later": lambda path: os.utime(path, ns=(7, 7)),
+    "another": lambda path: path.with_name("other").replace(path),
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_a_file_that_changes_meanwhile_is_refused(change: Callable[[Path], object], tmp_path: Path) -> None:
+    for name in ("m.pt", "other"):
+        (tmp_path / name).write_bytes(b"content")
+    with (
+        pytest.raises(ArchiveError) as raised,
+        unchanged(b"bytes", tmp_path / "m.pt"),
+    ):
+        change(tmp_path / "m.pt")
+    assert str(raised.value) == f"{tmp_path / 'm.pt'}: the file changed while it was read; nothing is written"
+
+
+def broken_while_changing(path: Path) -> None:
+    path.unlink()
+    path.with_name("again").unlink()
+
+
+def test_the_block_s_own_error_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    with pytest.raises(FileNotFoundError, match="again"), unchanged(path):
+        broken_while_changing(path)
+    with pytest.raises(FileNotFoundError), unchanged(path):
+        pass
+
+
+def test_a_file_that_was_closed_meanwhile_cannot_be_vouched_for(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    file = path.open("rb")
+    with pytest.raises(ArchiveError, match="the file changed"), unchanged(file):
+        file.close()
+
+
+def test_a_closed_map_is_not_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"content")
+    mapped = Mapped(path)
+    mapped.check_unchanged()
+    os.utime(path, ns=(7, 7))
+    with pytest.raises(ArchiveError, match=r"m\.pt: the file changed"):
+        mapped.check_unchanged()
+    for _ in range(2):
+        mapped.close()
+    mapped.check_unchanged()

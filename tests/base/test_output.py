@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
-from archive.base.output import replacing, write_all
+from archive.base.output import replacing, scratch, write_all
+from tests.support.faults import system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,3 +63,26 @@ def test_long_bytes_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pyte
     with replacing(tmp_path / "saved", force=False) as file:
         write_all(memoryview(b"0123456789"), file)
     assert (tmp_path / "saved").read_bytes() == b"0123456789"
+
+
+# --- scratch files
+
+
+def test_a_scratch_file_lies_beside_its_target_until_the_block_ends(tmp_path: Path) -> None:
+    with system("named drafts"):
+        with scratch(tmp_path / "target") as file:
+            file.write(b"data")
+            (name,) = (path.name for path in tmp_path.iterdir())
+            assert DRAFT_NAME.fullmatch(name)
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(KeyError), scratch(tmp_path / "target"):
+            raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("beside", [None, io.BytesIO()])
+def test_without_a_target_s_path_it_is_in_memory(beside: io.BytesIO | None) -> None:
+    with scratch(beside) as file:
+        file.write(b"data")
+        assert isinstance(file, io.BytesIO)
+        assert file is not beside

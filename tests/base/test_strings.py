@@ -142,3 +142,50 @@ def test_a_text_s_pieces_are_views_one_by_one_or_several_at_once() -> None:
     assert bytes(pieces[0]) == b"two\n"
     assert [bytes(piece) for piece in pieces[1:]] == [b"one\n", b"two\n"]
     assert [bytes(piece) for piece in pieces] == [b"two\n", b"one\n", b"two\n"]
+
+
+# --- many at once
+
+
+def test_copies_are_the_strings_in_the_order_asked_for() -> None:
+    strings = table(b"one", b"", b"three", b"four")
+    assert strings.copies() == [b"one", b"", b"three", b"four"]
+    assert strings.copies(np.array([3, 0, 3])) == [b"four", b"one", b"four"]
+    assert strings.copies(np.array([], np.int64)) == []
+    assert strings.copies(slice(1, 3)) == [b"", b"three"]
+
+
+def test_copies_of_several_buffers_or_from_far_apart_are_the_same() -> None:
+    buffers = [memoryview(b"abc"), memoryview(b"xyz")]
+    place = np.array([[1, 0], [1, 1], [2, 1]])
+    strings = StringTable(buffers, [True, False], place[:, 1], place[:, 0] - 1, place[:, 0])
+    assert strings.copies() == [b"a", b"x", b"yz"]
+    zeros = np.zeros(2, np.int64)
+    apart = StringTable([memoryview(b"a" + bytes(100) + b"z")], [True], zeros, np.array([0, 101]), zeros + 1)
+    assert apart.copies() == [b"a", b"z"]
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_the_length_of_a_text_is_that_of_its_pieces_however_many(count: int) -> None:
+    strings = table(b"ab", b"cde")
+    text = Text(strings, np.arange(count) % 2)
+    assert len(text) == len(bytes(text)) == sum((2, 3)[index % 2] for index in range(count))
+
+
+class Loose:
+    """Strings that are no table."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def data(self, index: int) -> memoryview:
+        return memoryview((b"ab", b"cde")[index])
+
+    def is_borrowed(self, index: int) -> bool:
+        return index > 1
+
+
+def test_a_text_of_other_strings_than_a_table_s_has_a_length_too() -> None:
+    text = Text(Loose(), [0, 1] * 100)
+    assert len(text) == len(bytes(text)) == 500
+    assert not text.pieces[0].borrowed

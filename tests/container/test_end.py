@@ -8,8 +8,8 @@ import zipfile
 import pytest
 
 from archive.container.end import bytes_behind, has_end, read_end
-from archive.container.headers import END, padding_field, widened, zip64_field, zip64_values
-from tests.support.zips import PLAIN, SMALL
+from archive.container.headers import END, EndRecord, padding_field, widened, zip64_field, zip64_values
+from tests.support.zips import PLAIN, SMALL, put, read
 
 
 def commented(comment: bytes) -> bytes:
@@ -49,6 +49,25 @@ def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
     """Those behind a cut end record; an end record that contradicts its zip."""
     assert bytes_behind(memoryview(END.magic + bytes(10))) == 0
     assert bytes_behind(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0
+
+
+def test_bytes_behind_a_zip_of_no_records_are_counted() -> None:
+    assert bytes_behind(memoryview(END.pack(EndRecord(*[0] * 7)) + b"behind")) == 6
+
+
+ALL = {8: "HH", 12: "I", 16: "I"}
+"""Fields of the end record, by their place in it: both counts, the size and the position of the directory."""
+
+
+@pytest.mark.parametrize("fields", [(8,), (12,), (16,), (8, 12, 16)])
+def test_saturated_fields_of_the_end_record_are_those_of_zip64(fields: tuple[int, ...]) -> None:
+    saturated = SMALL
+    for at in fields:
+        most = 0xFFFF if ALL[at] == "HH" else 0xFFFF_FFFF
+        saturated = put(saturated, at - END.size, ALL[at], *[most] * len(ALL[at]))
+    assert saturated != SMALL
+    assert read_end(memoryview(saturated)) == read_end(memoryview(SMALL))
+    read(saturated)
 
 
 def test_the_zip64_field_is_found_behind_other_fields() -> None:

@@ -111,6 +111,39 @@ def test_the_inflated_sizes_of_all_records_count_together() -> None:
     assert (error.record, error.place) == ("code/3.py", "byte 448")
 
 
+def test_entries_and_inflated_records_are_counted_against_the_file_s_memory() -> None:
+    with Container.open(SMALL) as container:
+        assert container.allowance.memory == (64 << 20) + 256 * len(SMALL)
+        assert container.allowance.taken == 4 * ENTRY_BYTES
+        for _ in range(2):
+            container.records["code/m.py"].view()
+        container.records["data/0"].view()  # stored: part of the file
+        assert container.allowance.taken == 4 * ENTRY_BYTES + 380
+
+
+def test_a_record_that_is_broken_takes_no_memory() -> None:
+    with Container.open(STREAMS["cut"][0]) as container, pytest.raises(ArchiveError):
+        container.records["code/m.py"].view()
+    assert container.allowance.taken == ENTRY_BYTES
+
+
+def test_a_size_that_no_stream_can_give_is_a_claim() -> None:
+    stream = len(STREAM)
+    for size, longest in ((1032 * stream, True), (1032 * stream + 1, False)):
+        with Container.open(deflated(b"text" * 100, size), name="m.pt") as container:
+            if longest:
+                container.check_sizes()
+                continue
+            with pytest.raises(ArchiveError) as raised:
+                container.check_sizes()
+            assert str(raised.value) == (
+                f"m.pt: code/m.py, byte 64: expected at most {1032 * stream:,} bytes inflated of "
+                f"{stream} stored, found a header that claims {size:,}"
+            )
+    with Container.open(SMALL) as container:
+        container.check_sizes()
+
+
 # --- anything
 
 

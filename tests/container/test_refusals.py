@@ -9,6 +9,8 @@ import zlib
 import pytest
 
 from archive.base.errors import ArchiveError
+from archive.base.limits import Limits
+from archive.base.mapped import Mapped
 from archive.container.container import Container, new_member
 from tests.support.zips import PLAIN, SMALL, put, read, refused, written, zipped
 
@@ -233,6 +235,22 @@ def test_names_that_lead_elsewhere(name: bytes) -> None:
 
 def test_a_first_name_without_root_folder() -> None:
     assert "expected a name inside of a root folder, found 'data'" in str(refused(zipped(data=b"")))
+
+
+def test_a_zip_without_one_root_folder_is_read_where_none_is_needed() -> None:
+    for names, root, records in (
+        (("data", "m/version"), "", ["data", "m/version"]),
+        (("m/data", "n/version"), "", ["m/data", "n/version"]),
+        (("m/data", "m/version"), "m", ["data", "version"]),
+    ):
+        data = zipped(**dict.fromkeys((name.replace("/", "__") for name in names), b"3"))
+        mapped = Mapped(data)
+        with Container(mapped, Limits().allowance(len(data)), rooted=False) as container:
+            assert (container.root, list(container.records)) == (root, records)
+    for name in (b"/ata", b"../a"):
+        mapped = Mapped(zipped(data=b"3").replace(b"data", name))
+        with pytest.raises(ArchiveError, match="expected a name inside of"):
+            Container(mapped, Limits().allowance(0), rooted=False)
 
 
 def test_names_that_are_no_utf8_are_kept() -> None:
