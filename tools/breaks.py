@@ -56,6 +56,11 @@ FURTHER = {
         "tests/verbs/migrate/test_ranges.py",
     ),
     "report": ("tests/cli/test_cli.py", "tests/cli/test_sizes.py", "tests/cli/test_migrate.py"),
+    "verbs/migrate": (
+        "tests/cli/test_migrate.py",
+        "tests/debuginfo/test_mending.py",
+        "tests/verbs/test_packages.py",
+    ),
     "verbs/sizes": ("tests/cli/test_sizes.py",),
     "verbs/verify": ("tests/verbs/test_well.py", "tests/verbs/split/test_traced.py"),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from archive.verbs.migrate.check import check_migrated
 from archive.verbs.migrate.rescue import stale_methods
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES, raw
+from tests.support.halves import rezipped
 from tests.support.hostile_migrations import (
     EVERYWHERE,
     NESTED,
@@ -252,6 +255,30 @@ def test_a_version_from_6_on_stands_where_the_target_looks_for_it(tmp_path: Path
             bare = done(at, to, tmp_path, aside=False)
             assert versions(done(bare, own, tmp_path, aside=False)) == versions(data)
         assert done(at, own, tmp_path) == data
+
+
+@pytest.mark.parametrize(
+    ("version", "hidden"), [(b"5", False), (b"6\n", True), (b"999999999", True), (b"1000000000", False)]
+)
+def test_a_version_below_6_or_of_more_than_9_digits_stands_in_sight(
+    version: bytes, tmp_path: Path, *, hidden: bool
+) -> None:
+    data = tampered(SCRIPT_1_8, {PLAIN: version})
+    for to, since in (("1.8", False), ("1.9", True), ("2.13", True)):
+        assert versions(done(data, to, tmp_path)) == {HIDDEN if hidden and since else PLAIN: version}
+
+
+def test_records_that_stay_the_same_are_compressed_as_they_were(tmp_path: Path) -> None:
+    data = rezipped(NESTED.read_bytes(), zipfile.ZIP_DEFLATED)
+    made = done(data, "1.9", tmp_path)
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(io.BytesIO(made)) as after:
+        sizes = [
+            {name.partition("/")[2]: zipped.getinfo(name).compress_size for name in zipped.namelist()}
+            for zipped in (before, after)
+        ]
+    same = {name for name, content in records(data).items() if records(made).get(name) == content}
+    assert {HANDLES, "bytecode.pkl", "code/__torch__/models.py"} <= same
+    assert {name: sizes[0][name] for name in same} == {name: sizes[1][name] for name in same}
 
 
 def test_of_two_versions_the_one_that_pytorch_reads_is_carried_over(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import archive
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
-from tests.support.hostile_migrations import SMALL_1_9
+from tests.support.hostile_migrations import NESTED, PATHED, RANGES, SMALL_1_9
 from tests.support.migrations import migrated, original, records
 from tests.support.tampering import edited, methods, tampered
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from archive.debuginfo.handle_tables import MethodTable
+    from tests.support.tampering import Change
 
 MODELS = ["nested", "traced", "unicode"]
 UNKNOWN = b"FunctionName_UNKNOWN"
@@ -194,3 +195,67 @@ def test_a_method_of_more_handles_than_instructions_names_no_operator() -> None:
 
     assert {row.op for row in with_handles(longer).values()} == {b""}
     assert {row.op for row in with_handles(lambda table: table).values()} != {b""}
+
+
+# --- module paths of other shapes
+
+
+def led_to(changes: Mapping[str, Change]) -> set[tuple[tuple[bytes, bytes, bytes], ...]]:
+    """The call stacks, as class, instance and function, that the changed paths of an archive become."""
+    made = records(archive.migrate(tampered(PATHED, changes), to="2.13").data)
+    return {
+        tuple((*(call.module or (b"", b"")), call.function or b"") for call in row.stack)
+        for row in slow_reader.callstack_map(made[CALLSTACKS])
+    }
+
+
+def test_a_class_is_qualified_where_the_archive_has_one_of_its_name() -> None:
+    affine = {(b"__torch__.models.Affine", b"first", b"forward")}
+    assert affine & {stack[0] for stack in led_to({}) if stack}
+    two = {"data.pkl": lambda data: data.replace(b"models\nGate\n", b"others\nAffine\n")}
+    found = {call for stack in led_to(two) for call in stack}
+    assert (b"Affine", b"first", b"forward") in found
+    assert not affine & found
+    assert {kind for kind, _, _ in found} == {b"Affine", b"Gate", b"__torch__.models.Stack"}
+
+
+def test_functions_of_no_module_are_no_calls_and_of_two_in_a_row_the_first_is_the_module_s() -> None:
+    before = led_to({})
+    gate = (b"__torch__.models.Gate", b"gate", b"forward")
+    inner = (b"__torch__.models.Affine", b"inner", b"forward")
+    assert {(gate,), (gate, inner)} <= before
+    plain = {PATHS: lambda data: data.replace(b".gate(Gate).forward", b".gate_gate_.forward")}
+    assert led_to(plain) == (before - {(gate,), (gate, inner)}) | {(), (inner,)}
+    twice = {PATHS: lambda data: data.replace(b".first(Affine).forward", b".first(Affine).one.two")}
+    first = (b"__torch__.models.Affine", b"first")
+    assert led_to(twice) == (before - {((*first, b"forward"),)}) | {((*first, b"one"),)}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bytecode.pkl": None}, {RANGES: None}, {HANDLES: b"\x80\x02K\x05\x85."}], ids=str
+)
+def test_paths_are_lost_without_bytecode_or_null_range_and_beside_handles(
+    changes: Mapping[str, Change],
+) -> None:
+    count = sum(len(listed) for _, listed in slow_reader.methods(original(PATHED)[PATHS])[1])
+    data = tampered(PATHED, changes)
+    assert [str(step) for step in archive.migrate(data, to="2.13", dry_run=True).plan.losses] == [
+        f"module paths of operators: {count}"
+    ]
+    made = records(archive.migrate(data, to="2.13", lossy=True).data)
+    assert not {PATHS, CALLSTACKS} & made.keys()
+    assert (HANDLES in made) == (HANDLES in changes)
+
+
+def test_an_instruction_of_an_unknown_handle_is_the_top_module_s() -> None:
+    def other(table: MethodTable) -> MethodTable:
+        return edited(table, value=dict.fromkeys(range(len(table.value)), 987_654))
+
+    data = tampered(NESTED, methods(NESTED, other))
+    made = records(archive.migrate(data, to="1.8", lossy=True).data)
+    assert {path for _, listed in slow_reader.methods(made[PATHS])[1] for path in listed} == {
+        b"top(Stack).forward"
+    }
+    called = operators(original(NESTED)["bytecode.pkl"])
+    counts = {name: len(listed) for name, listed in slow_reader.methods(made[PATHS])[1]}
+    assert counts == {name: sum(map(bool, listed)) for name, listed in called.items()}
