@@ -91,8 +91,11 @@ class HandleTable:
 
     @cached_property
     def rows(self) -> Mapping[int, int]:
-        """The row of each handle; the last one of equal handles, which PyTorch refuses."""
-        return {handle: row for row, handle in enumerate(self.handle.tolist())}
+        """The row of each handle; the first one of equal handles, which PyTorch refuses."""
+        rows: dict[int, int] = {}
+        for row, handle in enumerate(self.handle.tolist()):
+            rows.setdefault(handle, row)
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

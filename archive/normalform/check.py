@@ -8,7 +8,17 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
-from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, RECORD_FACT, TOGETHER
+from archive.debuginfo.model import NO_TAG, Generation, Layout
+from archive.normalform.columns import (
+    ALWAYS,
+    BY_NAME,
+    CALLSTACK_LAYOUTS,
+    COLUMNS,
+    NO_ROW,
+    RANGE_LAYOUTS,
+    RECORD_FACT,
+    TOGETHER,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,8 +58,66 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
             raise ArchiveError(place=place, expected="a row before", found="one behind")
     if "frame.next" in columns:
         _check_stacks(columns["frame.next"], allowance)
+    if not unread:
+        _check_order(columns)
+        _check_rows(columns)
+        _check_null(columns)
+        _check_names(columns)
     if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
         raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
+
+
+def _check_order(columns: Columns) -> None:
+    """Refuse handles, and tags that are said to be in order, which are not: look-ups bisect them."""
+    tags: ColumnName = "range.tag"
+    ordered = columns["file.ordered"][0] if "file.ordered" in columns else 0
+    for name in (*(("handle.handle",) if "handle.handle" in columns else ()), *((tags,) if ordered else ())):
+        falls = np.flatnonzero(np.diff(columns[name]) < 0)
+        if len(falls):
+            raise ArchiveError(
+                place=f"{name}, row {falls[0] + 1}", expected="values in order", found="a lower one"
+            )
+
+
+def _check_rows(columns: Columns) -> None:
+    """Refuse rows in records without rows, tags in records without tags, and ranges in no record."""
+    layout = columns["record.layout"]
+    filled = np.flatnonzero((layout == RANGE_LAYOUTS.index(Layout.EMPTY)) & (columns["record.rows"] > 0))
+    if len(filled):
+        rows = str(columns["record.rows"][filled[0]])
+        raise ArchiveError(place=f"record.rows, row {filled[0]}", expected="no rows", found=rows)
+    untagged = np.repeat(layout == RANGE_LAYOUTS.index(Layout.PAIR), columns["record.rows"])
+    tagged = np.flatnonzero(untagged & (columns["range.tag"][columns["row.range"]] != NO_TAG))
+    if len(tagged):
+        raise ArchiveError(place=f"row.range, row {tagged[0]}", expected="no tag", found="one")
+    used = np.zeros(len(columns["range.tag"]), np.bool_)
+    used[columns["row.range"]] = True
+    if not used.all():
+        place = f"range.tag, row {np.flatnonzero(~used)[0]}"
+        raise ArchiveError(place=place, expected="a range of a row", found="one of none")
+
+
+def _check_null(columns: Columns) -> None:
+    """Refuse null sources that have a text, a line, or a filename other than the string 0, which is ""."""
+    filled = (columns["source.text"] >= 0) | (columns["source.line"] != 0) | (columns["source.filename"] != 0)
+    wrong = np.flatnonzero((columns["source.null"] > 0) & filled)
+    if len(wrong):
+        raise ArchiveError(
+            place=f"source.null, row {wrong[0]}", expected="a source without text", found="one"
+        )
+
+
+def _check_names(columns: Columns) -> None:
+    """Refuse names of operators and functions where the rows of the call-stack map have no place for them."""
+    if "file.callstacks" not in columns or columns["file.callstacks"][0] != CALLSTACK_LAYOUTS.index(
+        Generation.CALLSTACK_3
+    ):
+        return
+    names: tuple[ColumnName, ...] = ("handle.op", "frame.function")
+    for name in names:
+        named = np.flatnonzero(columns.get(name, np.zeros(0, np.int64)) != NO_ROW)
+        if len(named):
+            raise ArchiveError(place=f"{name}, row {named[0]}", expected="no name", found="one")
 
 
 FEWER_ROWS = "row.column"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, shown
 from archive.container.names import decoded
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
+from archive.formats.record_kinds import holds_ranges
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 
@@ -33,7 +34,7 @@ class DebugRecords(Mapping[str, bytes]):
         range_names: the records of source ranges.
 
     Raises:
-        ArchiveError: two records have the same name.
+        ArchiveError: two records have the same name, or one of source ranges has a name of others.
     """
 
     def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes] | None = None) -> None:
@@ -42,6 +43,9 @@ class DebugRecords(Mapping[str, bytes]):
         self._makers: dict[str, Callable[[], bytes]] = {}
         self.range_names = [record_name(form.strings, name) for name in form.columns["record.name"].tolist()]
         for number, name in enumerate(self.range_names):
+            if not holds_ranges(name):
+                expected = "the name of a record of source ranges"
+                raise ArchiveError(place=f"record.name, row {number}", expected=expected, found=shown(name))
             self._add(name, partial(self._ranges, number))
         if form.handle_table is not None:
             self._add(callstack_map.CALLSTACK_MAP, partial(self._callstacks, form.handle_table))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
+from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import SourceTable
@@ -69,8 +70,15 @@ def laid_out(table: RangeTable) -> RangeTable:
 
 
 def _nothing(strings: StringTable) -> int:
-    """The number of the string ""."""
-    return int(np.flatnonzero(strings.length == 0)[0])
+    """The number of the string "".
+
+    Raises:
+        ArchiveError: a companion has strings, and none is empty.
+    """
+    empty = np.flatnonzero(strings.length == 0)
+    if not len(empty):
+        raise ArchiveError(place="strings", expected='one that is ""', found="none")
+    return int(empty[0])
 
 
 def _pieces(sources: SourceTable, in_lines: np.ndarray) -> tuple[StringTable, Ints, Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.normalform.columns import BY_NAME
+from archive.debuginfo.model import Layout
+from archive.normalform.columns import BY_NAME, RANGE_LAYOUTS
+from archive.normalform.pool import table_of
 from archive.verbs.split import join
 from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
-from tests.support.halves import PROFILES, facts_of, halves
+from tests.support.halves import PROFILES, facts_of, halves, parsed
 from tests.support.hostile_companions import all_of, hostile, mapped_of, set_to
 from tests.support.strategies import EDGES, patient
 from tests.support.tampering import LOWERED, NESTED_1_9
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from archive.companion.contents import Contents
     from archive.companion.layout import CompanionProfile
     from archive.normalform.columns import ColumnName, Columns
 
@@ -199,6 +203,64 @@ def test_two_records_of_one_name_are_refused(name: ColumnName, profile: Companio
     assert (answers.broken, "records" in answers.errors) == ({}, True)
 
 
+# --- columns of which look-ups, tables and records would make different answers
+
+
+def _columns(path: Path) -> tuple[Contents, Columns]:
+    facts = facts_of(path)
+    return facts, dict(facts.columns)
+
+
+def test_handles_are_in_order_for_they_are_bisected() -> None:
+    facts, columns = _columns(SMALL)
+    set_to(columns, "handle.handle", 3, int(columns["handle.handle"][1]))
+    assert refused(mapped_of(facts, columns)).place == "handle.handle, row 3"
+
+
+def test_tags_are_in_order_if_the_companion_says_so() -> None:
+    facts, columns = _columns(SMALL)
+    columns["range.tag"] = columns["range.tag"][::-1]
+    assert refused(mapped_of(facts, columns)).place == "range.tag, row 1"
+    set_to(columns, "file.ordered", 0, 0)
+    assert parsed(mapped_of(facts, columns)).columns["range.tag"].tolist() == [4, 3, 2, 1, 0]
+
+
+def test_each_range_belongs_to_a_row() -> None:
+    facts, columns = _columns(SMALL)
+    set_to(columns, "row.range", 1, int(columns["row.range"][0]))
+    assert refused(mapped_of(facts, columns)).place == "range.tag, row 1"
+
+
+def test_a_layout_without_rows_has_none_and_one_without_tags_has_none() -> None:
+    facts, columns = _columns(SMALL)
+    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(Layout.EMPTY))
+    assert refused(mapped_of(facts, columns)).place == "record.rows, row 0"
+    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(Layout.PAIR))
+    assert refused(mapped_of(facts, columns)).expected == "no tag"
+
+
+@pytest.mark.parametrize(("name", "value"), [("source.text", 0), ("source.line", 1), ("source.filename", 1)])
+def test_a_null_source_is_empty(name: ColumnName, value: int) -> None:
+    facts, columns = _columns(SMALL)
+    null = int(np.flatnonzero(columns["source.null"])[0])
+    set_to(columns, name, null, value)
+    assert refused(mapped_of(facts, columns)).place == f"source.null, row {null}"
+
+
+def test_rows_of_three_elements_name_no_operators_or_functions() -> None:
+    facts, columns = _columns(SMALL)
+    set_to(columns, "file.callstacks", 0, 0)
+    assert refused(mapped_of(facts, columns)).place == "handle.op, row 0"
+
+
+def test_one_of_the_strings_is_empty() -> None:
+    facts = facts_of(SMALL)
+    strings = [bytes(facts.strings.data(string)) or b"x" for string in range(len(facts.strings))]
+    form = replace(facts.form, strings=table_of(strings))
+    with pytest.raises(ArchiveError, match='expected one that is ""'):
+        _ = parsed(mapped_of(replace(facts, form=form))).form.range_table
+
+
 # --- anything
 
 
@@ -211,8 +273,9 @@ def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: 
             set_to(columns, "record.name", row, 1)
 
     answers = asked(hostile(WHERE["record.name"], profile, change))
+    found = r"'        return d * d + torch.sum(x)\n'"
     assert {str(error) for error in answers.errors.values()} == {
-        r"m.ptdbg:         return d * d + torch.sum(x)\n: expected each record once, found one twice"
+        f"m.ptdbg: record.name, row 0: expected the name of a record of source ranges, found {found}"
     }
 
 

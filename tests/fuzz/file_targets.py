@@ -1,4 +1,4 @@
-"""Targets for whole files: zips, companions, files of any kind, and logs."""
+"""Targets for other files: zips, files of any kind, and logs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,24 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
-from archive.companion.parse import Opened, parse_companion
 from archive.container.container import Container
 from archive.verbs.inspect import inspect
 from archive.verbs.logs.explainer import Explainer
 from archive.verbs.sizes import sizes
 from archive.verbs.verify import verify
-from tests.fuzz.companion_mutations import changed_companion
 from tests.fuzz.log_mutations import changed_log
 from tests.fuzz.mutations import changed_bytes
+from tests.fuzz.second_opinions import check_by_zipfile
 from tests.fuzz.targets import Target, smallest
 from tests.fuzz.zip_mutations import changed_zip
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
-from tests.support.halves import companion_of, embedded, plain_facts
+from tests.support.halves import embedded
 
 if TYPE_CHECKING:
     from random import Random
 
     from archive.reader.archive import Archive
 
-LIMITS = DEFAULT_LIMITS
 HEAD = 1 << 12
 """Bytes of files of other kinds."""
 TOP, JOINED = "plain_unicode", "lowered_two"
@@ -45,24 +40,7 @@ def read_container(data: bytes) -> None:
         again = Container.open(out.getvalue(), name="again")
         assert again.root == opened.root
         assert {name: bytes(record.view()) for name, record in again.records.items()} == records
-
-
-def read_companion(data: bytes) -> None:
-    """A companion: all of it, then written in the other profile and read again."""
-    contents = parse_companion(memoryview(data), LIMITS.allowance(len(data)))
-    again = parse_companion(
-        memoryview(build_companion(contents, CompanionProfile.MAPPED)), LIMITS.allowance(len(data))
-    )
-    assert plain_facts(again) == plain_facts(contents)
-
-
-def look_up(data: bytes) -> None:
-    """A companion of which single rows are looked up."""
-    lookup = Opened(memoryview(data), LIMITS.allowance(len(data))).lookup
-    for handle in (0, 5, 31, 1 << 62):
-        str(lookup.entry_of(handle))
-    for tag in (0, 1, 3, 1 << 40):
-        lookup.range_of(tag)
+        check_by_zipfile(records, opened.root, data)
 
 
 def read_kind(data: bytes) -> None:
@@ -98,11 +76,6 @@ def _zips() -> list[bytes]:
     return smallest([path.read_bytes() for path in ARCHIVES], 8, 6000)
 
 
-def _companions() -> list[bytes]:
-    small = sorted(ARCHIVES, key=lambda path: path.stat().st_size)[:60:6]
-    return [companion_of(path, profile) for path in small for profile in CompanionProfile]
-
-
 def _kinds() -> list[bytes]:
     paths = [path for path in (FIXTURES / "kinds").iterdir() if path.is_file()]
     return [path.read_bytes()[:HEAD] for path in paths] + [
@@ -129,8 +102,6 @@ def _changed_kind(chance: Random, data: bytes) -> bytes:
 
 TARGETS = {
     "container": Target(read_container, _zips, changed_zip),
-    "companion": Target(read_companion, _companions, changed_companion),
-    "lookup": Target(look_up, _companions, changed_companion),
     "kinds": Target(read_kind, _kinds, _changed_kind),
     "log": Target(partial(read_log, TOP), partial(_logs, TOP), changed_log),
     "joined": Target(partial(read_log, JOINED), partial(_logs, JOINED), changed_log),

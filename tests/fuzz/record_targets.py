@@ -20,7 +20,9 @@ from archive.formats.source_ranges import build_source_ranges, parse_source_rang
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.fuzz.pickle_mutations import changed_pickle
+from tests.fuzz.second_opinions import check_slowly, check_value
 from tests.fuzz.targets import Target, smallest
+from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, PATHS, raw_records
 from tests.support.effect_tables import COUNTING
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
@@ -58,7 +60,9 @@ def read_ranges(data: bytes) -> None:
     """Source ranges, in all layouts. A string table with equal strings is not written as it was."""
     table = parse_source_ranges(tree_of(data), LIMITS.allowance(len(data)))
     again = parse_source_ranges(tree_of(build_source_ranges(table, 0)), LIMITS.allowance(len(data)))
-    assert plain_ranges(again, 0) == plain_ranges(table, 0)
+    rows = plain_ranges(table, 0)
+    assert plain_ranges(again, 0) == rows
+    check_slowly(rows, slow_reader.source_ranges, data)
 
 
 def read_handles(data: bytes) -> None:
@@ -67,7 +71,9 @@ def read_handles(data: bytes) -> None:
     built = build_callstack_map(table, generation(table))
     again = parse_callstack_map(tree_of(built, CALLSTACKS), 0, LIMITS.allowance(len(data)))
     assert build_callstack_map(again, generation(again)) == built
-    assert plain_handles(again) == plain_handles(table)
+    rows = plain_handles(table)
+    assert plain_handles(again) == rows
+    check_slowly(rows, slow_reader.callstack_map, data)
 
 
 def _read_methods(data: bytes, of: Generation) -> None:
@@ -76,7 +82,9 @@ def _read_methods(data: bytes, of: Generation) -> None:
     again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS.allowance(len(data)))
     assert build_methods(again, of) == built
     texts = of is Generation.MODULE_PATHS
-    assert plain_methods(again, texts=texts) == plain_methods(table, texts=texts)
+    facts = plain_methods(table, texts=texts)
+    assert plain_methods(again, texts=texts) == facts
+    check_slowly(facts, slow_reader.methods, data)
 
 
 def read_methods(data: bytes) -> None:
@@ -103,6 +111,7 @@ def read_value(data: bytes) -> None:
     """The module tree, and constants."""
     tree = tree_of(data, DATA)
     value = inert_value(tree, int(tree.roots[0]), LIMITS.allowance(len(data)))
+    check_value(value, data)
     class_names(value)
     find_lowered(value, LIMITS.allowance(len(data)))
 

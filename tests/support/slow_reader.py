@@ -71,11 +71,15 @@ def instructions(data: bytes) -> Iterator[tuple[str, Value, int]]:
             length = int.from_bytes(file.read(LENGTHS[op.name]), "little")
             yield op.name, file.read(length), at
         elif op.name == "GLOBAL":
-            yield op.name, Name(*(file.readline()[:-1].decode() for _ in range(2))), at
+            yield op.name, Name(*(_line(file) for _ in range(2))), at
         else:
             yield op.name, op.arg.reader(file) if op.arg else None, at
         if op.name == "STOP":
             return
+
+
+def _line(file: io.BytesIO) -> str:
+    return file.readline()[:-1].decode("utf-8", "backslashreplace")
 
 
 def load(data: bytes) -> Value:
