@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import tracemalloc
 import zipfile
 import zlib
@@ -13,6 +14,8 @@ from typing import IO, TYPE_CHECKING, cast
 import pytest
 
 from archive.base.errors import ArchiveError
+from archive.base.limits import Limits
+from archive.base.mapped import Mapped
 from archive.container.container import Container, Member, member_from, new_member, write_archive
 from tests.support.corpus import ARCHIVES, FIXTURES
 
@@ -140,6 +143,25 @@ def test_views_outlive_the_container() -> None:
         stored.view()
 
 
+def test_the_map_of_a_refused_file_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "m.pt").write_bytes(b"no archive")
+    mapped = Mapped(tmp_path / "m.pt")
+    with pytest.raises(ArchiveError, match=r"m\.pt: byte 10: no zip archive"):
+        Container(mapped, Limits().allowance(10))
+    with pytest.raises(ValueError, match="released"):
+        len(mapped.data)
+
+
+def test_a_file_that_is_written_to_meanwhile_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt"
+    path.write_bytes(NESTED.read_bytes())
+    with Container.open(path) as container:
+        container.check_unchanged()
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(ArchiveError, match=r"m\.pt: the file changed"):
+            container.check_unchanged()
+
+
 def test_the_map_is_closed_when_nothing_is_in_use() -> None:
     container = Container.open(NESTED)
     mapped = container._mapped._map
@@ -256,6 +278,12 @@ def test_what_is_deflated_may_be_chosen() -> None:
 def test_names_that_no_reader_would_take_are_not_written(name: str) -> None:
     with pytest.raises(ArchiveError):
         written("m", new_member(name, b""))
+
+
+def test_the_longest_name_that_a_zip_can_hold_is_written() -> None:
+    name = "x" * 65_533
+    with Container.open(written("m", new_member(name, b"1")), limits=Limits(name_bytes=65_535)) as container:
+        assert list(container.records) == [name]
 
 
 def test_a_name_is_not_written_twice() -> None:
