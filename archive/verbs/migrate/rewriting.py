@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -145,9 +145,8 @@ class Rewriting:
 
     def _lay_ranges(self, form: FormBuilder) -> None:
         """Bring source ranges into the target's layout."""
-        wanted = self.target.layout if self.release is None else self.release.ranges
-        if wanted is None:
-            return
+        # Releases that write no source ranges, 1.0 and 1.1, were refused.
+        wanted = cast("Layout", self.target.layout if self.release is None else self.release.ranges)
         table = self.archive.range_table
         for layout in dict.fromkeys(table.layouts):
             chosen = [number for number, one in enumerate(table.layouts) if one is layout]

@@ -125,6 +125,29 @@ def test_nothing_can_be_migrated_to_model_json(to: str) -> None:
         archive.migrate(MODERN[-1], to=to, lossy=True)
 
 
+@pytest.mark.parametrize("to", ["", "1.14", "2.99", "3", "newest", "string-tables", "Original"])
+def test_a_target_of_another_name_is_refused_with_those_there_are(to: str) -> None:
+    known = (
+        "expected a release from 1.0 to 2.13, or latest; or a layout: pair-rows, inline-rows, string-table"
+    )
+    with pytest.raises(archive.ArchiveError, match=f"{known}; or original, found {to}"):
+        archive.migrate(MODERN[-1], to=to)
+
+
+@pytest.mark.parametrize(
+    ("to", "named"),
+    [
+        ("1.9", "PyTorch 1.9"),
+        ("latest", "PyTorch 2.13"),
+        ("inline-rows", "inline rows"),
+        ("original", "original"),
+    ],
+)
+def test_a_target_is_named_in_the_plan(to: str, named: str) -> None:
+    plan = archive.migrate(RELEASES / "torch-2.0.0" / "nested.pt", to=to, dry_run=True).plan
+    assert str(plan.target) == named
+
+
 def test_their_own_release_leaves_them_as_they_are() -> None:
     for path in ARCHIVES:
         assert migrated(path, release_of(path)).data == path.read_bytes(), path

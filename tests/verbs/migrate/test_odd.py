@@ -319,6 +319,15 @@ def test_other_records_beside_the_version_stay_as_they_are(tmp_path: Path) -> No
             assert done(done(data, to, tmp_path), own, tmp_path) == data
 
 
+def test_other_records_of_the_format_are_carried_over_with_it(tmp_path: Path) -> None:
+    later = {".format_version": b"1", ".storage_alignment": b"64"}
+    for path, own, to in ((SCRIPT_1_8, "1.8", "2.13"), (SCRIPT, "2.13", "1.8")):
+        data = tampered(path, later)
+        made = done(data, to, tmp_path)
+        assert {name: records(made)[name] for name in later} == later
+        assert done(made, own, tmp_path) == data
+
+
 def test_a_byte_order_is_kept_and_not_made_up_anew(tmp_path: Path) -> None:
     for order in (b"big", b"", b"little"):
         data = tampered(SCRIPT, {"byteorder": order})

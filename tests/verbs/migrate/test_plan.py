@@ -6,7 +6,7 @@ import pytest
 
 import archive
 from tests.support import slow_reader
-from tests.support.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES
+from tests.support.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS, REFUSED, RELEASES
 from tests.support.hostile_migrations import SCRIPT_1_8, SMALL_1_9
 from tests.support.migrations import STALE, migrated, original, records
 from tests.support.tampering import tampered
@@ -90,6 +90,16 @@ def test_a_map_of_three_elements_is_mended_and_one_of_four_loses_names() -> None
         "rescues": [f"call-stack map completed, 3 to 4 elements, rows: {in_map(old)}"],
     }
     assert planned(new, "1.9")["changes"] == [f"call-stack map, 4 to 3 elements, rows: {in_map(new)}"]
+
+
+def test_handles_of_no_source_range_are_mended_where_they_stay() -> None:
+    untagged = sum(row.tag == -1 for row in slow_reader.callstack_map(original(REFUSED)[CALLSTACKS]))
+    step = f"tags of no source range in the call-stack map: {untagged}"
+    for to in ("latest", "2.0", "1.11", "string-table"):
+        plan = archive.migrate(REFUSED, to=to, dry_run=True).plan
+        assert [str(one) for one in plan.rescues] == [step]
+    for to in ("1.8", "pair-rows"):
+        assert archive.migrate(REFUSED, to=to, dry_run=True).plan.rescues == []
 
 
 def test_module_paths_become_handles_and_handles_become_module_paths() -> None:
