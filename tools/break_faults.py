@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-SWAPPED: dict[type[ast.AST], str] = {
-    ast.Lt: "<=",
-    ast.LtE: "<",
-    ast.Gt: ">=",
-    ast.GtE: ">",
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.In: "not in",
-    ast.NotIn: "in",
-    ast.Is: "is not",
-    ast.IsNot: "is",
-    ast.Add: "-",
-    ast.Sub: "+",
-    ast.Mult: "+",
-    ast.FloorDiv: "*",
-    ast.BitAnd: "|",
-    ast.BitOr: "&",
+COMPARED: dict[type[ast.cmpop], ast.cmpop] = {
+    ast.Lt: ast.LtE(),
+    ast.LtE: ast.Lt(),
+    ast.Gt: ast.GtE(),
+    ast.GtE: ast.Gt(),
+    ast.Eq: ast.NotEq(),
+    ast.NotEq: ast.Eq(),
+    ast.In: ast.NotIn(),
+    ast.NotIn: ast.In(),
+    ast.Is: ast.IsNot(),
+    ast.IsNot: ast.Is(),
 }
+COMPUTED: dict[type[ast.operator], ast.operator] = {
+    ast.Add: ast.Sub(),
+    ast.Sub: ast.Add(),
+    ast.Mult: ast.Add(),
+    ast.FloorDiv: ast.Mult(),
+    ast.BitAnd: ast.BitOr(),
+    ast.BitOr: ast.BitAnd(),
+}
+"""What stands for a comparison and for an operator."""
 MODULE = "<module>"
 Key = tuple[str, str, str]
 """File, function and change: names one fault."""
@@ -119,12 +122,12 @@ def qualified(tree: ast.AST, node: ast.AST, function: str) -> str:
 def changed(node: ast.expr | ast.stmt) -> Iterator[str]:
     """What may stand instead of a node."""
     match node:
-        case ast.Compare(left, [operator], [right]) if type(operator) in SWAPPED:
-            yield f"({ast.unparse(left)} {SWAPPED[type(operator)]} {ast.unparse(right)})"
-        case ast.BinOp(left, operator, right) if type(operator) in SWAPPED:
-            yield f"({ast.unparse(left)} {SWAPPED[type(operator)]} {ast.unparse(right)})"
-        case ast.BoolOp(operator, values):
-            other = " or " if isinstance(operator, ast.And) else " and "
+        case ast.Compare(left, [comparison], [right]) if type(comparison) in COMPARED:
+            yield f"({ast.unparse(ast.Compare(left, [COMPARED[type(comparison)]], [right]))})"
+        case ast.BinOp(left, operator, right) if type(operator) in COMPUTED:
+            yield f"({ast.unparse(ast.BinOp(left, COMPUTED[type(operator)], right))})"
+        case ast.BoolOp(joint, values):
+            other = " or " if isinstance(joint, ast.And) else " and "
             yield f"({other.join(f'({ast.unparse(value)})' for value in values)})"
         case ast.IfExp(test, body, other_body):
             yield f"({ast.unparse(other_body)} if {ast.unparse(test)} else {ast.unparse(body)})"

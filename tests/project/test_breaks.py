@@ -154,6 +154,12 @@ def test_like_changes_of_one_function_are_told_apart(tree: Path) -> None:
     ]
 
 
+def test_what_is_compared_and_computed_stays_whole(tree: Path) -> None:
+    (tree / CUP).write_text("def f(a, b):\n    return (a == 0) & ~b, (a in b) != (b in a), (a + b) // 2\n")
+    changes = [one.change.partition(" -> ")[2] for one in faults(tree, Path(CUP))]
+    assert {"((a == 0) | ~b)", "((a in b) == (b in a))", "((a + b) * 2)"} <= set(changes)
+
+
 def test_a_room_is_tested_by_the_nearest_folder_of_tests(tree: Path) -> None:
     assert (
         folder_of_tests(tree, "verbs/cups")
