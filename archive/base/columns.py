@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 KEY_LIMIT = 1 << 62
+STEP = 1 << 16
+"""Rows that are handled at once where all at once would take more memory."""
 
 
 def keyed(*columns: Ints) -> Ints:
@@ -69,6 +71,25 @@ def spread(first: Ints, counts: Ints) -> Ints:
     total = int(ends[-1]) if len(ends) else 0
     positions: Ints = np.arange(total) + np.repeat(first - (ends - counts), counts)
     return positions
+
+
+def gathered(column: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """``column[index]``, in steps: numpy widens an index to 64 bits before it looks up."""
+    found: np.ndarray
+    if len(index) <= STEP:
+        found = column[index]
+        return found
+    found = np.empty(len(index), column.dtype)
+    for at in range(0, len(index), STEP):
+        found[at : at + STEP] = column[index[at : at + STEP]]
+    return found
+
+
+def joined(columns: list[np.ndarray], dtype: type[np.generic] | np.dtype) -> np.ndarray:
+    """Columns one behind the other; the list gives them up. ``dtype``: where there are none."""
+    whole = columns[0] if len(columns) == 1 else np.concatenate([np.zeros(0, dtype), *columns])
+    columns.clear()
+    return whole
 
 
 def column_bytes(table: object) -> int:

@@ -29,10 +29,13 @@ several parents. Plainly, by a stack machine: ``load`` in ``tests/support/slow_r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from heapq import merge
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.columns import STEP, gathered
 from archive.pickles.memo import last_puts
 from archive.pickles.ops import (
     FILLS,
@@ -49,58 +52,99 @@ from archive.pickles.ops import (
 )
 
 if TYPE_CHECKING:
+    from archive.base.limits import Allowance
     from archive.pickles.scan import Tokens
 
 ROUNDS = 48
 """Rounds of settling all opcodes at once; values that are nested more deeply are then settled one by one."""
 
 
-class Assembly:
+class Run(NamedTuple):
+    """Some opcodes and the values that they take; all are tokens.
+
+    Attributes:
+        maker: the opcodes (m).
+        size: how many values each takes (m).
+        parts: the values, one opcode's behind the other's.
+    """
+
+    maker: np.ndarray
+    size: np.ndarray
+    parts: np.ndarray
+
+
+class Assembly(NamedTuple):
     """The values that the opcodes of some pickles take.
 
     Attributes:
-        chunks: triples of opcodes, how many values each takes, and those values; all are tokens.
+        runs: all opcodes that take values, and these; of those that fill the first one (APPEND, SETITEM,
+            BUILD) only the others.
         roots: the token that made the one value of each pickle (p).
         stands_for: the token that made the value which each token leaves (n): itself, but another one for a
             memo read and for an opcode that fills a container.
+    """
 
-    Inside:
-        before: as drawn above, memo writes left out; -1 while unknown (n).
-        taken: whether an opcode of fixed arity takes the value (n).
-        depth: open MARKs behind the token (n).
-        same: pairs of tokens and the tokens whose values they leave again.
+    runs: list[Run]
+    roots: np.ndarray
+    stands_for: np.ndarray
+
+
+def assemble(tokens: Tokens, allowance: Allowance) -> Assembly:
+    """Find the values that each opcode takes.
 
     Raises:
         ArchiveError: the values don't add up.
+        LimitError: the memo is written so that it costs more memory than allowed.
+    """
+    depth = np.cumsum(lookup(LEVEL, tokens.op), dtype=tokens.at.dtype)
+    assembler = _Assembler(tokens)
+    closers, marks = assembler.pairs(depth)
+    assembler.take_fixed(closers, marks)
+    del marks
+    roots = assembler.roots()
+    assembler.take_between(closers, depth)
+    del closers, depth
+    return Assembly(assembler.runs, roots, assembler.resolved(allowance))
+
+
+class _Assembler:
+    """The columns that are needed meanwhile.
+
+    Attributes:
+        runs: as above, so far.
+        kind: the kind of value that each token leaves (n).
+        before: as drawn above, memo writes left out; -1 while unknown (n).
+        taken: whether an opcode of fixed arity takes the value (n).
+        same: pairs of tokens and the tokens whose values they leave again.
+
+    Tokens are numbered by integers of ``index``, 32 bits where the pickles are not larger: memory is short
+    in here, not time.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
         self.op = tokens.op
+        self.index = tokens.at.dtype
+        self.bits = len(self.op).bit_length()
         self.kind = lookup(KIND, self.op)
-        self.takes = lookup(TAKES, self.op)
-        self.is_put = lookup(IS_PUT, self.op)
-        last = np.maximum.accumulate(np.where(self.is_put, 0, np.arange(len(self.op))))
-        self.before = np.concatenate(([0], last[:-1]))
+        last = np.zeros(len(self.op) + 1, self.index)  # the last token that is no memo write, behind each
+        last[1:] = np.arange(len(self.op), dtype=self.index)
+        last[1:][lookup(IS_PUT, self.op)] = 0
+        self.before = np.maximum.accumulate(last, out=last)[:-1]
         self.taken = np.zeros(len(self.op), np.bool_)
-        self.depth = np.cumsum(lookup(LEVEL, self.op), dtype=np.int32)
-        self.chunks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-
+        self.runs: list[Run] = []
         self.same: list[tuple[np.ndarray, np.ndarray]] = []
-        closers, marks = self._pairs()
-        self._take_fixed(closers, marks)
-        self.roots = self._roots()
-        between, size = self._between(closers)
-        self.chunks.append((closers, size, between))
-        self.stands_for = self._resolve()
 
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The opcodes that take all from a MARK on (*closers*), and the MARK of each.
 
         Brackets match by depth: within one depth, MARKs and closers alternate. So both, sorted by depth and
         position, stand in the same order.
+
+        Args:
+            depth: open MARKs behind each token (n).
         """
-        op, depth = self.op, self.depth
+        op = self.op
         stops = np.flatnonzero(op == STOP)
         lone = np.flatnonzero(depth < 0)
         open_ = stops[depth[stops] > 0]
@@ -108,22 +152,21 @@ class Assembly:
             raise self.tokens.fault(int(lone[0]), "no MARK for this opcode")
         if len(open_):
             raise self.tokens.fault(int(open_[0]), f"{int(depth[open_[0]])} open MARKs at STOP")
-        marks = np.flatnonzero(op == MARK)
-        closers = np.flatnonzero(self.takes < 0)
-        marks = marks[np.argsort(_small(depth[marks]), kind="stable")]
-        return closers[np.argsort(_small(depth[closers]), kind="stable")], marks
+        closers, marks = np.flatnonzero(lookup(TAKES, op) < 0), np.flatnonzero(op == MARK)
+        return self._numbers(self._by_depth(closers, depth)), self._numbers(self._by_depth(marks, depth))
 
-    def _take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
+    def take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
         """Find the parts of opcodes of fixed arity, round by round, where their beginnings are known."""
-        before = self.before
-        waiting = {takes: np.flatnonzero(self.takes == takes) for takes in (1, 2, 3)}
+        before, takes_of = self.before, lookup(TAKES, self.op)
+        waiting = {takes: self._where(takes_of == takes) for takes in (1, 2, 3)}
         waiting[1] = waiting[1][self.op[waiting[1]] != STOP]
-        parts = {takes: before[nodes] for takes, nodes in waiting.items()}
+        # APPENDS and SETITEMS fill the container below their MARK: they begin where that one begins.
+        filling = takes_of[closers] == Takes.TARGET_TO_MARK
+        del takes_of
+        parts = {takes: gathered(before, nodes) for takes, nodes in waiting.items()}
         for nodes in waiting.values():
             before[nodes] = -1
         before[closers] = before[marks]
-        # APPENDS and SETITEMS fill the container below their MARK: they begin where that one begins.
-        filling = self.takes[closers] == Takes.TARGET_TO_MARK
         fill, targets = closers[filling], before[marks[filling]]
         self._check(fill, targets)
         self.taken[targets] = True
@@ -137,7 +180,9 @@ class Assembly:
                 waiting[takes], parts[takes] = self._settle(nodes, parts[takes], takes)
             if not len(fill) and not any(map(len, waiting.values())):
                 return
-        self._find_deep(waiting, parts, dict(zip(fill.tolist(), targets.tolist(), strict=True)))
+        order = np.argsort(fill)
+        fixed = ((nodes, parts[takes], takes - 1) for takes, nodes in waiting.items())
+        self._find_deep([(fill[order], targets[order], 0), *fixed])
         for takes, nodes in waiting.items():
             self._settle(nodes, parts[takes], takes)
 
@@ -157,9 +202,9 @@ class Assembly:
         operands = [last]
         known = np.ones(len(nodes), np.bool_)
         for _ in range(takes - 1):
-            operands.insert(0, self.before[operands[0]])
+            operands.insert(0, gathered(self.before, operands[0]))
             known &= operands[0] >= 0
-        before = self.before[operands[0]]
+        before = gathered(self.before, operands[0])
         known &= before >= 0
         left = nodes[~known], last[~known]
         if len(left[0]):
@@ -172,35 +217,29 @@ class Assembly:
         self._add_fixed(nodes, operands)
         return left
 
-    def _find_deep(
-        self, waiting: dict[int, np.ndarray], parts: dict[int, np.ndarray], target: dict[int, int]
-    ) -> None:
+    def _find_deep(self, waiting: list[tuple[np.ndarray, np.ndarray, int]]) -> None:
         """Find the beginnings that are left one by one, in the order of tokens, which needs no rounds.
 
         Args:
-            waiting: opcodes by arity.
-            parts: the last operand of each.
-            target: the container that an opcode fills.
+            waiting: opcodes (rising); the last operand of each, or the container that each fills; and how
+                many operands stand before that one.
         """
-        before = self.before.tolist()
-        todo = [(node, 0, container) for node, container in target.items()]
-        for takes, nodes in waiting.items():
-            todo += zip(nodes.tolist(), [takes - 1] * len(nodes), parts[takes].tolist(), strict=True)
-        for node, more, part in sorted(todo):
+        before = self.before.data  # read in place: a list would take ten times the memory
+        columns = [zip(nodes.data, parts.data, repeat(more)) for nodes, parts, more in waiting if len(nodes)]
+        for node, part, more in merge(*columns):
             for _ in range(more):
                 part = before[part]  # noqa: PLW2901 (a step back)
             before[node] = before[part]
-        self.before[:] = before
 
     def _check(self, nodes: np.ndarray, parts: np.ndarray) -> None:
         """Refuse opcodes that take a token which makes no value."""
-        kinds = self.kind[parts]
+        kinds = gathered(self.kind, parts)
         if not kinds.all():  # ValueKind.NOTHING is 0
             raise self.tokens.fault(
                 int(nodes[kinds == 0].min()), "too few values on the stack for this opcode"
             )
 
-    def _roots(self) -> np.ndarray:
+    def roots(self) -> np.ndarray:
         """The one value of each pickle, on the stack at its STOP; refuses a pickle with more values."""
         stops = np.flatnonzero(self.op == STOP)
         roots = self.before[stops]
@@ -211,20 +250,19 @@ class Assembly:
         self.taken[roots] = True
         return roots
 
-    def _resolve(self) -> np.ndarray:
+    def resolved(self, allowance: Allowance) -> np.ndarray:
         """The node of each token: the value that the memo held, the container it fills, or itself."""
-        op = self.op
-        puts = np.flatnonzero(self.is_put)
-        gets = np.flatnonzero(self.kind == ValueKind.GET)
+        puts = self._where(lookup(IS_PUT, self.op))
+        gets = self._where(self.kind == ValueKind.GET)
         made = self.before[puts]
         empty = np.flatnonzero(self.kind[made] == ValueKind.NOTHING)
         if len(empty):
             raise self.tokens.fault(int(puts[empty[0]]), "nothing on the stack to put into the memo")
-        self.same.append((gets, made[last_puts(self.tokens, puts, gets)]))
+        self.same.append((gets, made[last_puts(self.tokens, puts, gets, allowance)]))
         others = np.concatenate([nodes for nodes, _ in self.same])
-        nodes = np.arange(len(op), dtype=np.int64)
+        nodes = np.arange(len(self.op), dtype=self.index)
         nodes[others] = np.concatenate([same for _, same in self.same])
-        is_own = np.ones(len(op), np.bool_)
+        is_own = np.ones(len(self.op), np.bool_)
         is_own[others] = False
         # A read of a read, or of a container filled twice, forms a chain: each round halves its length.
         while len(others):
@@ -232,33 +270,47 @@ class Assembly:
             nodes[others] = nodes[nodes[others]]
         return nodes
 
-    def _between(self, closers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The parts of closers in the order of these, and how many each takes.
+    def take_between(self, closers: np.ndarray, depth: np.ndarray) -> None:
+        """Find the parts of closers, and how many each takes.
 
         A value belongs to the first closer behind it at its depth. Depth and position form one key, so that a
         single search among the sorted values finds where each closer's parts end.
         """
-        free = np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING))
-        depth = self.depth[free]
-        order = np.argsort(_small(depth), kind="stable")
-        free, depth = free[order], depth[order]
-        key = depth.astype(np.int64) * len(self.op) + free
-        ends = np.searchsorted(key, (self.depth[closers].astype(np.int64) + 1) * len(self.op) + closers)
-        return free, np.diff(ends, prepend=0)
+        free = self._by_depth(np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING)), depth)
+        inside = self._keys(closers.astype(np.int64), depth) + (1 << self.bits)
+        size = np.diff(np.searchsorted(free, inside), prepend=0)
+        self.runs.append(Run(closers, size.astype(self.index), self._numbers(free)))
+
+    def _by_depth(self, tokens: np.ndarray, depth: np.ndarray) -> np.ndarray:
+        """The keys of some tokens, sorted; takes the place of the tokens."""
+        keys = self._keys(tokens, depth)
+        keys.sort()
+        return keys
+
+    def _keys(self, tokens: np.ndarray, depth: np.ndarray) -> np.ndarray:
+        """Depth and number of tokens as one integer of 64 bits each; takes the place of the tokens."""
+        for at in range(0, len(tokens), STEP):
+            keys = tokens[at : at + STEP]
+            keys |= depth[keys].astype(np.int64) << self.bits
+        return tokens
+
+    def _numbers(self, keys: np.ndarray) -> np.ndarray:
+        """The tokens of some keys."""
+        return (keys & ((1 << self.bits) - 1)).astype(self.index)
+
+    def _where(self, there: np.ndarray) -> np.ndarray:
+        """The tokens where a column is true."""
+        return np.flatnonzero(there).astype(self.index)
 
     def _add_fixed(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
         """Keep operands; of opcodes that fill their first one (APPEND, SETITEM, BUILD) only the others."""
         fills = FILLS[self.op[nodes]]
         if fills.any():
             self.same.append((nodes[fills], parts[0][fills]))
-            self._add_chunk(nodes[fills], [part[fills] for part in parts[1:]])
+            self._add_run(nodes[fills], [part[fills] for part in parts[1:]])
             nodes, parts = nodes[~fills], [part[~fills] for part in parts]
-        self._add_chunk(nodes, parts)
+        self._add_run(nodes, parts)
 
-    def _add_chunk(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
-        self.chunks.append((nodes, np.full(len(nodes), len(parts)), np.stack(parts, 1).ravel()))
-
-
-def _small(depth: np.ndarray) -> np.ndarray:
-    """Depths in 16 bits where they fit: numpy sorts those in linear time."""
-    return depth.astype(np.int16) if depth.max(initial=0) < 1 << 15 else depth
+    def _add_run(self, nodes: np.ndarray, parts: list[np.ndarray]) -> None:
+        size = np.full(len(nodes), len(parts), np.int8)
+        self.runs.append(Run(nodes, size, np.stack(parts, 1).ravel()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.columns import joined
 from archive.base.errors import ArchiveError
 from archive.pickles.ops import BININT, BY_CODE, PROTO, Argument, lookup
 from archive.pickles.walk import KNOWN_OPCODE, Walk
@@ -28,8 +29,13 @@ WINDOW = 1 << 19
 JOINED = 1 << 16
 """Bytes up to which records are joined."""
 PROTOCOL = 2
-TOKEN_BYTES = 74
-"""Bytes of memory that an opcode costs while its pickle becomes a tree."""
+TOKEN_BYTES = 46
+"""Bytes of memory that an opcode costs while its pickle becomes a tree; twice as many where positions in it
+take 64 bits."""
+COMPACT, LARGE = 1 << 18, 1 << 30
+"""Bytes of pickles between which positions in them, and the numbers of values and children, take 32 bits.
+
+Fewer cost little memory, and numpy looks up sooner by 64; more need those."""
 SLOW = 255
 """Stands in ``NUMBER_WIDTH`` for arguments that are read one by one."""
 NUMBER_SIZE = {
@@ -64,7 +70,7 @@ class Tokens:
         op: opcode (n tokens).
         at: position of the opcode in that one buffer (n).
         arg: the opcode's argument (n): an integer's value, a memo index, a text's length in bytes, a
-            float's bits, or the bytes of a global's two lines.
+            float's bits, or the bytes of a global's two lines; of 32 bits where that suffices.
     """
 
     pickles: tuple[Pickle, ...]
@@ -106,7 +112,7 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Tokens:
     """
     sizes = [len(pickle.data) for pickle in pickles]
     base = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    scanner = _Scanner(allowance)
+    scanner = _Scanner(index_type(int(base[-1])), allowance)
     for members in _groups(sizes):
         entries = base[members[0] : members[-1] + 2]
         scanner.add([pickles[member] for member in members], entries)
@@ -114,9 +120,9 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Tokens:
         tuple(pickles),
         base,
         np.concatenate(([0], np.cumsum(scanner.counts, dtype=np.int64))),
-        _joined(scanner.ops, np.uint8),
-        _joined(scanner.ats, np.int64),
-        _joined(scanner.args, np.int64),
+        joined(scanner.ops, np.uint8),
+        joined(scanner.ats, scanner.index),
+        joined(scanner.args, np.int32),
     )
     _check(tokens)
     return tokens
@@ -130,7 +136,8 @@ class _Scanner:
         ops: opcodes, window by window; likewise ``ats``, their positions, and ``args``, their arguments.
     """
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, index: type[np.signedinteger], allowance: Allowance) -> None:
+        self.index = index
         self.allowance = allowance
         self.counts: list[int] = []
         self.ops: list[np.ndarray] = []
@@ -151,14 +158,14 @@ class _Scanner:
             op = data[positions]
             self.ops.append(op)
             try:
-                self.args.append(_arguments(data, op, positions, self.allowance))
+                self.args.append(_narrow(_arguments(data, op, positions, self.allowance)))
             except _WideIntError as error:
                 raise ArchiveError(
                     expected="an integer of 64 bits",
                     found=f"one of {error.size} bytes",
                     **_place(pickles, entries, error.at),
                 ) from None
-            self.ats.append(positions + start if start else positions)
+            self.ats.append((positions + start).astype(self.index))
             # several windows of one pickle, or one window of several pickles
             counts += len(positions) if len(pickles) == 1 else np.diff(np.searchsorted(positions, entries))
         self.counts += counts.tolist()
@@ -166,7 +173,8 @@ class _Scanner:
     def _ask(self, positions: np.ndarray, pickles: list[Pickle], entries: np.ndarray) -> None:
         """Ask for the memory of some tokens, and of all that is made of them."""
         where = _place(pickles, entries, int(positions[0])) if len(positions) else {}
-        self.allowance.take(TOKEN_BYTES * len(positions), "pickle opcodes", **where)
+        each = TOKEN_BYTES * np.dtype(self.index).itemsize // 4
+        self.allowance.take(each * len(positions), "pickle opcodes", **where)
 
 
 def _check(tokens: Tokens) -> None:
@@ -192,10 +200,15 @@ def _place(pickles: list[Pickle], entries: np.ndarray, at: int) -> dict[str, str
     return {"record": pickles[member].name, "place": f"byte {at - int(entries[member])}"}
 
 
-def _joined(chunks: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
-    if len(chunks) == 1:
-        return chunks[0]
-    return np.concatenate(chunks) if chunks else np.zeros(0, dtype)
+def index_type(size: int) -> type[np.signedinteger]:
+    """The type of positions in so many bytes, and of the numbers of the opcodes in them."""
+    return np.int32 if COMPACT <= size < LARGE else np.int64
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Integers in 32 bits if all have their place there."""
+    narrow = values.astype(np.int32)
+    return narrow if (narrow == values).all() else values
 
 
 def _groups(sizes: list[int]) -> Iterator[list[int]]:
@@ -248,7 +261,7 @@ def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, allowance: Allo
             arg[where] |= more.astype(np.int64) << (8 * byte)
     signed = np.flatnonzero(op == BININT)
     arg[signed] = arg[signed].astype(np.int32)
-    for token in np.flatnonzero(width == SLOW).tolist():
+    for token in np.flatnonzero(width == SLOW).data:  # a list would take five times the memory
         arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]), allowance)
     return arg
 

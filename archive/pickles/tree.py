@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import StringTable
-from archive.pickles.assemble import Assembly
-from archive.pickles.ops import BINUNICODE, BINUNICODE8, BUILD, FILLS, KIND, ValueKind, lookup
+from archive.pickles.assemble import assemble
+from archive.pickles.children import STATE_BYTES, children_of
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, ValueKind, lookup
 from archive.pickles.scan import Pickle, Tokens, scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Allowance
+
+TEXT_BYTES = 32
+"""Bytes of memory that a text's place costs, besides its opcode."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +39,7 @@ class Tree:
             arguments of an object.
         states: the state that an object was built with, by node.
         strings: the texts, in the order of their tokens.
-        value: an integer's value, a text's index in ``strings``, a float's bits (n).
+        value: an integer's value, a text's index in ``strings``, a float's bits (n); the tokens' arguments.
     """
 
     tokens: Tokens
@@ -46,6 +50,14 @@ class Tree:
     states: dict[int, int]
     strings: StringTable
     value: np.ndarray
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the columns and states take."""
+        tokens, strings = self.tokens, self.strings
+        columns = (tokens.op, tokens.at, tokens.arg, self.first, self.count, self.children)
+        texts = (strings.buffer, strings.start, strings.length)
+        return sum(column.nbytes for column in columns + texts) + STATE_BYTES * len(self.states)
 
     def kind(self, node: int) -> ValueKind:
         """The kind of a node."""
@@ -83,80 +95,32 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
         ArchiveError: a record is no pickle of known opcodes, or its values don't add up.
         LimitError: there are more tokens, or longer names, than allowed.
     """
+    with allowance.part() as meanwhile:
+        tree = _read(pickles, borrowed, meanwhile)
+    allowance.take(tree.memory, "values of pickles")
+    return tree
+
+
+def _read(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: Allowance) -> Tree:
+    """The same, at the cost of what is needed meanwhile."""
     tokens = scan(pickles, allowance)
-    assembly = Assembly(tokens)
-    stands_for = assembly.stands_for
-    maker, size, child = (np.concatenate(parts) for parts in zip(*assembly.chunks, strict=True))
-    owner, child = stands_for[maker], stands_for[child]
-    start = np.cumsum(size) - size
-    states: dict[int, int] = {}
-    built = tokens.op[maker] == BUILD  # a state is no child: of several, the last one stays
-    if built.any():
-        _check_states(tokens, owner[built], maker[built])
-        order = np.flatnonzero(built)[np.argsort(maker[built])]
-        states = dict(zip(owner[order].tolist(), child[start[order]].tolist(), strict=True))
-        owner, maker, start, size = (part[~built] for part in (owner, maker, start, size))
-    _check_targets(tokens, owner, maker)
-    first = np.zeros(len(tokens.op), np.int64)
-    count = np.zeros(len(tokens.op), np.int64)
-    first[owner], count[owner] = start, size
-    # A container that was filled in several steps (APPENDS …) has several runs of children.
-    again = (first[owner] != start) | (count[owner] != size)
-    if again.any():
-        child = _merge(np.isin(owner, owner[again]), (owner, maker, start, size, child), first, count)
-    roots = stands_for[assembly.roots]
-    return Tree(tokens, roots, first, count, child, states, *_texts(tokens, borrowed))
+    assembly = assemble(tokens, allowance)
+    held = children_of(tokens, assembly, allowance)
+    roots = assembly.stands_for[assembly.roots]
+    del assembly
+    strings = _strings(tokens, borrowed, allowance)
+    return Tree(tokens, roots, held.first, held.count, held.items, held.states, strings, tokens.arg)
 
 
-def _texts(tokens: Tokens, borrowed: Sequence[bool]) -> tuple[StringTable, np.ndarray]:
-    """The strings; and the tokens' arguments, where a text's length is replaced by the text's number."""
+def _strings(tokens: Tokens, borrowed: Sequence[bool], allowance: Allowance) -> StringTable:
+    """The texts; in the tokens' arguments, a text's number takes the place of its length."""
     text = np.flatnonzero((tokens.op == BINUNICODE) | (tokens.op == BINUNICODE8))
+    if len(text):
+        name, at = tokens.place(int(text[0]))
+        allowance.take(TEXT_BYTES * len(text), "texts of pickles", record=name, place=f"byte {at}")
     buffer = np.searchsorted(tokens.first, text, "right") - 1
-    skip = np.where(tokens.op[text] == BINUNICODE8, 9, 5)
-    value = tokens.arg
-    strings = StringTable(
-        [pickle.data for pickle in tokens.pickles],
-        list(borrowed),
-        buffer,
-        tokens.at[text] - tokens.base[buffer] + skip,
-        value[text],
-    )
-    value[text] = np.arange(len(text))
-    return strings, value
-
-
-def _check_states(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
-    """Refuse a BUILD that gives a state to anything but the result of a call."""
-    wrong = maker[~np.isin(KIND[tokens.op[owner]], (ValueKind.OBJECT, ValueKind.REDUCE))]
-    if len(wrong):
-        raise tokens.fault(int(wrong.min()), "expected an object to give a state")
-
-
-def _check_targets(tokens: Tokens, owner: np.ndarray, maker: np.ndarray) -> None:
-    """Refuse an APPEND to anything but a list, and a SETITEM to anything but a dict."""
-    filling = np.flatnonzero(FILLS[tokens.op[maker]])
-    kinds = KIND[tokens.op[maker[filling]]]
-    wrong = np.flatnonzero(KIND[tokens.op[owner[filling]]] != kinds)
-    if len(wrong):
-        kind = ValueKind(int(kinds[wrong[0]])).name.lower()
-        raise tokens.fault(int(maker[filling[wrong[0]]]), f"expected a {kind} to fill")
-
-
-def _merge(
-    split: np.ndarray,
-    chunks: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    first: np.ndarray,
-    count: np.ndarray,
-) -> np.ndarray:
-    """Join the children of containers that were filled in several steps, in the order of the steps."""
-    owner, maker, start, size, child = chunks
-    mine = np.flatnonzero(split)
-    mine = mine[np.lexsort((maker[mine], owner[mine]))]
-    extent = size[mine]
-    inside = np.arange(extent.sum()) - np.repeat(np.cumsum(extent) - extent, extent)
-    moved = child[np.repeat(start[mine], extent) + inside]
-    holders, total = np.unique(np.repeat(owner[mine], extent), return_counts=True)
-    count[owner[mine]] = 0
-    count[holders] = total
-    first[holders] = len(child) + np.cumsum(total) - total
-    return np.concatenate((child, moved))
+    start = tokens.at[text] - tokens.base[buffer]
+    start += np.where(tokens.op[text] == BINUNICODE8, 9, 5)
+    length = tokens.arg[text].astype(np.int64)
+    tokens.arg[text] = np.arange(len(text))
+    return StringTable([one.data for one in tokens.pickles], list(borrowed), buffer, start, length)

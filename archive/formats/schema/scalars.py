@@ -37,7 +37,7 @@ class Int:
             (values >= self.low) & (values <= self.high),
             f"an int from {self.low} to {self.high}",
         )
-        return values
+        return values.astype(np.int64)
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes integers of the least width."""
@@ -57,7 +57,7 @@ class String:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
         """The texts' indices in the tree's strings (n)."""
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
-        return tree.value[nodes]
+        return tree.value[nodes].astype(np.int64)
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes texts, memoised by value."""
