@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation
 from archive.formats.schema import (
@@ -44,10 +45,8 @@ from archive.formats.schema import (
     parse,
 )
 from archive.pickles.ops import ValueKind
-from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
@@ -103,8 +102,19 @@ def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> Handle
     )
 
 
-def build_callstack_map(table: HandleTable, generation: Generation) -> bytes:
-    """The record as PyTorch writes it."""
+def build_callstack_map(
+    table: HandleTable, generation: Generation, *, allowance: Allowance | None = None
+) -> bytes:
+    """The record as PyTorch writes it.
+
+    Args:
+        table: the rows.
+        generation: the layout.
+        allowance: the memory that the writing may cost; without bounds if none is given.
+
+    Raises:
+        LimitError: the writing would cost more.
+    """
     modules = {"type": table.module_type, "instance": table.module_instance}
     frames = {"module": Indexed(table.module, modules), "tag": table.call_tag, "function": table.function}
     columns: dict[str, Any] = {
@@ -114,4 +124,4 @@ def build_callstack_map(table: HandleTable, generation: Generation) -> bytes:
         "stack": Links(table.stack, table.next, frames),
     }
     rows = Ragged(np.array([0, len(table)]), columns)
-    return build(CALLSTACK_SCHEMAS[generation], rows, 0, Writer(table.strings))
+    return build(CALLSTACK_SCHEMAS[generation], rows, table.strings, allowance or unbounded())

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
 from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String, Tuple, build, parse
-from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
@@ -57,10 +56,19 @@ def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Al
     return MethodTable(tree.strings, int(columns.head[0]), columns.items["method"], rows.first, rows.items)
 
 
-def build_methods(table: MethodTable, generation: Generation) -> bytes:
-    """The record as PyTorch writes it."""
+def build_methods(table: MethodTable, generation: Generation, *, allowance: Allowance | None = None) -> bytes:
+    """The record as PyTorch writes it.
+
+    Args:
+        table: the methods.
+        generation: the record's kind.
+        allowance: the memory that the writing may cost; without bounds if none is given.
+
+    Raises:
+        LimitError: the writing would cost more.
+    """
     rows = Ragged(table.first, table.value)
     value = {"handles": rows} if generation is Generation.METHOD_HANDLES else rows
     fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
     columns = Ragged(np.array([0, len(table)]), fields, np.array([table.version]))
-    return build(METHOD_SCHEMAS[generation], columns, 0, Writer(table.strings))
+    return build(METHOD_SCHEMAS[generation], columns, table.strings, allowance or unbounded())

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema import (
@@ -57,10 +58,8 @@ from archive.formats.schema import (
     parse,
 )
 from archive.pickles.ops import ValueKind
-from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.formats.schema.core import Ints, Schema
     from archive.pickles.tree import Tree
 
@@ -207,13 +206,19 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, all
         pass
 
 
-def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = None) -> bytes:
+def build_source_ranges(
+    table: RangeTable, record: int, layout: Layout | None = None, *, allowance: Allowance | None = None
+) -> bytes:
     """One record of a table as PyTorch writes it.
 
     Args:
         table: the rows.
         record: number of the record.
         layout: by default the record's own; for another one, the columns must hold all it needs.
+        allowance: the memory that the writing may cost; without bounds if none is given.
+
+    Raises:
+        LimitError: the writing would cost more.
     """
     layout = layout or table.layouts[record]
     rows = table.rows(record)
@@ -232,7 +237,7 @@ def build_source_ranges(table: RangeTable, record: int, layout: Layout | None = 
     if pieced:
         strings = _own_table(table, record)
         columns = {"marker": None, "table": Ragged(np.array([0, len(strings)]), strings), "rows": columns}
-    return build(RANGE_SCHEMAS[layout], columns, 0, Writer(table.sources.strings))
+    return build(RANGE_SCHEMAS[layout], columns, table.sources.strings, allowance or unbounded())
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:

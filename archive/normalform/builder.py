@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from archive.normalform.form import NormalForm, unbounded
+from archive.base.limits import Allowance, unbounded
+from archive.normalform.form import NormalForm
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
 from archive.normalform.pool import Pool
 from archive.normalform.ranges import pack_ranges
@@ -13,7 +14,6 @@ from archive.normalform.ranges import pack_ranges
 if TYPE_CHECKING:
     from typing import Self
 
-    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.base.limits import Allowance, Limits
+from archive.base.limits import Allowance, unbounded
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.ranges import unpack_ranges
 from archive.normalform.relayout import laid_out
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
-
-
-def unbounded() -> Allowance:
-    """The allowance of a form that is made in this process, from facts that nobody sent."""
-    return Limits(memory=1 << 62).allowance(0)
 
 
 @dataclass(frozen=True, eq=False)

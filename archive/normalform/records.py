@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from archive.base.strings import StringTable
-    from archive.debuginfo.handle_tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.normalform.form import NormalForm
 
 
@@ -54,7 +54,7 @@ class DebugRecords(Mapping[str, bytes]):
             (method_handles.MODULE_PATHS, form.path_table, Generation.MODULE_PATHS),
         ):
             if table is not None:
-                self._add(name, partial(method_handles.build_methods, table, generation))
+                self._add(name, partial(self._methods, table, generation))
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:
@@ -75,11 +75,14 @@ class DebugRecords(Mapping[str, bytes]):
         return len(self._makers)
 
     def _ranges(self, number: int) -> bytes:
-        return build_source_ranges(self._form.range_table, number)
+        return build_source_ranges(self._form.range_table, number, allowance=self._form.allowance)
+
+    def _methods(self, table: MethodTable, generation: Generation) -> bytes:
+        return method_handles.build_methods(table, generation, allowance=self._form.allowance)
 
     def _callstacks(self, table: HandleTable) -> bytes:
         generation = CALLSTACK_LAYOUTS[int(self._form.columns["file.callstacks"][0])]
-        return callstack_map.build_callstack_map(table, generation)
+        return callstack_map.build_callstack_map(table, generation, allowance=self._form.allowance)
 
 
 def record_name(strings: StringTable, number: int) -> str:

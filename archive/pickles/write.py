@@ -14,6 +14,8 @@ Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``
 
 from __future__ import annotations
 
+from array import array
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +23,8 @@ import numpy as np
 from archive.pickles.ops import BYTE_OF
 
 if TYPE_CHECKING:
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
-
 
 TUPLE_CLOSINGS = [BYTE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
 """The opcodes that close tuples of 0 to 3 items."""
@@ -30,6 +32,10 @@ _BININT1, _BININT2, _BININT = BYTE_OF["BININT1"], BYTE_OF["BININT2"], BYTE_OF["B
 _LONG1 = BYTE_OF["LONG1"] + b"\x08"
 _BINPUT, _LONG_BINPUT = BYTE_OF["BINPUT"], BYTE_OF["LONG_BINPUT"]
 _BINGET, _LONG_BINGET = BYTE_OF["BINGET"], BYTE_OF["LONG_BINGET"]
+INTEGER_BYTES, REFERENCE_BYTES = 24, 40
+"""Bytes of memory that an integer costs as an instruction, and the number of a text or shared value."""
+MEMO_BYTES, TEXT_BYTES = 140, 250
+"""Bytes of memory that a value that others refer to costs, and a text besides its length."""
 BYTE = 256
 """Integers and memo indices below this take one byte."""
 SMALL_INTEGERS = [_BININT1 + bytes([value]) for value in range(BYTE)]
@@ -46,23 +52,25 @@ def integer(value: int) -> bytes:
     return _LONG1 + value.to_bytes(8, "little", signed=True)
 
 
-def integers(values: np.ndarray) -> tuple[bytes, list[int]]:
+def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
     """The instructions for integers of 64 bits: their bytes, where each begins and the last ends (n + 1)."""
-    inside = [
-        (values >= low) & (values < high) for low, high in ((0, BYTE), (0, 1 << 16), (-(1 << 31), 1 << 31))
-    ]
-    size = np.select(inside, [2, 3, 5], 10)
-    start = np.concatenate(([0], np.cumsum(size)))
+    size = np.full(len(values), 10, np.uint8)
+    for width, low, high in ((5, -(1 << 31), 1 << 31), (3, 0, 1 << 16), (2, 0, BYTE)):
+        size[(values >= low) & (values < high)] = width
+    start = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(size, out=start[1:])
     data = np.empty(int(start[-1]), np.uint8)
     for width, head in ((2, _BININT1), (3, _BININT2), (5, _BININT), (10, _LONG1)):
         which = np.flatnonzero(size == width)
         at = start[which]
-        for place, byte in enumerate(head):
-            data[at + place] = byte
-        payload = values[which].astype("<i8").view(np.uint8).reshape(-1, 8)
+        for byte in head:
+            data[at] = byte
+            at += 1
+        payload = values[which].astype("<i8", copy=False).view(np.uint8).reshape(-1, 8)
         for place in range(width - len(head)):
-            data[at + len(head) + place] = payload[:, place]
-    return data.tobytes(), start.tolist()
+            data[at] = payload[:, place]
+            at += 1
+    return data.tobytes(), array("q", start.tobytes())
 
 
 def memo_read(index: int) -> bytes:
@@ -75,25 +83,39 @@ def memo_read(index: int) -> bytes:
 class Writer:
     """Writes one pickle.
 
+    Args:
+        strings: what texts are given by.
+        allowance: the memory that the writing may cost.
+
     Attributes:
-        out: its pieces so far.
+        out: its bytes so far.
         entries: how many memo entries it has.
     """
 
-    __slots__ = ("_by_index", "_by_value", "_strings", "entries", "out")
+    __slots__ = ("_allowance", "_by_index", "_by_value", "_strings", "entries", "out")
 
-    def __init__(self, strings: StringTable) -> None:
-        self.out: list[bytes] = [BYTE_OF["PROTO"] + b"\x02"]
+    def __init__(self, strings: StringTable, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self.out = BytesIO()
+        self.out.write(BYTE_OF["PROTO"] + b"\x02")
         self.entries = 0
         self._strings = strings
         self._by_index: dict[int, bytes] = {}
         self._by_value: dict[bytes, bytes] = {}
 
+    def take(self, count: int, each: int) -> None:
+        """Ask for memory for so many values, of so many bytes each.
+
+        Raises:
+            LimitError: the writing may not cost so much.
+        """
+        self._allowance.take(count * each, "values that are written")
+
     def put(self) -> bytes:
         """Give the value written last a memo entry; returns the instruction that reads it."""
         index = self.entries
         self.entries += 1
-        self.out.append(
+        self.out.write(
             _BINPUT + bytes([index]) if index < BYTE else _LONG_BINPUT + index.to_bytes(4, "little")
         )
         return memo_read(index)
@@ -102,7 +124,7 @@ class Writer:
         """Write a text, given by its index in the string table."""
         known = self._by_index.get(index)
         if known is not None:
-            self.out.append(known)
+            self.out.write(known)
             return
         self._by_index[index] = self.text(bytes(self._strings.data(index)))
 
@@ -118,13 +140,14 @@ class Writer:
         """Write an instruction and its memo entry, or the memo read if the same one was written before."""
         known = self._by_value.get(data)
         if known is not None:
-            self.out.append(known)
+            self.out.write(known)
             return known
-        self.out.append(data)
+        self.take(1, TEXT_BYTES + 2 * len(data))
+        self.out.write(data)
         self._by_value[data] = known = self.put()
         return known
 
     def finish(self) -> bytes:
         """Close the pickle; returns all its bytes."""
-        self.out.append(BYTE_OF["STOP"])
-        return b"".join(self.out)
+        self.out.write(BYTE_OF["STOP"])
+        return self.out.getvalue()

@@ -10,7 +10,6 @@ from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
 from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.schema import Ragged
-from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -87,14 +86,12 @@ class ColumnBuilder:
         except OverflowError as error:
             raise ArchiveError(f"a number of more than 64 bits: {error}") from error
 
-    def writer(self) -> Writer:
-        """A writer of the texts; to be called after ``columns``, which finds the words."""
+    def texts(self) -> StringTable:
+        """The texts; to be called after ``columns``, which finds the words."""
         texts = [text.encode("utf-8", "surrogatepass") for text in (*self.strings, *self._words)]
         length = _column(len(text) for text in texts)
         start = np.cumsum(length) - length
-        return Writer(
-            StringTable([memoryview(b"".join(texts))], [False], np.zeros_like(length), start, length)
-        )
+        return StringTable([memoryview(b"".join(texts))], [False], np.zeros_like(length), start, length)
 
     def _word(self, word: str) -> int:
         """The text of a kind, op or look; words follow the strings."""

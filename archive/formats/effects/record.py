@@ -95,7 +95,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.limits import DEFAULT_LIMITS, Allowance
+from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
 from archive.formats.effects.row_parser import RowParser
@@ -225,4 +225,4 @@ def build_effects(table: EffectTable) -> bytes:
         raise ArchiveError("values too deep inside one another", record=EFFECTS) from None
     version = _version_of(table)
     columns = builder.columns() | {"version": np.array([version])}
-    return build(EFFECTS_SCHEMAS[version], columns, 0, builder.writer())
+    return build(EFFECTS_SCHEMAS[version], columns, builder.texts(), unbounded())

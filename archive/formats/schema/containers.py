@@ -11,7 +11,7 @@ from archive.formats.schema.core import Mismatch, Ragged, expect
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import TUPLE_CLOSINGS
+from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES, TUPLE_CLOSINGS
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -54,7 +54,7 @@ class Tuple:
     def emitter(self, writer: Writer, columns: dict[str, Any]) -> Emit:
         """Writes the fields and closes the tuple."""
         emits = [field.emitter(writer, columns[name]) for name, field in self.fields.items()]
-        out, width = writer.out.append, len(emits)
+        out, width = writer.out.write, len(emits)
         opening, closing = brackets(width)
         if width == 3:  # noqa: PLR2004 (the rows of every layout: worth unrolling)
             a, b, c = emits
@@ -105,7 +105,7 @@ class Sequence:
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the head, the items, and the end of the tuple."""
-        emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.append, columns.first
+        emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.write, columns.first
         emit_head = None if self.head is None else self.head.emitter(writer, columns.head)
 
         def emit(index: int) -> None:
@@ -161,7 +161,9 @@ class IntList:
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the list and the call that builds it."""
-        out = writer.out.append
+        writer.take(len(columns.first), REFERENCE_BYTES)
+        writer.take(len(columns.items), INTEGER_BYTES)
+        out = writer.out.write
         data, start = write.integers(columns.items)
         first = [start[item] for item in columns.first.tolist()]
         opening = BYTE_OF["MARK"] + BYTE_OF["EMPTY_LIST"] + BYTE_OF["MARK"]

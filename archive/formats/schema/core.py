@@ -13,13 +13,14 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.pickles.ops import ValueKind
+from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
     from archive.pickles.tree import Tree
-    from archive.pickles.write import Writer
 
     Emit = Callable[[int], None]
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -117,10 +118,22 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
 
 
-def build(schema: Schema, columns: Any, index: int, writer: Writer) -> bytes:  # noqa: ANN401
-    """The pickle of value number ``index`` of some columns."""
-    schema.emitter(writer, columns)(index)
-    return writer.finish()
+def build(schema: Schema, columns: Any, strings: StringTable, allowance: Allowance) -> bytes:  # noqa: ANN401
+    """The pickle of the only value of some columns.
+
+    Args:
+        schema: the declaration of the value.
+        columns: its columns.
+        strings: what columns of texts refer to.
+        allowance: the memory that the writing may cost.
+
+    Raises:
+        LimitError: it would cost more.
+    """
+    with allowance.part() as part:
+        writer = Writer(strings, part)
+        schema.emitter(writer, columns)(0)
+        return writer.finish()
 
 
 def found_at(tree: Tree, node: int) -> str:

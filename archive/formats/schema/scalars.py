@@ -10,6 +10,7 @@ import numpy as np
 from archive.formats.schema.core import Mismatch, expect
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -41,9 +42,14 @@ class Int:
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes integers of the least width."""
+        writer.take(len(columns), INTEGER_BYTES)
         data, start = write.integers(columns)
-        out = writer.out.append
-        return lambda index: out(data[start[index] : start[index + 1]])
+        out = writer.out.write
+
+        def emit(index: int) -> None:
+            out(data[start[index] : start[index + 1]])
+
+        return emit
 
 
 class String:
@@ -61,6 +67,7 @@ class String:
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes texts, memoised by value."""
+        writer.take(len(columns), REFERENCE_BYTES)
         values, string = columns.tolist(), writer.string
         return lambda index: string(values[index])
 
@@ -118,7 +125,8 @@ class Optional:
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes None or the item."""
-        emit_item, out, none = self.item.emitter(writer, columns), writer.out.append, BYTE_OF["NONE"]
+        writer.take(len(columns if isinstance(columns, np.ndarray) else columns.index), REFERENCE_BYTES)
+        emit_item, out, none = self.item.emitter(writer, columns), writer.out.write, BYTE_OF["NONE"]
         index = (columns if isinstance(columns, np.ndarray) else columns.index).tolist()
 
         def emit(i: int) -> None:

@@ -16,6 +16,7 @@ from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import Indexed, Links, Mismatch
 from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.pickles.write import MEMO_BYTES, REFERENCE_BYTES
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -72,7 +73,9 @@ class Shared:
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
         """Writes the value, or its memo read if it was written before."""
-        emit_item, out = self.item.emitter(writer, columns.items), writer.out.append
+        writer.take(len(columns.index), REFERENCE_BYTES)
+        writer.take(len(np.unique(columns.index)), MEMO_BYTES)
+        emit_item, out = self.item.emitter(writer, columns.items), writer.out.write
         index = columns.index.tolist()
         written: dict[int, bytes] = {}  # the memo read of each value
 
@@ -172,9 +175,11 @@ class Chain:
         the outside in (fields before ``link``), then closed from the inside out (fields behind it, memo
         entry).
         """
+        writer.take(len(columns.index), REFERENCE_BYTES)
+        writer.take(len(columns.next), REFERENCE_BYTES + MEMO_BYTES)
         index, following = columns.index.tolist(), columns.next.tolist()
         written: dict[int, bytes] = {}
-        out, none = writer.out.append, BYTE_OF["NONE"]
+        out, none = writer.out.write, BYTE_OF["NONE"]
         names = list(self.item.fields)
         place = names.index(self.link)
         emits = [

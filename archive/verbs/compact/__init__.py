@@ -9,6 +9,7 @@ archives.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.container.deflate import deflate, deflated_size
@@ -22,8 +23,10 @@ from archive.verbs.compact import methods, ranges, stacks
 from archive.verbs.compact.range_record import record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from archive.base.limits import Allowance
+    from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
     from archive.verbs.compact.range_record import RangeRecord
 
@@ -44,25 +47,40 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
 
     Raises:
         ArchiveError: a debug record is broken.
+        LimitError: writing it in several ways would cost more memory than the archive's allowance has.
     """
-    return {name: _smallest(opened, name, ways) for name, ways in _ways(opened)}
+    compacted = {}
+    for name, ways in _ways(opened):
+        with opened.allowance.part() as part:
+            compacted[name] = _smallest(opened, name, ways(part))
+        opened.allowance.take(len(compacted[name]), "pickles", record=name)
+    return compacted
 
 
-def _ways(opened: Archive) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Each debug record by name, written in several ways."""
+def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable[bytes]]]]:
+    """Each debug record by name, and what writes it in several ways within an allowance."""
     table = opened.range_table
     tables = Layout.STRING_TABLE in table.layouts
-    for number, (name, layout) in enumerate(zip(table.names, table.layouts, strict=True)):
+    for number, name in enumerate(table.names):
         if not is_legacy(name):
-            record = record_of(table, number)
-            yield name, ranges.ways(record, _layouts(record, name, layout, tables=tables))
+            yield name, partial(_range_ways, table, number, tables=tables)
     handles, _ = mended(opened.handle_table, table)
     if handles is not None:
-        yield callstack_map.CALLSTACK_MAP, stacks.ways(handles, callstack_map.generation(handles))
+        yield callstack_map.CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
     if opened.method_table is not None:
-        yield method_records.METHOD_HANDLES, methods.ways(opened.method_table, Generation.METHOD_HANDLES)
+        yield (
+            method_records.METHOD_HANDLES,
+            partial(methods.ways, opened.method_table, Generation.METHOD_HANDLES),
+        )
     if opened.path_table is not None:
-        yield method_records.MODULE_PATHS, methods.ways(opened.path_table, Generation.MODULE_PATHS)
+        yield method_records.MODULE_PATHS, partial(methods.ways, opened.path_table, Generation.MODULE_PATHS)
+
+
+def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables: bool) -> Iterator[bytes]:
+    """A record of source ranges, written in several ways."""
+    record = record_of(table, number, allowance)
+    layouts = _layouts(record, table.names[number], table.layouts[number], tables=tables)
+    return ranges.ways(record, layouts, allowance)
 
 
 def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,27 +10,27 @@ from archive.base.columns import firsts, numbered, spread
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
 from archive.debuginfo.mending import mended
-from archive.formats import callstack_map, method_handles
-from archive.verbs.compact.stacks import frame_numbers
+from archive.formats import method_handles
+from archive.verbs.compact.check_handles import compare_handles, compare_methods
+from archive.verbs.compact.comparing import compare, count_of, quoted, refuse_missing
 from archive.verbs.compact.strings import string_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
-    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.base.limits import Allowance
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
+    from archive.verbs.compact.comparing import Known, Where
 
-    Where = Callable[[int], tuple[str, str]]
-    Describe = Callable[[int], str]
-    Known = dict[bytes, int]
 
 TEXT_RATIO = 1_100
 """Bytes of text that may be compared for each byte of the records, whatever the limits are."""
-TEXT_CHUNK = 1 << 24
+TEXT_CHUNK = 1 << 20
 """Bytes of texts that are joined to be compared at once."""
-SHOWN_WIDTH = 200
+ROW_BYTES, PIECE_BYTES = 200, 20
+"""Bytes of memory that a row costs while it is compared, and a piece of a text."""
 
 
 def same_facts(before: Archive, after: Archive) -> None:
@@ -49,44 +48,24 @@ def same_facts(before: Archive, after: Archive) -> None:
 
     Raises:
         ArchiveError: the facts differ (the message names record, row and field), or a debug record is broken.
+        LimitError: comparing them would cost more memory than the first archive's allowance has.
     """
     try:
         names = (*before.range_table.names, *after.range_table.names)
         for name in names:
             there = (name in one.range_table.numbers for one in (before, after))
-            _refuse_missing(name, before=next(there), after=next(there))
+            refuse_missing(name, before=next(there), after=next(there))
         compare_ranges(before, after, before.range_table.names)
-        compare_handles(mended(before.handle_table, before.range_table)[0], after.handle_table)
-        _compare_methods(method_handles.METHOD_HANDLES, before.method_table, after.method_table)
-        _compare_methods(method_handles.MODULE_PATHS, before.path_table, after.path_table)
+        expected = mended(before.handle_table, before.range_table)[0]
+        compare_handles(expected, after.handle_table, before.allowance)
+        for name, one, other in (
+            (method_handles.METHOD_HANDLES, before.method_table, after.method_table),
+            (method_handles.MODULE_PATHS, before.path_table, after.path_table),
+        ):
+            with before.allowance.part() as part:
+                compare_methods(name, one, other, part)
     except ArchiveError as error:
         raise error.within(file=after.file) from error.__cause__
-
-
-def _compare(where: Where, expected: Ints, found: Ints, said: Describe = str) -> None:
-    """Refuse the first of n values that differs; ``where`` gives its record and place."""
-    differing = np.flatnonzero(expected != found)
-    if len(differing):
-        first = int(differing[0])
-        record, place = where(first)
-        one, other = said(int(expected[first])), said(int(found[first]))
-        raise ArchiveError(record=record, place=place, expected=one, found=other)
-
-
-def _of(what: str) -> Describe:
-    return lambda count: f"{count} {what}"
-
-
-def _quoted(known: Known) -> Describe:
-    """Describe numbers by the strings that have them."""
-    return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), SHOWN_WIDTH)
-
-
-def _refuse_missing(name: str, *, before: bool, after: bool) -> None:
-    """Refuse a record that is in one of the archives only."""
-    if before != after:
-        expected, found = ("a record" if there else "no record" for there in (before, after))
-        raise ArchiveError(record=name, expected=expected, found=found)
 
 
 def compare_ranges(
@@ -114,7 +93,7 @@ def compare_ranges(
         np.array([table.numbers[name] for name in names], np.int64) for table in (before, after)
     )
     counts = np.diff(before.first)[order]
-    _compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], _of("rows"))
+    compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], count_of("rows"))
     row, at = spread(before.first[order], counts), spread(after.first[other_order], counts)
     fields = ("offset", "start", "end", "tag") if tags else ("offset", "start", "end")
     compare_rows(archive, other, (row, at), fields, unnamed=unnamed)
@@ -145,15 +124,22 @@ def compare_rows(
 
         return place
 
-    for field in fields:
-        _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
-    source, other_source = before.source[row], after.source[at]
-    first = numbered(source, other_source)[1]
-    pairs = source[first], other_source[first]
-    _check_work(archive, int(before.sources.lengths[pairs[0]].sum()))
-    _compare_sources(
-        before.sources, after.sources, pairs, lambda field: where(field, row[first]), unnamed=unnamed
-    )
+    with archive.allowance.part() as part:
+        part.take(ROW_BYTES * len(row), "rows that are compared")
+        for field in fields:
+            compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
+        source, other_source = before.source[row], after.source[at]
+        first = numbered(source, other_source)[1]
+        pairs = source[first], other_source[first]
+        _check_work(archive, int(before.sources.lengths[pairs[0]].sum()))
+        _compare_sources(
+            before.sources,
+            after.sources,
+            pairs,
+            lambda field: where(field, row[first]),
+            part,
+            unnamed=unnamed,
+        )
 
 
 def _check_work(archive: Archive, size: int) -> None:
@@ -169,20 +155,21 @@ def _compare_sources(
     after: SourceTable,
     pairs: tuple[Ints, Ints],
     where: Callable[[str], Where],
+    allowance: Allowance,
     *,
     unnamed: bool,
 ) -> None:
     """Compare sources, pair by pair; ``where`` gives the place of a pair in a field."""
     one, other = pairs
-    _compare(where("starting_line"), before.line[one], after.line[other])
+    compare(where("starting_line"), before.line[one], after.line[other])
     known: Known = {} if unnamed else {b"": -1}
-    name = string_numbers(before.strings, before.filename[one], known)
-    other_name = string_numbers(after.strings, after.filename[other], known)
-    _compare(where("filename"), name, other_name, _quoted(known))
+    name = string_numbers(before.strings, before.filename[one], known, allowance)
+    other_name = string_numbers(after.strings, after.filename[other], known, allowance)
+    compare(where("filename"), name, other_name, quoted(known))
     lengths = before.lengths[one]
-    _compare(where("text"), lengths, after.lengths[other], _of("bytes"))
+    compare(where("text"), lengths, after.lengths[other], count_of("bytes"))
     numbers: Known = {}
-    sides = _pieces(before, one, numbers), _pieces(after, other, numbers)
+    sides = _pieces(before, one, numbers, allowance), _pieces(after, other, numbers, allowance)
     strings, ends, low = list(numbers), firsts(lengths), 0
 
     def texts(low: int, high: int) -> list[bytes]:
@@ -191,10 +178,11 @@ def _compare_sources(
 
     while low < len(one):
         high = max(int(np.searchsorted(ends, ends[low] + TEXT_CHUNK, "right")) - 1, low + 1)
-        expected, found = texts(low, high)
-        if expected != found:
-            pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
-            _refuse_text(*where("text")(pair), *texts(pair, pair + 1))
+        with allowance.lent(2 * int(ends[high] - ends[low]), "texts that are compared"):
+            expected, found = texts(low, high)
+            if expected != found:
+                pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
+                _refuse_text(*where("text")(pair), *texts(pair, pair + 1))
         low = high
 
 
@@ -204,81 +192,9 @@ def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None
     raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=one, found=other)
 
 
-def _pieces(sources: SourceTable, which: Ints, known: Known) -> tuple[Ints, Ints]:
+def _pieces(sources: SourceTable, which: Ints, known: Known, allowance: Allowance) -> tuple[Ints, Ints]:
     """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
     counts = np.diff(sources.first)[which]
+    allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[which], counts)]
-    return string_numbers(sources.strings, index, known), firsts(counts)
-
-
-def compare_handles(before: HandleTable | None, after: HandleTable | None) -> None:
-    """Refuse call-stack maps that differ.
-
-    Raises:
-        ArchiveError: naming the handle and field of a difference.
-    """
-    name = callstack_map.CALLSTACK_MAP
-    _refuse_missing(name, before=before is not None, after=after is not None)
-    if before is None or after is None:
-        return
-    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _of("handles"))
-    order, other = (np.argsort(table.handle, kind="stable") for table in (before, after))
-    handle = before.handle[order]
-    _compare(lambda row: (name, f"row {row} by handle"), handle, after.handle[other])
-
-    def where(field: str) -> Where:
-        return lambda row: (name, f"handle {handle[row]}, field {field}")
-
-    _compare(where("tag"), before.tag[order], after.tag[other])
-    known: Known = {}
-    op = string_numbers(before.strings, before.op, known)
-    other_op = string_numbers(after.strings, after.op, known)
-    _compare(where("op"), op[order], other_op[other], _quoted(known))
-    frames: dict[tuple[int, object], int] = {}
-    stack, other_stack = (_stack_numbers(table, known, frames) for table in (before, after))
-    for row in np.flatnonzero(stack[order] != other_stack[other])[:1].tolist():
-        calls = before.entry(int(order[row])).stack, after.entry(int(other[row])).stack
-        frame, pair = next((i, pair) for i, pair in enumerate(zip_longest(*calls)) if pair[0] != pair[1])
-        expected, found = (shown(call, SHOWN_WIDTH) for call in pair)
-        place = f"handle {handle[row]}, frame {frame}"
-        raise ArchiveError(record=name, place=place, expected=expected, found=found)
-
-
-def _stack_numbers(table: HandleTable, known: Known, frames: dict[tuple[int, object], int]) -> Ints:
-    """Numbers of the rows' call stacks, the same for equal ones; -1 for none (h)."""
-    function, types, instances = (
-        string_numbers(table.strings, column, known).tolist()
-        for column in (table.function, table.module_type, table.module_instance)
-    )
-    modules = [*zip(types, instances, strict=True), None]  # -1 finds the None
-    owners = map(modules.__getitem__, table.module.tolist())
-    facts = list(zip(owners, table.call_tag.tolist(), function, strict=True))
-    numbers: Ints = np.append(frame_numbers(table.next, facts, frames), -1)[table.stack]
-    return numbers
-
-
-def _compare_methods(name: str, before: MethodTable | None, after: MethodTable | None) -> None:
-    _refuse_missing(name, before=before is not None, after=after is not None)
-    if before is None or after is None:
-        return
-    _compare(lambda _: (name, "version"), np.array([before.version]), np.array([after.version]))
-    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _of("methods"))
-    known: Known = {}
-    names, other_names = (string_numbers(table.strings, table.name, known) for table in (before, after))
-    _compare(lambda method: (name, f"method {method}"), names, other_names, _quoted(known))
-    _compare(
-        lambda method: (name, f"method {method}"),
-        np.diff(before.first),
-        np.diff(after.first),
-        _of("instructions"),
-    )
-
-    def where(instruction: int) -> tuple[str, str]:
-        method = int(np.searchsorted(before.first, instruction, "right")) - 1
-        return name, f"method {method}, instruction {instruction - int(before.first[method])}"
-
-    if name == method_handles.MODULE_PATHS:
-        paths, other_paths = (string_numbers(table.strings, table.value, known) for table in (before, after))
-        _compare(where, paths, other_paths, _quoted(known))
-    else:
-        _compare(where, before.value, after.value)
+    return string_numbers(sources.strings, index, known, allowance), firsts(counts)

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.verbs.compact.instructions import Instructions
 
+INSTRUCTION_BYTES = 45
+"""Bytes of memory that an instruction costs while entries of the memo are chosen."""
+COPIES = 5
+"""Copies of a pickle that there are: while it is written, and of others that it is compared with."""
 WRITTEN_AS = np.array([INT, TEXT, GLOBAL], np.uint8)
 START, STOP = bytes([CODE_OF["PROTO"], 2]), bytes([CODE_OF["STOP"]])
 BININT2, LONG1 = CODE_OF["BININT2"], CODE_OF["LONG1"]
@@ -33,35 +38,53 @@ LONG1_BYTES = 8
 TEXT_BYTES = 4
 
 
-def pickled(code: Instructions, strings: Sequence[bytes]) -> bytes:
+def pickled(code: Instructions, strings: Sequence[bytes], allowance: Allowance) -> bytes:
     """Write the pickle of one value.
 
     Args:
         code: the value's instructions.
         strings: the texts and names by number; both lines of a name end in a newline.
+        allowance: the memory that the pickle may cost.
+
+    Raises:
+        LimitError: it would cost more.
     """
-    op, arg = _with_memo(code)
-    op = _with_widths(op, arg)
-    texts, names, longs = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL, LONG1))
-    lengths = np.array([len(string) for string in strings], np.int64)
+    with allowance.lent(INSTRUCTION_BYTES * len(code.op), "instructions"):
+        op, arg = _with_memo(code)
+        op = _with_widths(op, arg)
+        lengths = np.array([len(string) for string in strings], np.int64)
+        size = _sizes(op, arg, lengths)
+        with allowance.lent(COPIES * int(size.sum()), "pickles"):
+            return START + _bytes_of(op, arg, size, strings) + STOP
+
+
+def _sizes(op: np.ndarray, arg: Ints, lengths: Ints) -> Ints:
+    """Bytes of each instruction; ``lengths``: of the strings."""
     size = lookup(SIZE, op).astype(np.int64)
-    widths = {width: np.flatnonzero(size == 1 + width) for width in (1, 2, 4)}
+    texts, names = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL))
     size[texts] = 1 + TEXT_BYTES + lengths[arg[texts]]
     size[names] = 1 + lengths[arg[names]]
-    size[longs] = 2 + LONG1_BYTES
+    size[op == LONG1] = 2 + LONG1_BYTES
+    return size
+
+
+def _bytes_of(op: np.ndarray, arg: Ints, size: Ints, strings: Sequence[bytes]) -> bytes:
+    """The instructions, one behind the other."""
     at = firsts(size)
     out = np.empty(int(at[-1]), np.uint8)
     at = at[:-1]
     out[at] = op
     at += 1
-    for width, own in widths.items():
+    texts, names, longs = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL, LONG1))
+    for width in (1, 2, 4):
+        own = np.flatnonzero(lookup(SIZE, op) == 1 + width)
         _write_numbers(out, at[own], arg[own], width)
     out[at[longs]] = LONG1_BYTES
     _write_numbers(out, at[longs] + 1, arg[longs], LONG1_BYTES)
-    _write_numbers(out, at[texts], lengths[arg[texts]], TEXT_BYTES)
+    _write_numbers(out, at[texts], size[texts] - 1 - TEXT_BYTES, TEXT_BYTES)
     _write_strings(out, at[texts] + TEXT_BYTES, arg[texts], strings)
     _write_strings(out, at[names], arg[names], strings)
-    return START + out.tobytes() + STOP
+    return out.tobytes()
 
 
 def _with_widths(op: np.ndarray, arg: Ints) -> np.ndarray:

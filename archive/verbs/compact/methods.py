@@ -29,16 +29,26 @@ from archive.verbs.compact.strings import own_strings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import MethodTable
 
 KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_PATHS: b"module_debug_info"}
 
 
-def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
-    """Write the record in several ways."""
+METHOD_BYTES, VALUE_BYTES = 250, 50
+"""Bytes of memory that a method, and a handle or path of it, cost while they are written in several ways."""
+
+
+def ways(table: MethodTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+    """Write the record in several ways.
+
+    Raises:
+        LimitError: it would cost more memory than the allowance has.
+    """
+    allowance.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
     is_paths = generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name
-    strings, number = own_strings(table.strings, index)
+    strings, number = own_strings(table.strings, index, allowance)
     strings = [*strings, KEYS[generation], BUILDER]
     for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
         value = number[len(table) :] if is_paths else table.value
@@ -54,4 +64,5 @@ def ways(table: MethodTable, generation: Generation) -> Iterator[bytes]:
         # Close (key, list), the table with this one entry, and (method, table).
         for size in (2, 1, 2):
             methods.add(CLOSE[size])
-        yield pickled(tuple_of(each(INT, np.array([table.version])), methods.code()), strings)
+        code = tuple_of(each(INT, np.array([table.version])), methods.code())
+        yield pickled(code, strings, allowance)

@@ -9,11 +9,16 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
 from archive.verbs.compact.strings import own_strings
-from archive.verbs.compact.texts import Pieces
+from archive.verbs.compact.texts import PIECE_BYTES, Pieces
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
+
+
+ROW_BYTES = 150
+"""Bytes of memory that a row and its source cost while they are written in several ways."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,13 +51,18 @@ class RangeRecord:
         return len(self.offset)
 
 
-def record_of(table: RangeTable, number: int) -> RangeRecord:
-    """Take one record out of a table."""
+def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeRecord:
+    """Take one record out of a table.
+
+    Raises:
+        LimitError: its rows or strings would cost more memory than the allowance has.
+    """
+    allowance.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
     part = slice(int(table.first[number]), int(table.first[number + 1]))
     source, first = numbered(table.source[part])
     objects, sources = table.source[part][first], table.sources
-    texts = _texts(table, objects)
-    names, filename = own_strings(sources.strings, sources.filename[objects])
+    texts = _texts(table, objects, allowance)
+    names, filename = own_strings(sources.strings, sources.filename[objects], allowance)
     line = sources.line[objects]
     facts = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
     known: dict[tuple[bytes, int, int], int] = {}
@@ -71,12 +81,13 @@ def record_of(table: RangeTable, number: int) -> RangeRecord:
     )
 
 
-def _texts(table: RangeTable, objects: Ints) -> Pieces:
+def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> Pieces:
     """The texts of some sources, without empty pieces, unless the whole text is empty."""
     sources = table.sources
     counts = np.diff(sources.first)[objects]
+    allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[objects], counts)]
-    strings, piece = own_strings(sources.strings, index)
+    strings, piece = own_strings(sources.strings, index, allowance)
     is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]
     kept = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
     return Pieces(strings, firsts(kept.astype(np.int64))[firsts(counts)], piece[kept])

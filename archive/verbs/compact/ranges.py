@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.verbs.compact.range_record import RangeRecord
 
 OFTEN = 6
@@ -57,33 +58,38 @@ INLINE_AT_MOST = 6
 """Texts longer than this many times the record with a string table do not deflate to less."""
 
 
-def ways(record: RangeRecord, layouts: Collection[Layout]) -> Iterator[bytes]:
+def ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allowance) -> Iterator[bytes]:
     """Write the record in several ways. Which one deflates best depends on its contents.
 
     Args:
         record: the rows.
         layouts: the layouts that may be used: the string table, one without, or both.
+        allowance: the memory that writing may cost.
+
+    Raises:
+        LimitError: it would cost more.
     """
     length, longest = record.texts.length(), NEVER
     sharings = list(_sharings(record))
     inline = [layout for layout in layouts if layout is not Layout.STRING_TABLE]
     if Layout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
-        sources, strings = _pieced_sources(record)
+        sources, strings = _pieced_sources(record, allowance)
         for sharing in sharings if len(sharings) == 1 else (sharings[0], sharings[-1]):
-            data = _with_table(_rows(record, Layout.STRING_TABLE, sources, sharing), strings)
+            rows = _rows(record, Layout.STRING_TABLE, sources, sharing)
+            data = _with_table(rows, strings, allowance)
             longest = INLINE_AT_MOST * len(data)
             yield data
     for layout in inline if length <= longest else ():
-        sources, strings = _inline_sources(record)
+        sources, strings = _inline_sources(record, allowance)
         for sharing in sharings:
-            yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings)
+            yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings, allowance)
 
 
-def _with_table(rows: Instructions, strings: list[bytes]) -> bytes:
+def _with_table(rows: Instructions, strings: list[bytes], allowance: Allowance) -> bytes:
     """A record with a string table, of all strings but the last two: the builder's name and the marker."""
     marker = len(strings) - 1
     table = tuple_of(each(TEXT, np.arange(marker - 1)))
-    return pickled(tuple_of(each(TEXT, np.array([marker])), table, tuple_of(rows)), strings)
+    return pickled(tuple_of(each(TEXT, np.array([marker])), table, tuple_of(rows)), strings, allowance)
 
 
 class _Sharing(NamedTuple):
@@ -142,10 +148,13 @@ def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _
     return rows.code()
 
 
-def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
+def _inline_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instructions, list[bytes]]:
     """The instructions of sources with whole texts, and their strings."""
+    run, begins = record.texts.numbered()
+    texts = record.texts.some(begins)
+    allowance.take(texts.length(), "texts of sources")
     known: dict[bytes, int] = {}
-    text = np.array([known.setdefault(text, len(known)) for text in record.texts.joined()], np.int64)
+    text = np.array([known.setdefault(text, len(known)) for text in texts.joined()], np.int64)[run]
     name = record.filename
     uses = np.bincount(name + 1, minlength=1)[name + 1]
     name_op = np.select([name < 0, uses < NAMES_SHARED_FROM], [NONE, TEXT], SHARED_TEXT)
@@ -158,22 +167,20 @@ def _inline_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
     return sources.code(), [*known, *record.names]
 
 
-def _pieced_sources(record: RangeRecord) -> tuple[Instructions, list[bytes]]:
+def _pieced_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instructions, list[bytes]]:
     """The instructions of sources with texts in pieces, and the strings.
 
     Strings are those of the table, the builder's name, and the marker. Keys of lists of pieces follow those
     that the rows need.
     """
-    texts = shared_pieces(record.texts)
+    texts = shared_pieces(record.texts, allowance)
     known = {b"": 0} if len(record) else {}
     piece, name = (
         np.array([known.setdefault(string, len(known)) for string in strings], np.int64)[number]
         for strings, number in ((texts.strings, texts.piece), (record.names, record.filename))
     )
     table, place = _by_use(list(known), np.bincount(np.concatenate((piece, name)), minlength=len(known)))
-    lists: dict[bytes, int] = {}
-    which = np.array([lists.setdefault(run, len(lists)) for run in texts.runs()], np.int64)
-    begins = numbered(which)[1]
+    which, begins = texts.numbered()
     rest = np.setdiff1d(np.arange(len(which)), begins, assume_unique=True)
     distinct = Pieces(table, texts.first, place[piece]).some(begins)
     integers = Instructions(distinct.first, np.full(len(distinct.piece), INT, np.uint8), distinct.piece)

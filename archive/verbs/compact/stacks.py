@@ -40,8 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable
 
+HANDLE_BYTES, FRAME_BYTES = 180, 500
+"""Bytes of memory that a row and a frame cost while they are written in several ways."""
 MANY_HANDLES = 50_000
 """Handles from which on only the one way is tried that suits large maps."""
 
@@ -80,10 +83,15 @@ class _Way:
     shared_from: int
 
 
-def ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
-    """Write the map in several ways, with as many elements a row as its layout has."""
+def ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+    """Write the map in several ways, with as many elements a row as its layout has.
+
+    Raises:
+        LimitError: it would cost more memory than the allowance has.
+    """
+    allowance.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
     columns = (table.op, table.function, table.module_type, table.module_instance)
-    strings, number = own_strings(table.strings, np.concatenate(columns))
+    strings, number = own_strings(table.strings, np.concatenate(columns), allowance)
     op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
     frames, frame, role = _distinct(table, function, types, instances)
     stack, role = (np.append(numbers, -1)[table.stack] for numbers in (frame, role))
@@ -92,7 +100,8 @@ def ways(table: HandleTable, generation: Generation) -> Iterator[bytes]:
     named = generation is Generation.CALLSTACK_4
     far = int(table.handle.max(initial=0)) >= 1 << 16
     for wide, shared_from in _choices(far=far, many=len(table) > MANY_HANDLES):
-        yield pickled(tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from))), strings)
+        code = tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from)))
+        yield pickled(code, strings, allowance)
 
 
 def _choices(*, far: bool, many: bool) -> list[tuple[bool, int]]:

@@ -11,19 +11,29 @@ PyTorch writes texts in lines, but joins any pieces (tried with 2.13). Here the 
 from __future__ import annotations
 
 import re
+from array import array
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.columns import firsts, spread
+from archive.base.columns import firsts, numbered, spread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
 
 TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
 ALIKE = 8
 """Lines that must differ in their number alone for them to be cut."""
+
+
+LINE_BYTES, CUT_BYTES = 100, 250
+"""Bytes of memory that a line costs besides its length, and a distinct one while it is cut."""
+PIECE_BYTES = 60
+"""Bytes of memory that a piece of a text costs in columns, as long as it is looked at."""
 
 
 class Pieces(NamedTuple):
@@ -44,15 +54,21 @@ class Pieces(NamedTuple):
         counts = np.diff(self.first)[which]
         return Pieces(self.strings, firsts(counts), self.piece[spread(self.first[which], counts)])
 
+    def numbered(self) -> tuple[Ints, Ints]:
+        """Texts numbered by first appearance, those of equal pieces alike: as ``base.columns.numbered``."""
+        known: dict[bytes, int] = {}
+        number = np.array([known.setdefault(run, len(known)) for run in self.runs()], np.int64)
+        return number, numbered(number)[1]
+
     def runs(self) -> list[bytes]:
         """A key for each text: equal for texts of equal pieces."""
         data, bounds = self.piece.tobytes(), (self.first * self.piece.itemsize).tolist()
         return [data[low:high] for low, high in pairwise(bounds)]
 
-    def joined(self) -> list[bytes]:
-        """The texts as whole strings."""
-        strings = list(map(self.strings.__getitem__, self.piece.tolist()))
-        return [b"".join(strings[low:high]) for low, high in pairwise(self.first.tolist())]
+    def joined(self) -> Iterator[bytes]:
+        """The texts as whole strings, each made when it is asked for."""
+        for low, high in pairwise(self.first.tolist()):
+            yield b"".join(map(self.strings.__getitem__, self.piece[low:high].tolist()))
 
     def length(self) -> int:
         """Bytes of all texts."""
@@ -60,23 +76,33 @@ class Pieces(NamedTuple):
         return int(lengths[self.piece].sum())
 
 
-def shared_pieces(texts: Pieces) -> Pieces:
-    """Cut the texts into pieces that they share."""
-    return _together(_cut(_lines(texts)))
+def shared_pieces(texts: Pieces, allowance: Allowance) -> Pieces:
+    """Cut the texts into pieces that they share.
+
+    Raises:
+        LimitError: they have more lines than the allowance has room for.
+    """
+    return _together(_cut(_lines(texts, allowance), allowance))
 
 
-def _lines(texts: Pieces) -> Pieces:
+def _lines(texts: Pieces, allowance: Allowance) -> Pieces:
     """Cut texts into lines. The pieces of a string table are lines already."""
     if not any(b"\n" in string[:-1] for string in texts.strings):
         return texts
-    lines = [string.splitlines(keepends=True) or [string] for string in texts.strings]
     known: dict[bytes, int] = {}
-    part = np.array([known.setdefault(line, len(known)) for some in lines for line in some], np.int64)
-    return _replaced(texts, list(known), np.array([len(some) for some in lines], np.int64), part)
+    counts, parts = [], array("q")
+    for string in texts.strings:
+        allowance.take(LINE_BYTES * (string.count(b"\n") + string.count(b"\r") + 1) + len(string), "lines")
+        lines = string.splitlines(keepends=True) or [string]
+        counts.append(len(lines))
+        parts.extend(known.setdefault(line, len(known)) for line in lines)
+    part = np.frombuffer(parts, np.int64)
+    return _replaced(texts, list(known), np.array(counts, np.int64), part, allowance)
 
 
-def _cut(texts: Pieces) -> Pieces:
+def _cut(texts: Pieces, allowance: Allowance) -> Pieces:
     """Cut lines around their line number, if many differ in it alone."""
+    allowance.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):
         if found := TRACE_LINE.fullmatch(line):
@@ -95,10 +121,10 @@ def _cut(texts: Pieces) -> Pieces:
     whole = np.flatnonzero(part[:, 0] < 0)
     part[whole, 0] = [known.setdefault(texts.strings[number], len(known)) for number in whole.tolist()]
     is_there = part >= 0
-    return _replaced(texts, list(known), is_there.sum(1), part[is_there])
+    return _replaced(texts, list(known), is_there.sum(1), part[is_there], allowance)
 
 
-def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints) -> Pieces:
+def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints, allowance: Allowance) -> Pieces:
     """Replace each piece by others.
 
     Args:
@@ -106,8 +132,10 @@ def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints) ->
         strings: the other pieces.
         counts: how many replace each piece.
         parts: their numbers, one behind the other.
+        allowance: the memory that they may cost.
     """
     sizes = counts[texts.piece]
+    allowance.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
     part = parts[spread(firsts(counts)[texts.piece], sizes)]
     return Pieces(strings, firsts(sizes)[texts.first], part)
 

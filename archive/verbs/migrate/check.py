@@ -14,7 +14,8 @@ from archive.formats.archive_id import counts
 from archive.formats.record_kinds import range_records_of
 from archive.formats.source_ranges import DELEGATED
 from archive.normalform.columns import NO_ROW
-from archive.verbs.compact.check import compare_handles, compare_ranges, compare_rows
+from archive.verbs.compact.check import compare_ranges, compare_rows
+from archive.verbs.compact.check_handles import compare_handles
 from archive.verbs.migrate.aside import is_format
 from archive.verbs.migrate.rescue import after_cuts, before_cuts, without
 
@@ -116,7 +117,7 @@ def _same_handles(before: Archive, after: Archive) -> None:
     named = [bool((table.op >= 0).any()) for table in (old, new)]
     if named[0] != named[1]:
         old, new = _nameless(old), _nameless(new)
-    compare_handles(old, new)
+    compare_handles(old, new, before.allowance)
 
 
 def _nameless(table: HandleTable) -> HandleTable:

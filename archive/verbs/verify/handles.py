@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,12 @@ def check_handles(
     if tags is None:
         report.add("note", CALLSTACK_MAP, "", "tags are not looked up, as not all source ranges can be read")
     layout = callstack_map.generation(table)
-    check_bytes(archive, CALLSTACK_MAP, lambda: callstack_map.build_callstack_map(table, layout), report)
+    check_bytes(
+        archive,
+        CALLSTACK_MAP,
+        partial(callstack_map.build_callstack_map, table, layout, allowance=archive.allowance),
+        report,
+    )
     return np.unique(table.handle)
 
 

@@ -89,7 +89,12 @@ def _check_table(
             report.add("warning", name, "", message)
     elif BYTECODE not in archive.records:
         report.add("warning", name, "", f"no {BYTECODE} with the methods that this is about")
-    check_bytes(archive, name, lambda: method_handles.build_methods(table, layout), report)
+    check_bytes(
+        archive,
+        name,
+        partial(method_handles.build_methods, table, layout, allowance=archive.allowance),
+        report,
+    )
 
 
 def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:

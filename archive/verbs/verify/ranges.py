@@ -78,7 +78,12 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
             if table.layouts[number] is Layout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)
             if not is_legacy(name):
-                check_bytes(archive, name, partial(build_source_ranges, table, number), report)
+                check_bytes(
+                    archive,
+                    name,
+                    partial(build_source_ranges, table, number, allowance=archive.allowance),
+                    report,
+                )
     if len(read) < len(archive.range_records):
         return None
     return np.zeros(0, np.int64) if table is None else tags_of(table)

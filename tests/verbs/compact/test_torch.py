@@ -10,6 +10,7 @@ import pytest
 
 import archive
 import archive.verbs.compact.ranges
+from archive.base.limits import unbounded
 from archive.debuginfo.model import Layout
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.instructions import LIST, MARK, Composer, Instructions
@@ -88,9 +89,9 @@ def test_texts_may_be_in_any_pieces(bench: Bench) -> None:
     ranges = [traced(line) for line in range(95, 135)]
     opened = bench.show(ranges, Layout.STRING_TABLE)[1]
     said = printed(bytes(opened.container.data))
-    record = record_of(opened.range_table, 0)
-    assert {b"m.py(", b"10", b"3"} < {*shared_pieces(record.texts).strings}
-    for data in ways(record, [Layout.STRING_TABLE]):
+    record = record_of(opened.range_table, 0, unbounded())
+    assert {b"m.py(", b"10", b"3"} < {*shared_pieces(record.texts, unbounded()).strings}
+    for data in ways(record, [Layout.STRING_TABLE], unbounded()):
         assert printed(replaced(opened, {bench.name: data})) == said
 
 
@@ -109,7 +110,7 @@ def test_lists_must_be_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
 
     opened = bench.show([traced(1)], Layout.STRING_TABLE)[1]
     monkeypatch.setattr(archive.verbs.compact.ranges, "integer_lists", plain_lists)
-    for data in ways(record_of(opened.range_table, 0), [Layout.STRING_TABLE]):
+    for data in ways(record_of(opened.range_table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
         with pytest.raises(RuntimeError, match="Expected IntList but got GenericList"):
             printed(replaced(opened, {bench.name: data}))
 
@@ -123,7 +124,7 @@ def test_no_filename_is_not_an_empty_one(bench: Bench) -> None:
 def test_code_records_without_rows_keep_their_string_table() -> None:
     with archive.open(STACK) as opened:
         table = table_of([], [], Layout.STRING_TABLE)
-        (empty,) = ways(record_of(table, 0), [Layout.STRING_TABLE])
+        (empty,) = ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded())
         printed(replaced(opened, dict.fromkeys(opened.range_table.names, empty)))
         with pytest.raises(RuntimeError, match="empty ivalues tuple"):
             printed(replaced(opened, dict.fromkeys(opened.range_table.names, NO_ROWS)))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.errors import ArchiveError
+from archive.base.limits import unbounded
 from archive.debuginfo.model import Layout
-from archive.normalform.form import unbounded
 from archive.normalform.pool import Pool
 from archive.normalform.ranges import pack_ranges
 from archive.verbs.migrate.ranges import cut_out, relaid
