@@ -32,7 +32,9 @@ _BININT1, _BININT2, _BININT = BYTE_OF["BININT1"], BYTE_OF["BININT2"], BYTE_OF["B
 _LONG1 = BYTE_OF["LONG1"] + b"\x08"
 _BINPUT, _LONG_BINPUT = BYTE_OF["BINPUT"], BYTE_OF["LONG_BINPUT"]
 _BINGET, _LONG_BINGET = BYTE_OF["BINGET"], BYTE_OF["LONG_BINGET"]
-INTEGER_BYTES, REFERENCE_BYTES = 24, 40
+CHUNK = 1 << 14
+"""Integers that become instructions at once."""
+INTEGER_BYTES, REFERENCE_BYTES = 20, 40
 """Bytes of memory that an integer costs as an instruction, and the number of a text or shared value."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to costs, and a text besides its length."""
@@ -54,15 +56,24 @@ def integer(value: int) -> bytes:
 
 def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
     """The instructions for integers of 64 bits: their bytes, where each begins and the last ends (n + 1)."""
-    size = np.full(len(values), 10, np.uint8)
+    parts, start = [], array("q", [0])
+    for low in range(0, len(values), CHUNK):
+        data, ends = _integers(values[low : low + CHUNK])
+        parts.append(data)
+        start.frombytes((ends + start[-1]).tobytes())
+    return b"".join(parts), start
+
+
+def _integers(values: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """The instructions for some integers, and where each of them ends (n)."""
+    size = np.full(len(values), 10, np.int64)
     for width, low, high in ((5, -(1 << 31), 1 << 31), (3, 0, 1 << 16), (2, 0, BYTE)):
         size[(values >= low) & (values < high)] = width
-    start = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(size, out=start[1:])
-    data = np.empty(int(start[-1]), np.uint8)
+    ends = np.cumsum(size)
+    data = np.empty(int(ends[-1]), np.uint8)
     for width, head in ((2, _BININT1), (3, _BININT2), (5, _BININT), (10, _LONG1)):
         which = np.flatnonzero(size == width)
-        at = start[which]
+        at = ends[which] - width
         for byte in head:
             data[at] = byte
             at += 1
@@ -70,7 +81,7 @@ def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
         for place in range(width - len(head)):
             data[at] = payload[:, place]
             at += 1
-    return data.tobytes(), array("q", start.tobytes())
+    return data.tobytes(), ends
 
 
 def memo_read(index: int) -> bytes:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from archive.pickles.write import integer, integers
+from archive.pickles.write import CHUNK, integer, integers
 
 FIRST_AND_LAST = {
     "BININT1": (0, 255),
@@ -32,3 +32,9 @@ def test_many_at_once_are_the_same_one_behind_the_other() -> None:
     data, starts = integers(np.array(NUMBERS, np.int64))
     assert data == b"".join(map(integer, NUMBERS))
     assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, NUMBERS)]
+
+
+def test_so_many_that_they_are_written_in_several_parts_are_the_same() -> None:
+    numbers = [number * 40_503 % (1 << 33) for number in range(CHUNK + 2)]
+    data, starts = integers(np.array(numbers, np.int64))
+    assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, numbers)]

@@ -7,6 +7,7 @@ from then on.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +74,10 @@ class Shared:
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
         """Writes the value, or its memo read if it was written before."""
-        writer.take(len(columns.index), REFERENCE_BYTES)
+        writer.take(len(columns.index), columns.index.itemsize)
         writer.take(len(np.unique(columns.index)), MEMO_BYTES)
         emit_item, out = self.item.emitter(writer, columns.items), writer.out.write
-        index = columns.index.tolist()
+        index = array("q", columns.index.tobytes())
         written: dict[int, bytes] = {}  # the memo read of each value
 
         def emit(i: int) -> None:

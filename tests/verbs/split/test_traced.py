@@ -117,7 +117,7 @@ def test_an_embedded_one_is_verified_by_columns_where_its_records_are_too_large(
     with archive.open(path) as opened:
         _ = opened.range_table
         needed = opened.allowance.peak
-    note, *others = verify(path, limits=Limits(memory=2 * needed))
+    note, *others = verify(path, limits=Limits(memory=3 * needed))
     assert (note.severity, note.message.partition(":")[0]) == ("note", NOT_PARSED)
     assert others == verify(path)
     assert [one.severity for one in verify(path, limits=Limits(memory=needed // 8))] == ["error"]
