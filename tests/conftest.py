@@ -33,7 +33,7 @@ TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Stop coverage, if it is on, for the tests of an untraced folder and the processes that they start."""
+    """Stop coverage, if it is on, for a test of an untraced folder and the processes that it starts."""
     coverage = sys.modules.get("coverage")
     running = coverage.Coverage.current() if coverage else None
     if running is None or item.path.parent.name not in UNTRACED:
