@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
+from archive.companion.parse import parse_companion
 from archive.container.serialization_id import serialization_id
 from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from tests.support import slow_reader
@@ -176,6 +178,39 @@ def test_without_an_aside_nothing_of_the_original_stays() -> None:
     assert archive.migrate(result.data, to="latest", aside=False).data == result.data
     back = records(archive.migrate(result.data, to="1.8", aside=False).data)
     assert back == original(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "besides"),
+    [
+        ("torch-1.8.0/nested.pt", "2.13", {"version"}),
+        ("torch-1.8.0/lowered-host.pt", "2.13", {"version", STALE}),
+        ("torch-2.13.0/nested.ptl", "1.8", {"version", "byteorder"}),
+    ],
+)
+def test_an_aside_holds_what_is_rewritten_and_nothing_else(path: str, to: str, besides: set[str]) -> None:
+    result = migrated(RELEASES / path, to)
+    with archive.open(result.data) as opened:
+        record = opened.records[MIGRATED]
+        contents = parse_companion(record.view(), opened.allowance)
+        assert record.stored_size == record.size == result.aside_size  # it is compressed already
+    debug = {name for name in original(RELEASES / path) if kind_of(name).is_debug}
+    assert set(contents.records) == debug | besides
+
+
+def test_a_migration_knows_the_bytes_before_and_after() -> None:
+    path = RELEASES / "torch-1.8.0" / "nested.pt"
+    result = archive.migrate(path, to="2.13")
+    planned = archive.migrate(path, to="2.13", dry_run=True)
+    assert (result.size, result.source_digest) == (path.stat().st_size, digest(path.read_bytes()))
+    assert (result.out_size, result.digest) == (len(result.data), digest(result.data))
+    assert (planned.size, planned.source_digest) == (result.size, result.source_digest)
+    assert (planned.out_size, planned.digest, planned.aside_size, planned.exact) == (0, "", 0, False)
+    assert (result.restored, archive.migrate(result.data, to="1.8", dry_run=True).restored) == (False, True)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def test_the_original_comes_back_even_where_it_is_of_no_release() -> None:

@@ -125,6 +125,11 @@ def test_module_paths_become_handles_and_handles_become_module_paths() -> None:
     }
 
 
+def test_operators_that_only_the_bytecode_tells_are_no_loss() -> None:
+    (loss,) = planned("torch-1.8.0/nested.ptl", "1.9")["losses"]
+    assert loss.startswith("names of functions: ")
+
+
 def test_what_a_release_before_handles_has_no_place_for_is_lost_by_name() -> None:
     lowered, paths = "torch-2.13.0/lowered.ptl", "torch-1.8.0/nested.ptl"
     delegated = slow_reader.source_ranges(original(RELEASES / lowered)[DELEGATED])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import archive
-from tests.support import slow_reader
+from tests.support import slow_reader, tampering
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
 from tests.support.hostile_migrations import NESTED, PATHED, RANGES, SMALL_1_9
 from tests.support.migrations import migrated, original, records
@@ -18,7 +18,7 @@ from tests.support.tampering import edited, methods, tampered
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.debuginfo.handle_tables import MethodTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from tests.support.tampering import Change
 
 MODELS = ["nested", "traced", "unicode"]
@@ -195,6 +195,22 @@ def test_a_method_of_more_handles_than_instructions_names_no_operator() -> None:
 
     assert {row.op for row in with_handles(longer).values()} == {b""}
     assert {row.op for row in with_handles(lambda table: table).values()} != {b""}
+
+
+def test_a_map_without_handles_of_instructions_or_of_one_row_is_completed_as_far_as_can_be() -> None:
+    alone = archive.migrate(tampered(SMALL_1_9, {HANDLES: None}), to="2.13").data
+    rows = stacks(records(alone)[CALLSTACKS])
+    assert rows.keys() == stacks(original(SMALL_1_9)[CALLSTACKS]).keys()
+    assert {row.op for row in rows.values()} == {b""}
+
+    def first(table: HandleTable) -> HandleTable:
+        columns = {name: getattr(table, name)[:1] for name in ("handle", "tag", "op", "stack")}
+        return replace(table, **columns)
+
+    whole = stacks(records(migrated(SMALL_1_9, "2.13").data)[CALLSTACKS])
+    one = archive.migrate(tampered(SMALL_1_9, tampering.handles(SMALL_1_9, first)), to="2.13").data
+    ((handle, row),) = stacks(records(one)[CALLSTACKS]).items()
+    assert row.op == whole[handle].op
 
 
 # --- module paths of other shapes
