@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.container.container import Container
-from archive.verbs.inspect import inspect
 from archive.verbs.logs.explainer import Explainer
-from archive.verbs.sizes import sizes
-from archive.verbs.verify import verify
 from tests.fuzz.log_mutations import changed_log
 from tests.fuzz.mutations import changed_bytes
 from tests.fuzz.second_opinions import check_by_zipfile
 from tests.fuzz.targets import Target, smallest
 from tests.fuzz.zip_mutations import changed_zip
-from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
-from tests.support.halves import embedded
+from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
 
 if TYPE_CHECKING:
     from random import Random
@@ -62,16 +58,6 @@ def read_log(name: str, data: bytes) -> None:
         assert printed == data
 
 
-def read_archive(data: bytes) -> None:
-    """An archive, as the commands read it that write nothing."""
-    with archive.open(data, name="m.ptl") as opened:
-        verify(opened)
-        inspect(opened)
-        sizes(opened)
-        for handle in list(opened.handles)[:3]:
-            str(opened.symbolicate(handle))
-
-
 def _zips() -> list[bytes]:
     return smallest([path.read_bytes() for path in ARCHIVES], 8, 6000)
 
@@ -85,11 +71,6 @@ def _kinds() -> list[bytes]:
 
 def _logs(name: str) -> list[bytes]:
     return smallest([path.read_bytes() for path in ORACLES.glob(f"{name}*.txt")], 4)
-
-
-def _archives() -> list[bytes]:
-    paths = [RELEASES / f"torch-{name}" / "unicode.ptl" for name in ("1.8.0", "1.9.0", "2.13.0")]
-    return [*(path.read_bytes() for path in paths), embedded(paths[-1])[0]]
 
 
 def _changed_kind(chance: Random, data: bytes) -> bytes:
@@ -106,5 +87,3 @@ TARGETS = {
     "log": Target(partial(read_log, TOP), partial(_logs, TOP), changed_log),
     "joined": Target(partial(read_log, JOINED), partial(_logs, JOINED), changed_log),
 }
-SLOW_TARGETS = {"archive": Target(read_archive, _archives, changed_zip)}
-"""All commands that read, one after the other: some 20 executions a second."""
