@@ -48,6 +48,15 @@ def models(tmp_path: Path) -> Path:
     return folder
 
 
+def test_where_no_file_goes_well_there_are_no_sizes(tmp_path: Path) -> None:
+    broken = [tmp_path / name for name in ("a.pt", "b.pt")]
+    for file in broken:
+        file.write_bytes(GARBAGE)
+    done = called("split", *broken, "-o", tmp_path / "out", "-j", 1)
+    assert (done.exit_code, done.stdout) == (2, "0 of 2 files\n")
+    assert done.stderr.splitlines() == [f"debug-archive: {file}: {WITHOUT_END}" for file in broken]
+
+
 def test_a_folder_is_split_and_joined_and_one_broken_file_stops_nothing(models: Path, tmp_path: Path) -> None:
     small, companions, back = tmp_path / "small", tmp_path / "companions", tmp_path / "back"
     done = run("split", models, "-o", small, "-c", companions, "--jobs", 2)

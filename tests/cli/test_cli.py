@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -15,7 +16,7 @@ import archive
 from archive.report.as_text import inspection_text
 from archive.verbs.inspect import inspect
 from tests.support.commands import process, run
-from tests.support.corpus import FIXTURES, ORACLES, oracle
+from tests.support.corpus import DELEGATED, FIXTURES, ORACLES, oracle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -259,13 +260,40 @@ def test_a_position_behind_the_end_of_a_record_is_told_as_such() -> None:
     assert b"code/__torch__/plain.py ends at byte " in done.stderr
 
 
+def test_ranges_of_the_backend_s_code_have_no_positions() -> None:
+    words = ("symbolicate", ORACLES / "lowered_shape.ptl", "--at", f"{DELEGATED}:7")
+    done = run(*words, "--json", "--at", f"{DELEGATED}:7")
+    position = {"record": DELEGATED, "byte": 7, "text": None}
+    assert (done.returncode, json.loads(done.stdout)["positions"]) == (1, [position, position])
+    assert f"no source is recorded for {DELEGATED}, byte 7" in done.stderr.decode()
+    assert run(*words).stdout == b""
+
+
+def test_a_log_stays_a_log() -> None:
+    done = run("symbolicate", NESTED, "--json", stdin=b"a log")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--json is for handles and positions; a log stays a log" in done.stderr
+
+
+def test_a_shell_completes_the_names_of_commands() -> None:
+    asked = {"_DEBUG_ARCHIVE_COMPLETE": "bash_complete", "COMP_WORDS": "debug-archive s", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "archive"], env={**os.environ, **asked}, capture_output=True, check=True
+    )
+    found = [line.removeprefix(b"plain,") for line in done.stdout.splitlines()]
+    assert (found, done.stderr) == ([b"symbolicate", b"sizes", b"split", b"shrink"], b"")
+
+
 def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
     program = (
         f"import sys; sys.argv = ['a', 'symbolicate', {str(ORACLES / 'plain_stack.ptl')!r}, '1445']\n"
         "from archive.cli import main\n"
         "try:\n    main()\nfinally:\n    sys.stderr.write(' '.join(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    unwatched = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=unwatched, capture_output=True, check=True, text=True
+    )
     imported = set(done.stderr.split())
     assert "archive.debuginfo.symbolicate" in imported
     idle = {

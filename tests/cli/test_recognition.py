@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from typing import TYPE_CHECKING
@@ -124,9 +125,10 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
 
 
 def test_what_is_no_file_hides_no_other() -> None:
-    done = called("verify", "/dev/null", STACK)
-    assert done.stdout.startswith("/dev/null: error: expected a file, found c")
-    assert done.stdout.endswith(f"{STACK}: well\n")
+    for way in ([], ["--no-map"]):
+        done = called("verify", *way, "/dev/null", STACK)
+        assert done.stdout.startswith("/dev/null: error: expected a file, found c")
+        assert done.stdout.endswith(f"{STACK}: well\n")
 
 
 # --- inspect and sizes of any zip
@@ -205,6 +207,16 @@ LEFT_OUT = (
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
 )
+
+
+def test_a_pipe_in_a_folder_is_never_opened(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copy(STACK, models)
+    os.mkfifo(models / "pipe.ptl")
+    done = called("split", models, "-o", tmp_path / "out")
+    assert (done.exit_code, files(tmp_path / "out")) == (0, ["plain_stack.ptl", "plain_stack.ptl.ptdbg"])
+    assert done.stderr == "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
 
 
 def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:

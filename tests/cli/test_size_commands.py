@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.commands import called, files, row, run, size, told, well
-from tests.support.corpus import HANDLES, ORACLES, RELEASES, oracle
+from tests.support.corpus import HANDLES, ORACLES, REFUSED, RELEASES, oracle
 from tests.support.halves import halves, rezipped
+from tests.support.kinds import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,6 +201,30 @@ def test_of_an_archive_without_debug_info_no_model_source_is_promised(tmp_path: 
     assert said.endswith(
         "PyTorch loads it where it loads the original; neither has model source for errors\n"
     )
+
+
+def test_of_an_archive_that_is_mended_what_was_mended_is_told(tmp_path: Path) -> None:
+    said = well("shrink", REFUSED, "-o", tmp_path / "small.ptl").splitlines()
+    refused = "for which PyTorch's lite interpreter refuses the original"
+    assert said[-2:] == [
+        f"mended: 3 tags of no source range in the call-stack map, {refused}",
+        "PyTorch loads it as far as its code and tensors go, and shows the same model source in errors",
+    ]
+
+
+def test_of_a_package_nothing_is_said_that_was_not_checked(tmp_path: Path) -> None:
+    same = "compared with the original: its model and files are the same to the byte"
+    unchecked = "whether torch.package loads it was not checked"
+    compact = well("shrink", KINDS / "package.pt", "-o", tmp_path / "compact.pt")
+    assert compact.splitlines()[-1] == f"{same}, and its source ranges say the same; {unchecked}"
+    embed = well("shrink", KINDS / "package.pt", "-o", tmp_path / "embed.pt", "--level", "embed")
+    assert embed.splitlines()[-3:] == [
+        f"{same}; {unchecked}",
+        "errors show no model source; debug-archive reads it as before",
+        "`debug-archive restore` gives the original file, byte for byte",
+    ]
+    assert well("restore", tmp_path / "embed.pt", "-o", tmp_path / "package.pt")
+    assert (tmp_path / "package.pt").read_bytes() == (KINDS / "package.pt").read_bytes()
 
 
 def test_one_file_of_a_folder_is_one_file(tmp_path: Path) -> None:
