@@ -38,8 +38,6 @@ BUFFER = 1 << 16
 NAMED = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 WITHOUT_UNNAMED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
 """Errors of systems and file systems that have no unnamed files."""
-WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
-"""Errors of file systems on which a file has one name only."""
 WITHOUT_EXCLUSIVE = {errno.EINVAL, errno.ENOSYS}
 """Errors of systems and file systems that rename without a look at the new name."""
 THIS_FOLDER, EXCLUSIVE = -100, 1
@@ -117,9 +115,7 @@ class Draft:
                 return
             try:
                 self.target.hardlink_to(self._name)
-            except OSError as error:
-                if error.errno not in WITHOUT_LINKS:
-                    raise
+            except OSError:  # the target is there, or the file system has no links: the next call tells
                 self._take_without_links(self._name)
 
     def _take_without_links(self, name: Path) -> None:
@@ -139,9 +135,7 @@ class Draft:
             self._kept = self._new_name()
             try:
                 os.link(self.target, self._kept)
-            except OSError as error:
-                if error.errno not in WITHOUT_LINKS:
-                    raise
+            except OSError:  # a file system without links
                 shutil.copy2(self.target, self._kept)
 
     def replace(self) -> None:
@@ -174,7 +168,6 @@ class Draft:
         """Close the file; what has not become the target is gone."""
         with suppress(OSError):  # of bytes that are not written yet, and are not wanted any more
             self.file.close()
-        self.file.raw.close()
         for name in (self._name, self._kept):
             if name is not None:
                 with suppress(OSError):  # it has become the target, or a later process removes it
@@ -191,7 +184,7 @@ class _NamingFile(io.FileIO):
 
     def write(self, data: ReadableBuffer, /) -> int:
         with named(self._path):
-            return super().write(data) or 0
+            return super().write(data)
 
 
 def _unnamed(folder: Path, mode: int) -> int | None:

@@ -43,7 +43,6 @@ class ArchiveError(Exception):
         expected: str | None = None,
         found: str | None = None,
     ) -> None:
-        super().__init__(problem)
         self.problem = problem
         self.file = file
         self.record = record

@@ -49,11 +49,7 @@ class Mapped:
             OSError: the source cannot be read.
         """
         self.name = one_line(name or _label(source))
-        try:
-            self.data, self._map, self._status = _load(source)
-        except ArchiveError as problem:
-            problem.within(file=self.name)
-            raise
+        self.data, self._map, self._status = _load(source)
         self._source = source
 
     def check_unchanged(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.base.columns import firsts, keyed, numbered, ordinals, spread
+from archive.base.columns import column_bytes, firsts, gathered, joined, keyed, numbered, ordinals, spread
 from tests.support.strategies import column, patient
 
 WIDE = (1 << 61) - 1
@@ -49,6 +50,43 @@ def test_an_ordinal_counts_the_equal_rows_before(rows: list[tuple[int, ...]]) ->
 def test_columns_too_wide_for_one_key_are_numbered_first(table: list[list[int]]) -> None:
     one, other, again = keyed(*map(column, table)).tolist()
     assert one == again != other
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
+def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archive.base.columns.STEP", 4)
+    values = np.arange(100, 120, dtype=np.int16)
+    index = np.arange(count, dtype=np.int32) * 7 % 20
+    found = gathered(values, index)
+    assert found.dtype == np.int16
+    assert found.tolist() == [100 + place for place in index.tolist()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_columns_that_are_joined_are_given_up(count: int) -> None:
+    columns = [np.full(2, number, np.int16) for number in range(count)]
+    whole = joined(columns, np.int16)
+    assert columns == []
+    assert whole.dtype == np.int16
+    assert whole.tolist() == [number for number in range(count) for _ in range(2)]
+
+
+@dataclass
+class Table:
+    """Columns, another table, and what is neither."""
+
+    rows: np.ndarray
+    inner: object
+    name: str = "table"
+
+
+def test_the_bytes_of_a_table_are_those_of_its_columns_and_of_the_tables_in_it() -> None:
+    inner = Table(np.zeros(3, np.int32), None)
+    assert column_bytes(Table(np.zeros(5, np.int64), inner)) == 40 + 12
+    assert column_bytes(np.zeros(2, np.uint8)) == 2
+    assert column_bytes("table") == 0
 
 
 def test_sequences_one_behind_the_other() -> None:

@@ -17,7 +17,7 @@ from archive.base import drafts
 from archive.base.drafts import DRAFT_NAME, clear_dead
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
-from tests.support.faults import contents_of, refill, system
+from tests.support.faults import contents_of, open_files, refill, system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,12 +68,45 @@ def test_a_system_without_locks_writes_all_the_same(tmp_path: Path) -> None:
     with mock.patch.dict(sys.modules, {"fcntl": None}):
         spec.loader.exec_module(module)
     (tmp_path / "file").write_bytes(b"old")
-    with mock.patch("archive.base.output.Draft", module.Draft), system("named drafts"):
+    real, renamed = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        renamed.append(file.closed)  # no open file can be renamed there
+        real(source, target)
+
+    with (
+        mock.patch("archive.base.output.Draft", module.Draft),
+        system("named drafts"),
+        mock.patch("os.replace", replace),
+    ):
         for name in ("file", "new"):
             with replacing(tmp_path / name, force=name == "file") as file:
                 file.write(b"data")
-            assert file.closed  # before it takes its name, which no open file can there
+    assert renamed == [True]
     assert contents_of(tmp_path) == {"file": b"data", "new": b"data"}
+
+
+def test_a_writer_removes_the_drafts_of_dead_processes_and_locks_its_own(tmp_path: Path) -> None:
+    refill(tmp_path, {".debug-archive-4294967295-00000000.draft": b""})
+    with system("named drafts"), replacing(tmp_path / "file", force=False):
+        (draft,) = tmp_path.iterdir()
+        assert f"-{os.getpid()}-" in draft.name
+        with draft.open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_link_with_a_draft_s_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+    link = tmp_path / ".debug-archive-4294967295-00000000.draft"
+    link.symlink_to("mine")
+    before = open_files()
+    clear_dead.__wrapped__(tmp_path)
+    assert link.is_symlink()
+    link.unlink()
+    link.write_bytes(b"")
+    clear_dead.__wrapped__(tmp_path)
+    assert contents_of(tmp_path) == {"mine": b"mine"}
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("number", [0, 1 << 31, 10**10 - 1])
@@ -107,11 +140,25 @@ def test_a_file_system_without_unnamed_files_gets_a_named_draft(code: int, tmp_p
     assert contents_of(tmp_path) == {"file": b"data"}
 
 
+def test_any_other_error_of_the_folder_names_the_target(tmp_path: Path) -> None:
+    refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path))
+    with (
+        mock.patch("os.open", side_effect=refused) as opened,
+        pytest.raises(PermissionError) as raised,
+        replacing(tmp_path / "file", force=False),
+    ):
+        pass
+    assert raised.value.filename == str(tmp_path / "file")
+    assert opened.call_count == 1
+
+
 def test_without_a_path_of_its_descriptor_a_draft_needs_a_name(tmp_path: Path) -> None:
+    before = open_files()
     with (
         mock.patch.object(drafts, "_path_of", return_value=tmp_path / "no proc"),
         replacing(tmp_path / "file", force=False) as file,
     ):
+        assert open_files() == before + 1
         assert all(map(DRAFT_NAME.fullmatch, contents_of(tmp_path)))
         assert len(contents_of(tmp_path)) == 1
         file.write(b"data")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import errno
+import pickle
 from pathlib import Path
 
 import pytest
 
-from archive.base.errors import ArchiveError, ExhaustedError, counted, in_file, named, one_line, shown
+from archive.base.errors import (
+    ArchiveError,
+    ExhaustedError,
+    LimitError,
+    counted,
+    in_file,
+    named,
+    one_line,
+    shown,
+)
 
 
 def test_the_message_is_file_record_place_expected_and_found() -> None:
@@ -70,6 +80,20 @@ def test_a_foreign_value_is_shown_short_and_printable(value: object, text: str) 
 
 def test_a_number_stands_with_its_noun() -> None:
     assert [counted(n, "file") for n in (0, 1, 2, 1000)] == ["0 files", "1 file", "2 files", "1,000 files"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ArchiveError("broken", file="m.pt"),
+        LimitError("work", 1, 2, what="steps", record="data.pkl"),
+        ExhaustedError("memory", "there is none"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_pass_from_one_process_to_another(error: ArchiveError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 (its own)
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 # --- errors of others

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
 from archive.base.errors import ArchiveError, LimitError
@@ -75,6 +77,10 @@ def test_a_part_shares_the_whole_s_memory_and_gives_all_back() -> None:
 def take_too_much(part: Allowance) -> None:
     part.take(50)
     part.take(1)
+
+
+def test_the_usual_bounds() -> None:
+    assert astuple(DEFAULT_LIMITS) == (None, 1_000, 4_096, 4_096, 16 * MIB, 262_144, 256, 100, 1_024 * MIB)
 
 
 def test_limits_are_shown_by_what_is_not_usual() -> None:
@@ -164,6 +170,7 @@ def test_values_seen_before_are_kept_until_they_weigh_too_much() -> None:
     assert (recent.get("c"), recent.get("d")) == (3, 4)
     assert recent.keep("e", 5, 11) == 5  # too heavy to be kept at all
     assert (recent.get("d"), recent.get("e")) == (None, None)
+    assert recent.keep("f", 6, 10) == recent.get("f") == 6  # as heavy as all may be
 
 
 def test_a_limit_error_is_an_error_of_the_archive() -> None:

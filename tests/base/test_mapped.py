@@ -109,6 +109,13 @@ def test_a_stream_is_read_from_where_it_stands() -> None:
         assert container.data == NESTED.read_bytes()
 
 
+def test_a_file_in_memory_is_read_from_its_beginning() -> None:
+    source = io.BytesIO(NESTED.read_bytes())
+    source.seek(100)
+    with Container.open(source) as container:
+        assert container.data == NESTED.read_bytes()
+
+
 def test_an_open_pipe_is_read_to_its_end() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as source:

@@ -6,13 +6,14 @@ import io
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing, scratch, write_all
-from tests.support.faults import system
+from tests.support.faults import SYSTEMS, open_files, system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def mask() -> Iterator[int]:
     """A mask of the process that is not the usual one."""
-    before = os.umask(0o027)
-    yield 0o027
+    before = os.umask(0o026)
+    yield 0o026
     os.umask(before)
 
 
@@ -63,6 +64,53 @@ def test_long_bytes_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pyte
     with replacing(tmp_path / "saved", force=False) as file:
         write_all(memoryview(b"0123456789"), file)
     assert (tmp_path / "saved").read_bytes() == b"0123456789"
+
+
+def test_a_draft_of_a_replaced_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    path.chmod(0o604)
+    with system("named drafts"), replacing(path, force=True):
+        (draft,) = (one for one in tmp_path.iterdir() if DRAFT_NAME.fullmatch(one.name))
+        assert permissions(draft) == 0o600
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+@pytest.mark.parametrize("force", [False, True])
+def test_all_is_on_the_disk_before_a_file_takes_its_name(kind: str, tmp_path: Path, *, force: bool) -> None:
+    path = tmp_path / "file"
+    if force:
+        path.write_bytes(b"before")
+    real, seen = os.fsync, []
+
+    def synced(handle: int) -> None:
+        real(handle)
+        seen.append((os.pread(handle, 10, 0), path.exists() and path.read_bytes()))
+
+    with system(kind), mock.patch("os.fsync", synced), replacing(path, force=force) as file:
+        file.write(b"after")
+    assert seen == [(b"after", b"before" if force else False)]
+    assert path.read_bytes() == b"after"
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_nothing_stays_open(kind: str, tmp_path: Path) -> None:
+    before = open_files()
+    with system(kind):
+        with suppress(RuntimeError), replacing(tmp_path / "file", force=False) as failed:
+            failed.write(b"half")
+            raise RuntimeError
+        with replacing(tmp_path / "file", force=False) as file:
+            file.write(b"whole")
+    assert (failed.closed, file.closed) == (True, True)
+    assert open_files() == before
+
+
+def test_a_file_that_is_given_is_handed_on_at_once(tmp_path: Path) -> None:
+    with (tmp_path / "given").open("wb") as given:
+        with replacing(given, force=False) as file:
+            file.write(b"data")
+        assert (tmp_path / "given").read_bytes() == b"data"
 
 
 # --- scratch files

@@ -212,6 +212,11 @@ def contents_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def open_files() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def refill(folder: Path, files: dict[str, bytes]) -> None:
     """Let a folder hold some files alone."""
     for path in folder.iterdir():
