@@ -73,6 +73,7 @@ FURTHER = {
         "tests/verbs/test_packages.py",
     ),
     "verbs/sizes": ("tests/cli/test_sizes.py",),
+    "verbs/split": ("tests/cli/test_size_commands.py",),
     "verbs/verify": ("tests/verbs/test_well.py", "tests/verbs/split/test_traced.py"),
 }
 """Tests of other rooms, run where a room's own pass: a lower room is tested by what is made of it."""

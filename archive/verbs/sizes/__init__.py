@@ -90,7 +90,7 @@ def _opened(mapped: Mapped, allowance: Allowance) -> Archive:
 
 
 def _account(opened: Archive, *, inside: bool) -> Account:
-    if opened.companion and not opened.has_code:
+    if opened.companion:
         with in_file(opened.file):
             labelled = list(companion_pieces(opened.companion))
     else:

@@ -143,6 +143,21 @@ def test_the_zip_is_labelled_as_zipfile_reads_it(path: Path) -> None:
     assert stored(archive.sizes(path, inside=False), "kind") == dict(expected)
 
 
+@pytest.mark.parametrize(
+    ("extra", "padding"),
+    [(b"UT\2\0ab", 0), (b"UT\2\0abFB\4\0....", 8), (b"FB\0\0UT\2\0ab", 4), (b"UT\2\0abFB", 0)],
+)
+def test_padding_is_told_from_other_extra_fields(extra: bytes, padding: int) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as target:
+        info = zipfile.ZipInfo("m/version")
+        info.extra = extra
+        target.writestr(info, b"3\n")
+    found = stored(archive.sizes(out.getvalue(), inside=False), "kind")
+    assert found.get("padding", 0) == padding
+    assert found["local headers"] == 30 + len("m/version") + len(extra) - padding
+
+
 def test_a_small_archive_counted_by_hand() -> None:
     """Of 341 bytes of source ranges, 156 are text, 128 rows, 57 overhead; they are deflated to 249."""
     account = archive.sizes(UNICODE_1_8)

@@ -151,8 +151,10 @@ def test_archive_and_companion_need_two_names(tmp_path: Path) -> None:
 def test_an_unknown_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="expected a profile: mapped or packed, found tight"):
         split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile="tight")
-    split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile="mapped")
-    assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, CompanionProfile.MAPPED).companion
+    for profile in CompanionProfile:
+        named = profile.name.lower()
+        split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", profile=named, force=True)
+        assert (tmp_path / "m.ptdbg").read_bytes() == halves(STACK, profile).companion
 
 
 @pytest.mark.parametrize("level", [-5, 0, 23])
@@ -160,6 +162,15 @@ def test_an_unknown_level_is_refused(level: int, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=f"expected a level from 1 to 22, found {level}"):
         split(STACK, tmp_path / "out.ptl", tmp_path / "m.ptdbg", level=level)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["out.ptl", "m.ptdbg", "joined.ptl"])
+def test_a_file_that_is_there_stays_unless_told_otherwise(there: str, tmp_path: Path) -> None:
+    out, companion, joined = (tmp_path / name for name in ("out.ptl", "m.ptdbg", "joined.ptl"))
+    (tmp_path / there).write_bytes(b"kept")
+    with pytest.raises(ArchiveError, match=f"{there}: the file exists"):
+        join(*halves(STACK)[:2], joined) if there == joined.name else split(STACK, out, companion)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {there: b"kept"}
 
 
 def test_limits_hold_for_archives_and_companions(tmp_path: Path) -> None:
