@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
 
 DEFAULT_LEVEL, HIGHEST = 9, 22
+VALUE_BYTES, CANDIDATE_BYTES, STRING_BYTES = 16, 100, 200
+"""Bytes of memory that a value of a column costs, one of the longest column besides, and a string."""
+COPIES = 5
+"""Copies of strings and raw records that there are at once."""
 
 
 def build_companion(
@@ -27,8 +31,22 @@ def build_companion(
 
     Raises:
         ArchiveError: there is no such level.
+        LimitError: encoding would cost more memory than the contents may.
     """
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
     packed = profile is CompanionProfile.PACKED
-    return build_packed(contents, level) if packed else build_mapped(contents)
+    with contents.form.allowance.lent(_cost(contents), "columns that are encoded"):
+        return build_packed(contents, level) if packed else build_mapped(contents)
+
+
+def _cost(contents: Contents) -> int:
+    """Bytes of memory for encoding: several encodings of a column are compared, one column at a time."""
+    rows = [len(values) for values in contents.columns.values()]
+    strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
+    return (
+        sum(rows) * VALUE_BYTES
+        + max(rows, default=0) * CANDIDATE_BYTES
+        + strings
+        + len(contents.raw) * COPIES
+    )

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 
+ROW_BYTES, HANDLE_BYTES, FRAME_BYTES, METHOD_BYTES, VALUE_BYTES = 60, 220, 120, 180, 60
+"""Bytes of memory while a row, handle, frame, method, and handle or path of one become columns."""
+
+
 @dataclass(eq=False)
 class FormBuilder:
     """The columns of a normal form and the pool of its strings; both may grow.
@@ -53,17 +57,23 @@ class FormBuilder:
             allowance: the memory that the form may cost; without bounds if none is given.
 
         Raises:
-            LimitError: its texts have too many lines.
+            LimitError: its rows, or the lines of its texts, would cost more memory than allowed.
         """
         pool = Pool()
         allowance = allowance or unbounded()
-        columns = pack_ranges(ranges, pool, allowance)
+        cost = ROW_BYTES * len(ranges)
         if handles is not None:
-            columns |= pack_handles(handles, pool)
-        if methods is not None:
-            columns |= pack_methods(methods, pool)
-        if paths is not None:
-            columns |= pack_paths(paths, pool)
+            cost += HANDLE_BYTES * len(handles) + FRAME_BYTES * len(handles.next)
+        cost += sum(METHOD_BYTES * len(one) + VALUE_BYTES * len(one.value) for one in (methods, paths) if one)
+        with allowance.lent(cost, "rows of tables"):
+            columns = pack_ranges(ranges, pool, allowance)
+            if handles is not None:
+                columns |= pack_handles(handles, pool)
+            if methods is not None:
+                columns |= pack_methods(methods, pool)
+            if paths is not None:
+                columns |= pack_paths(paths, pool)
+        allowance.take(sum(values.nbytes for values in columns.values()), "columns")
         return cls(columns, pool, allowance)
 
     def drop(self, *prefixes: str) -> None:

@@ -33,6 +33,9 @@ ORIGINS = {
 }
 """Where a join takes the records of these names from, unless they are raw."""
 
+PLACE_BYTES, LINE_BYTES = 32, 24
+"""Bytes of memory that the place of a row in its code costs, and a line of code meanwhile."""
+
 
 def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     """The contents of an archive's companion. Records that its columns would not give again are in it raw.
@@ -82,15 +85,20 @@ def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
 def _code_places(archive: Archive) -> Columns:
     """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
     table = archive.range_table
+    archive.allowance.take(PLACE_BYTES * len(table), "places in code")
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)
     for number, name in enumerate(table.names):
         code = archive.records.get(code_of(name))
         rows = slice(int(table.first[number]), int(table.first[number + 1]))
         if code is None or not holds_ranges(name) or (table.offset[rows] < 0).any():
             continue
-        starts = np.append(0, np.flatnonzero(np.frombuffer(code.view(), np.uint8) == ord("\n")) + 1)
-        line[rows] = np.searchsorted(starts, table.offset[rows], "right") - 1
-        start[rows] = starts[line[rows]]
+        with archive.allowance.part() as part:
+            part.take(code.size, "bytes of code", record=code.name)
+            ends = np.frombuffer(code.view(), np.uint8) == ord("\n")
+            part.take(LINE_BYTES * int(np.count_nonzero(ends)), "lines of code", record=code.name)
+            starts = np.append(0, np.flatnonzero(ends) + 1)
+            line[rows] = np.searchsorted(starts, table.offset[rows], "right") - 1
+            start[rows] = starts[line[rows]]
     return {"row.line": line, "row.column": table.offset - start}
 
 
