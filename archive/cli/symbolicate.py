@@ -97,6 +97,11 @@ def command(
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
     Without handles, a log is read from standard input and written with every failure explained.
 
+    An explanation may be 16 MiB long and take 262,144 steps; a step looks up a handle, or looks through
+    4 KB of source. Those of a log together may be four times as long, and 256 bytes longer for each byte of
+    the log; they may take sixteen times the steps, and four more for each byte. A note tells which failures
+    are left unexplained; --limit output=64M and --limit work=1M allow more.
+
     \b
     Examples:
       debug-archive symbolicate model.ptl 42

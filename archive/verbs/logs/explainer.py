@@ -42,6 +42,11 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
         archive: the model that failed.
         style: the release whose wording explains the lite interpreter's failures.
 
+    ``output`` of ``archive.limits`` bounds the bytes of one explanation, and ``work`` its steps. Those of a
+    log together may have four times the bytes, and 256 more for each byte of the log, and sixteen times the
+    steps, and four more for each byte. A failure beyond a bound stays as it is, and a note of the
+    ``Explainer`` says so; ``archive.open(file, limits=Limits(output=..., work=...))`` allows more.
+
     Yields:
         The log with its failures explained, in pieces.
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import archive
 from archive import Limits
+from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_A_BYTE, STEPS_A_BYTE
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.code_lines import BLOCK, CodeLines
+from tests.support.commands import well
 from tests.support.reports import case
 
 LITE = case("lowered_shape")
@@ -72,6 +76,25 @@ def test_a_long_prefix_counts_on_every_line_that_gets_it() -> None:
     assert (enough.explained, less.explained, less.unknown) == (1, 0, 1)
     (note,) = less.notes
     assert note.startswith("1 failure left unexplained: the explanations would exceed ")
+
+
+NUMBERS = {4: "four", 16: "sixteen"}
+HELP = well("symbolicate", "--help")
+PAGE = (Path(__file__).parents[3] / "docs" / "failures.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", [HELP, PAGE], ids=["help", "page"])
+def test_help_and_page_tell_the_bounds_as_they_are(text: str) -> None:
+    told = " ".join(text.split())
+    assert f"may be {Limits().output >> 20} MiB long and take {Limits().work:,} steps" in told
+    assert f"{OUTPUT_A_BYTE} bytes longer for each byte of the log" in told
+    assert f"{NUMBERS[FAILURES_OF_STEPS]} times the steps" in told
+    assert f"{NUMBERS[STEPS_A_BYTE]} more for each byte" in told
+    assert (
+        "four times as long" if text is HELP else f"together be {FAILURES_OF_OUTPUT << 4} MiB long"
+    ) in told
+    assert "--limit output=64M" in told
+    assert "--limit work=1M" in told
 
 
 @pytest.mark.parametrize(
