@@ -1,0 +1,202 @@
+"""A companion, alone, with its archive or inside of it, gives what the archive gave before the split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import Archive, ArchiveError
+from archive.base.limits import DEFAULT_LIMITS
+from archive.base.mapped import Mapped
+from archive.container.container import Container
+from archive.formats.record_kinds import EMBEDDED, code_of, kind_of
+from archive.reader.lacking import why_no_handles
+from archive.reader.recognition import check_companion, opened_archive
+from tests.support.corpus import RELEASES
+from tests.support.halves import PROFILES, companion_of, embedded, halves
+from tests.support.kinds import KINDS
+from tests.support.tampering import STACK, tampered, without
+from tests.support.zips import PLAIN, SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.companion.layout import CompanionProfile
+
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+MODELS = [NESTED, STACK, RELEASES / "torch-1.9.0" / "nested.ptl", RELEASES / "torch-1.8.0" / "nested.ptl"]
+models = pytest.mark.parametrize("model", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+profiles = pytest.mark.parametrize("profile", PROFILES)
+
+
+# --- records
+
+
+@models
+@profiles
+def test_debug_records_are_made_as_they_were(model: Path, profile: CompanionProfile) -> None:
+    with archive.open(model) as whole, archive.open(companion_of(model, profile)) as alone:
+        debug = {name: record for name, record in whole.records.items() if kind_of(name).is_debug}
+        assert alone.records.keys() == debug.keys() != set()
+        for name, record in alone.records.items():
+            assert (record.name, record.size, record.crc32) == (name, debug[name].size, debug[name].crc32)
+            assert record.view() == debug[name].view()
+            assert record.view() is record.view()
+            assert (record.compression, record.borrowed, record.stored_size) == ("companion", False, 0)
+
+
+@models
+def test_both_together_have_the_records_of_the_whole(model: Path) -> None:
+    left, companion, _ = halves(model)
+    inside = embedded(model)[0]
+    with archive.open(model) as whole:
+        for opened in (archive.open(left, companion=companion), archive.open(inside)):
+            with opened as both:
+                expected = whole.records.keys() - {".data/serialization_id"}
+                assert both.records.keys() == expected
+                assert all(both.records[name].view() == whole.records[name].view() for name in expected)
+                assert both.archive_id == whole.archive_id
+                assert both.file == "archive in memory"
+
+
+# --- facts
+
+
+@models
+@profiles
+def test_facts_are_those_of_the_whole(model: Path, profile: CompanionProfile) -> None:
+    with archive.open(model) as whole, archive.open(companion_of(model, profile)) as alone:
+        assert (alone.top, alone.qualified_top) == (whole.top, whole.qualified_top)
+        assert set(alone.classes) <= set(whole.classes)
+        assert alone.methods == whole.methods
+        assert alone.module_paths == whole.module_paths
+        assert list(map(str, alone.handles.values())) == list(map(str, whole.handles.values()))
+        assert alone.archive_id == whole.archive_id
+        assert repr(alone.companion) == (
+            f"<Companion 'archive in memory', {profile.name.lower()}, of archive {whole.archive_id.hex()}>"
+        )
+
+
+@profiles
+def test_a_place_is_found_by_line_and_column_without_the_code(profile: CompanionProfile) -> None:
+    found = 0
+    with archive.open(NESTED) as whole, archive.open(companion_of(NESTED, profile)) as alone:
+        assert alone.companion
+        for name in whole.records.keys() & set(map(code_of, whole.range_records)):
+            text = bytes(whole.records[name].view())
+            for at in range(0, len(text), 97):
+                line, column = text.count(b"\n", 0, at) + 1, at - (text.rfind(b"\n", 0, at) + 1)
+                place = alone.companion.locate_line(name, line, column)
+                assert str(place) == str(whole.locate(name, at))
+                found += place is not None
+        assert found > 20
+        assert alone.companion.locate_line(name, 0, 0) is None
+        assert alone.companion.locate_line("code/nowhere.py", 1, 0) is None
+
+
+def test_what_an_archive_shows_of_itself_costs_nothing() -> None:
+    left, companion, _ = halves(NESTED)
+    with archive.open(left, companion=companion, name="m.ptl") as both:
+        assert repr(both) == "<Archive 'm.ptl', with companion 'archive in memory'>"
+        both.handles  # noqa: B018 (reads the call-stack map)
+        assert repr(both).endswith(", 189 handles>")
+    with archive.open(companion, name="m.ptdbg") as alone:
+        assert repr(alone) == "<Archive 'm.ptdbg', a companion alone>"
+        count = len(alone.records)
+        assert repr(alone) == f"<Archive 'm.ptdbg', a companion alone, {count} records>"
+    with archive.open(NESTED) as whole:
+        assert repr(whole) == f"<Archive {str(NESTED)!r}, {len(whole.records)} records>"
+
+
+# --- what is refused
+
+
+def test_a_companion_alone_is_no_zip() -> None:
+    with archive.open(companion_of(NESTED), name="m.ptdbg") as alone:
+        assert not alone.has_code
+        with pytest.raises(ArchiveError, match=r"m\.ptdbg: a companion, the debug info of an archive: "):
+            alone.container  # noqa: B018 (raises)
+    with pytest.raises(TypeError, match="a container, a companion, or both"):
+        Archive(None)
+
+
+def test_a_companion_of_another_model_is_refused() -> None:
+    left = halves(NESTED).out
+    with pytest.raises(ArchiveError) as raised:
+        archive.open(left, companion=companion_of(STACK), name="m.ptl")
+    assert str(raised.value).startswith(
+        "m.ptl: archive in memory is the companion of another model: expected archive id "
+    )
+
+
+def test_a_companion_in_the_archive_s_place_is_refused() -> None:
+    companion = companion_of(NESTED)
+    with pytest.raises(ArchiveError, match=r"m\.ptdbg: a companion, the debug info of an archive"):
+        archive.open(companion, companion=companion, name="m.ptdbg")
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (PLAIN, "found a zip of 2 files"),
+        (SMALL[:-1] + b"\1", "found a zip without its end"),
+        (SMALL.replace(b"m/version", b"n/version", 1), "found a broken zip"),
+        (b"text", "found no known kind of file"),
+        (b"", "found an empty file"),
+    ],
+    ids=["zip", "cut", "broken", "text", "empty"],
+)
+def test_what_is_no_companion_is_named(data: bytes, found: str) -> None:
+    mapped = Mapped(data, "m.ptdbg")
+    with pytest.raises(ArchiveError, match=rf"m\.ptdbg: expected a companion, {found}"):
+        check_companion(mapped, DEFAULT_LIMITS)
+    with pytest.raises(ValueError, match="released"):
+        len(mapped.data)
+    with pytest.raises(ArchiveError, match="expected a companion"):
+        archive.open(halves(NESTED).out, companion=data)
+
+
+def test_what_is_no_archive_is_named_and_closed() -> None:
+    mapped = Mapped((KINDS / "state_dict.pt").read_bytes(), "m.pt")
+    with pytest.raises(ArchiveError, match=r"m\.pt: a state dict"):
+        opened_archive(mapped, DEFAULT_LIMITS.allowance(len(mapped.data)))
+    with pytest.raises(ValueError, match="released"):
+        len(mapped.data)
+
+
+def test_an_embedded_record_that_is_no_companion_is_refused() -> None:
+    data = tampered(halves(NESTED).out, {EMBEDDED: b"something"})
+    with pytest.raises(ArchiveError, match=f"m.ptl: {EMBEDDED}: expected a companion, found something else"):
+        archive.open(data, name="m.ptl")
+
+
+def test_no_handles_are_nothing_to_symbolicate() -> None:
+    with (
+        archive.open(NESTED, name="m.ptl") as whole,
+        pytest.raises(ArchiveError, match=r"m\.ptl: no handles to"),
+    ):
+        whole.symbolicate([])
+
+
+# --- why there are no handles
+
+
+def test_a_companion_of_an_archive_without_handles_says_so() -> None:
+    with archive.open(companion_of(RELEASES / "torch-2.13.0" / "nested.pt")) as alone:
+        assert not alone.handles
+        assert why_no_handles(alone).startswith("this companion has no call-stack map")
+
+
+def test_an_archive_whose_call_stack_map_was_taken_out_says_so() -> None:
+    data = without(NESTED, lambda name: name == "callstack_debug_map.pkl")
+    with archive.open(data) as opened:
+        assert not opened.handles
+        assert why_no_handles(opened).startswith("debug info was taken out of this archive")
+
+
+def test_the_records_of_a_container_are_counted_against_one_allowance() -> None:
+    left, companion, _ = halves(NESTED)
+    with archive.open(left, companion=companion) as both, Container.open(left) as alone:
+        assert both.allowance.memory == alone.allowance.memory + 256 * len(companion)
