@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,10 @@ from tests.fuzz import running
 from tests.fuzz.mutations import changed_bytes
 from tests.fuzz.pickle_mutations import instructions
 from tests.fuzz.running import ALL_TARGETS, TARGETS, attempt, kept_inputs, run
+from tests.fuzz.second_opinions import check_by_zipfile, check_value
 from tests.fuzz.targets import Target
+from tests.fuzz.zip_mutations import Stored, zipped
+from tests.support.corpus import FIXTURES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +92,35 @@ def test_a_seed_gives_the_same_inputs_each_time() -> None:
         return seen
 
     assert inputs("1") == inputs("1") != inputs("2")
+
+
+def test_make_fuzz_guides_all_targets() -> None:
+    makefile = (FIXTURES.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    (line,) = re.findall(r"FUZZ_TARGETS \?= (.*)", makefile)
+    assert sorted(line.split()) == sorted(ALL_TARGETS)
+
+
+# --- second opinions
+
+
+@pytest.mark.parametrize("wrong", [[1, "b"], [True, "a"], [1.0, "a"], (1, "a"), ["a", 1], [1, "a", None]])
+def test_another_value_than_the_slow_reader_reads_is_a_finding(wrong: object) -> None:
+    data = b"\x80\x02](K\x01X\x01\x00\x00\x00ae."
+    check_value([1, "a"], data)
+    with pytest.raises(AssertionError, match="not as the slow reader reads it"):
+        check_value(wrong, data)
+
+
+def test_what_the_slow_reader_refuses_has_no_second_opinion() -> None:
+    check_value("anything", b"\x80\x02.")
+
+
+@pytest.mark.parametrize("wrong", [{"a": b"1"}, {"b": b"12"}, {}, {"a": b"12", "b": b""}])
+def test_other_records_than_zipfile_reads_are_a_finding(wrong: dict[str, bytes]) -> None:
+    data = zipped([Stored("m/a", b"12", deflated=True)])
+    check_by_zipfile({"a": b"12"}, "m", data)
+    with pytest.raises(AssertionError, match="that zipfile"):
+        check_by_zipfile(wrong, "m", data)
 
 
 @pytest.mark.parametrize("name", ["ranges", "handles", "bytecode", "data", "effects"])

@@ -269,3 +269,21 @@ def methods(data: bytes) -> tuple[int, list[tuple[bytes, list[Value]]]]:
             assert key == b"module_debug_info"
             found.append((name, list(value)))
     return version, found
+
+
+def bytecode(data: bytes) -> tuple[int, dict[str, list[bytes]]]:
+    """Version of a ``bytecode.pkl``, and for each method the operator that each instruction calls, or b""."""
+    top = load(data)
+    version, rows = (top[0], top[1:]) if top and type(top[0]) is int else (3, top)
+    called = {}
+    for name, table, *_ in rows:
+        operators = _entry(table, b"operators")
+        called[name.decode("utf-8", "backslashreplace")] = [
+            operators[number][0] if code in (b"OP", b"OPN") else b""
+            for code, number, *_ in _entry(table, b"instructions")
+        ]
+    return version, called
+
+
+def _entry(table: Value, wanted: bytes) -> Value:
+    return next(value for key, value, *_ in table if key == wanted)
