@@ -68,6 +68,17 @@ def test_effects_with_the_models_lines(model: Path) -> None:
     assert shown[8:] == ["    return out[0]", "", "# state at first", "self.count = 0", "self.history = []"]
 
 
+def test_a_handle_of_0_is_one_and_a_negative_one_is_none(tmp_path: Path) -> None:
+    method = COUNTING.methods[0]
+    effects = (*method.effects[:2], replace(method.effects[2], handle=0), *method.effects[3:])
+    path = tmp_path / "model.ptl"
+    path.write_bytes(with_effects(STACK, replace(COUNTING, methods=(replace(method, effects=effects),))))
+    lines = well("inspect", "--effects", path).splitlines()
+    (noted,) = (line for line in lines if "self.count = out" in line)
+    assert noted.endswith("  # debug handle 0")
+    assert sum("debug handle" in line for line in lines) == 1
+
+
 def test_effects_as_json(model: Path) -> None:
     facts = json.loads(well("inspect", "--effects", "--json", model))
     (method,) = facts["methods"]

@@ -12,13 +12,14 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.container.container import new_member
 from archive.reader.recognition import recognise
 from archive.verbs.verify import verify
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import RELEASES
 from tests.support.halves import halves
 from tests.support.kinds import KINDS, NAMED, OTHERS, SHOWN, ZIPS
-from tests.support.tampering import STACK
+from tests.support.tampering import STACK, packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,3 +225,12 @@ def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:
     done = called("shrink", tmp_path, "-o", tmp_path / "out")
     problem = f"{tmp_path}: no archive in it, but other files: 1 (HTML page: 1)"
     assert str(done.exception) == problem
+
+
+def test_a_listing_says_why_tensors_are_not_known(tmp_path: Path) -> None:
+    file = tmp_path / "deep"
+    file.write_bytes(packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")]))
+    _, _, unread, empty, head, *_ = well("inspect", file, "--limit", "memory=1000000").splitlines()
+    assert unread.startswith("its tensors are not known: data.pkl, byte 3")
+    assert (empty, head.split()) == ("", ["file", "bytes", "stored", "kind"])
+    assert "not known" not in well("inspect", file)

@@ -100,6 +100,24 @@ def test_the_difference_of_two_files(tmp_path: Path) -> None:
     assert facts["labels"]["extra/a"] == {"old": 96, "new": None}
 
 
+def test_the_others_of_a_difference_are_summed(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.pt", tmp_path / "new.pt"
+    old.write_bytes(zipped(**SMALL))
+    new.write_bytes(zipped(**{"m/data/0": b"x" * 70, "m/extra/b": b"1", "m/version": b"3\n"}))
+    assert cells(sizes(new, old, "--by", "record", "-n", 1).stdout) == [
+        ["extra/a", "96", "-96", "gone"],
+        ["[4 others]", "310", "375", "+65", "+21.0%"],
+        ["total", "406", "375", "-31", "-7.6%"],
+    ]
+    assert cells(sizes(old, new, "--by", "record", "-n", 1).stdout)[1] == [
+        "[4 others]",
+        "375",
+        "310",
+        "-65",
+        "-17.3%",
+    ]
+
+
 # --- budgets
 
 

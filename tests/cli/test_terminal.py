@@ -17,8 +17,10 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
+import archive
 from archive.cli import main
 from archive.container.container import new_member
+from archive.formats.record_kinds import kind_of
 from archive.report.texts import for_terminal
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
@@ -62,6 +64,11 @@ def folder(tmp_path: Path) -> Path:
 
 def on_terminal(*arguments: object, stdin: bytes = b"") -> str:
     """All that a command prints where standard output is a terminal, without styles."""
+    return STYLE.sub("", styled(*arguments, stdin=stdin))
+
+
+def styled(*arguments: object, stdin: bytes = b"") -> str:
+    """The same with styles."""
     ours, theirs = pty.openpty()
     attributes = termios.tcgetattr(theirs)
     attributes[1] &= ~termios.OPOST  # line ends stay as they are
@@ -88,7 +95,7 @@ def on_terminal(*arguments: object, stdin: bytes = b"") -> str:
     reader.join()
     os.close(ours)
     assert ended.value.code in (0, 1, 2), said
-    return STYLE.sub("", b"".join(parts).decode() + said.decode())
+    return b"".join(parts).decode() + said.decode()
 
 
 COMMANDS = {
@@ -179,3 +186,12 @@ def test_every_kind_of_character_that_a_terminal_obeys_is_escaped() -> None:
     assert said == (
         r"\x07\x08\r\x1b[2J\x7f\x85\x9b31m\u061c\u200b\u200e\u2028\u2029\u202e\u2066\ufeff\U000e0041\xff"
     )
+
+
+def test_the_kinds_of_debug_records_alone_are_bold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with archive.open(MODEL) as opened:
+        kinds = {kind_of(name) for name in opened.records}
+    shown = styled("inspect", MODEL)
+    bold = {found.strip() for found in re.findall(r"\x1b\[1m([^\x1b]+)\x1b\[0m", shown)}
+    assert {str(kind) for kind in kinds} & bold == {str(kind) for kind in kinds if kind.is_debug} != set()
