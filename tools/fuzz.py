@@ -3,6 +3,7 @@
     python -m tools.fuzz --seconds 60                  all targets, a minute each
     python -m tools.fuzz ranges handles --runs 100000
     python -m tools.fuzz --seed 7 container            other inputs
+    python -m tools.fuzz --corpus build/fuzz log       changes what `make fuzz` found, too
 
 Every line is a target's name, executions, executions a second, the share of inputs that were read, and its
 findings, whose inputs are kept under ``tests/fuzz/found``. See docs/fuzzing.md.
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 from tests.fuzz.running import ALL_TARGETS, FOUND, TARGETS, keep, run
+from tests.fuzz.targets import Target
 
 MEMORY = 1 << 30
 """Bytes that a target may take, beyond what its imports take: no input is longer than a few KB."""
@@ -28,14 +30,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=sys.maxsize, help="executions of each target")
     parser.add_argument("--seconds", type=float, default=10, help="seconds of CPU for each target")
     parser.add_argument("--seed", default="0")
+    parser.add_argument("--corpus", type=Path, help="a folder with one folder of further inputs a target")
     parser.add_argument("--keep", type=Path, default=FOUND, help="the folder for inputs that break something")
     arguments = parser.parse_args()
     bound_memory(MEMORY)
     found = 0
     for name in arguments.targets or TARGETS:
-        outcome = run(
-            ALL_TARGETS[name], f"{name} {arguments.seed}", runs=arguments.runs, seconds=arguments.seconds
-        )
+        target = with_corpus(ALL_TARGETS[name], arguments.corpus and arguments.corpus / name)
+        outcome = run(target, f"{name} {arguments.seed}", runs=arguments.runs, seconds=arguments.seconds)
         share = outcome.accepted / outcome.runs
         print(f"{name}\t{outcome.runs}\t{outcome.rate:.0f}/s\t{share:.0%}\t{len(outcome.findings)}")
         for problem, data in outcome.findings.items():
@@ -43,6 +45,14 @@ def main() -> int:
         sys.stdout.flush()
         found += len(outcome.findings)
     return min(found, 1)
+
+
+def with_corpus(target: Target, folder: Path | None) -> Target:
+    """The target with the inputs of a folder among its seeds, if there is one."""
+    if folder is None or not folder.is_dir():
+        return target
+    more = [path.read_bytes() for path in folder.iterdir()]
+    return Target(target.run, lambda: [*target.seeds, *more], target.mutate)
 
 
 def bound_memory(more: int) -> None:
