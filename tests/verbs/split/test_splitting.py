@@ -49,6 +49,25 @@ def contents(data: bytes) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
+# --- what is left
+
+
+@pytest.mark.parametrize("path", [STACK, NESTED_1_9], ids=lambda path: path.name)
+def test_what_is_left_has_no_descriptors_and_padding_before_tensors_alone(path: Path) -> None:
+    out = halves(path).out
+    with zipfile.ZipFile(io.BytesIO(out)) as opened:
+        infos = opened.infolist()
+    padded = [
+        info.filename for info in infos if out[info.header_offset + 28 : info.header_offset + 30] != b"\0\0"
+    ]
+    tensors = [
+        info.filename for info in infos if kind_of(info.filename.partition("/")[2]) is RecordKind.TENSOR
+    ]
+    assert [info.filename for info in infos if info.flag_bits & 8] == []
+    assert tensors
+    assert set(padded) <= set(tensors)
+
+
 # --- every archive
 
 
