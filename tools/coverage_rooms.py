@@ -20,7 +20,9 @@ CORE = (
     *("verbs/logs", "verbs/migrate"),
 )
 """Rooms in which a wrong answer would be silent: every branch is reached."""
-CORE_FLOOR, FLOOR = 100.0, 95.0
+CORE_GOAL, GOAL = 100.0, 95.0
+BELOW: dict[str, float] = {}
+"""Rooms that have not reached their goal yet, with the floor that holds until then."""
 
 
 @dataclass
@@ -90,9 +92,14 @@ def room_of(path: str) -> str:
     return "/".join(parts[:2] if parts[:1] == ("verbs",) else parts[:1]) or "archive"
 
 
+def goal_of(room: str) -> float:
+    """The percentage that a room is to have."""
+    return CORE_GOAL if room in CORE else GOAL
+
+
 def floor_of(room: str) -> float:
-    """The least percentage of a room."""
-    return CORE_FLOOR if room in CORE else FLOOR
+    """The percentage below which a room must not fall."""
+    return BELOW.get(room, goal_of(room))
 
 
 def rooms_of(report: dict[str, Any]) -> dict[str, Room]:
@@ -109,7 +116,7 @@ def table(rooms: dict[str, Room]) -> str:
     for name, room in rooms.items():
         mark = " !" if room.percent < floor_of(name) else ""
         lines.append(
-            f"{name:<16}{percent(room.lines):>9.1f}{percent(room.branches):>12.1f}{floor_of(name):>7.0f}"
+            f"{name:<16}{percent(room.lines):>9.1f}{percent(room.branches):>12.1f}{floor_of(name):>7.4g}"
             f"{room.not_reached:>9}{mark}"
         )
     return "\n".join(lines)
@@ -124,6 +131,9 @@ def main() -> int:
     for room in below:
         for file, places in room.missing.items():
             print(f"{file}: {', '.join(places)}")
+    for name in BELOW:
+        if name in rooms and rooms[name].percent >= goal_of(name):
+            print(f"{name} has reached its goal: take it out of BELOW")
     return 1 if below else 0
 
 
