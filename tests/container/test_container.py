@@ -17,6 +17,8 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.container.container import Container, Member, member_from, new_member, write_archive
+from archive.container.deflate import deflate, deflated_size
+from archive.container.write import deflated_as_by_pytorch
 from tests.support.corpus import ARCHIVES, FIXTURES
 
 if TYPE_CHECKING:
@@ -274,6 +276,32 @@ def test_what_is_deflated_may_be_chosen() -> None:
     assert not new_member("code/m.py", bytes(200)).deflated
 
 
+def test_miniz_stores_up_to_three_bytes() -> None:
+    assert not new_member("data/0", b"abc", compress=True).deflated
+    assert new_member("data/0", b"abcd", compress=True).deflated
+
+
+def test_a_new_member_has_no_time() -> None:
+    with Container.open(written("m", new_member("data/0", b"1"))) as container:
+        assert container.records["data/0"].entry.modified == 0
+
+
+def test_streams_are_deflated_as_by_pytorch() -> None:
+    with Container.open(NESTED) as container:
+        streams = {one.name: one for one in container.records.values() if not one.borrowed}
+        assert len(streams) == 3
+        for record in streams.values():
+            assert deflated_as_by_pytorch(record.view()) == record.raw()
+
+
+def test_a_size_in_an_archive_is_that_of_the_shortest_stream() -> None:
+    text = NESTED.read_bytes()[:20_000]
+    assert len(deflate(text, 6)) > len(deflate(text))
+    assert deflated_size(text) == len(deflate(text))
+    assert deflated_size(b"ab") == 2
+    assert zlib.decompress(deflate(text), -15) == text
+
+
 @pytest.mark.parametrize("name", ["../up", "/absolute", "nul\0", "a/../../b", "x" * 65534])
 def test_names_that_no_reader_would_take_are_not_written(name: str) -> None:
     with pytest.raises(ArchiveError):
@@ -294,6 +322,8 @@ def test_a_name_is_not_written_twice() -> None:
 def test_a_stored_member_is_as_long_as_it_says() -> None:
     with pytest.raises(ValueError, match="version: 3 stored bytes cannot have size 4"):
         Member("version", memoryview(b"123"), 4, 0, deflated=False)
+    with pytest.raises(ValueError, match="version: an empty record is stored"):
+        Member("version", memoryview(b"\3\0"), 0, 0, deflated=True)
     with pytest.raises(ValueError, match="version: an empty record is stored"):
         Member("version", memoryview(b"\3\0"), 0, 0, deflated=True)
 

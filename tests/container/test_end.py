@@ -74,5 +74,7 @@ def test_the_zip64_field_is_found_behind_other_fields() -> None:
     field = zip64_field(1 << 40, 7)
     for extra in (field, padding_field(10) + field, padding_field(0) + padding_field(50) + field):
         assert zip64_values(memoryview(extra)) == [1 << 40, 7]
+    long = b"FB" + (300).to_bytes(2, "little") + bytes(300)
+    assert zip64_values(memoryview(long + field)) == [1 << 40, 7]
     assert zip64_values(memoryview(padding_field(10))) == []
     assert widened((3, 0xFFFF_FFFF, 5), memoryview(padding_field(10) + field)) == (3, 1 << 40, 5)

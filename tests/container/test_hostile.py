@@ -68,6 +68,14 @@ def test_deflate_streams_that_do_not_give_what_is_declared(data: bytes, message:
     assert message in str(error)
 
 
+def test_a_stream_may_end_in_the_piece_behind_its_last_byte() -> None:
+    data = bytes(range(256)) * 64
+    data = data[: (16 << 10) - 5]  # with its header as long as a piece
+    block = struct.pack("<BHH", 0, len(data), 0xFFFF - len(data)) + data
+    assert len(block) == 16 << 10
+    read(deflated(data, len(data), stream=block + b"\1\0\0\xff\xff"))
+
+
 def test_a_bomb_costs_no_more_than_it_declares() -> None:
     data = deflated(bytes(64 << 20), 1000)
     tracemalloc.start()

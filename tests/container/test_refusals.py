@@ -187,6 +187,27 @@ def test_contradictions(data: bytes, message: str) -> None:
         raise error
 
 
+CRC_OF_FIRST = zlib.crc32(b"tensor" * 10)
+
+
+def test_what_a_local_header_leaves_to_the_descriptor_is_zero_or_true() -> None:
+    read(put(SMALL, local(SMALL) + LOCAL_CRC, "I", CRC_OF_FIRST))
+    read(put(SMALL, local(SMALL) + LOCAL_SIZE, "I", 60))
+    for field, what in ((LOCAL_CRC, "crc"), (LOCAL_STORED, "stored size"), (LOCAL_SIZE, "size")):
+        error = refused(put(SMALL, local(SMALL) + field, "I", 1))
+        assert f"expected the {what} to be " in str(error)
+
+
+def test_a_local_header_without_descriptor_leaves_nothing_out() -> None:
+    for field, form, values in (
+        (LOCAL_CRC, "I", [0]),
+        (LOCAL_STORED, "I", [0]),
+        (LOCAL_SIZE, "I", [0]),
+        (LOCAL_CRC, "3I", [0] * 3),
+    ):
+        assert str(refused(put(PLAIN, local(PLAIN) + field, form, *values))).endswith(", found 0")
+
+
 def test_a_record_inside_of_another() -> None:
     inner = written(new_member("inner", b"inner"))
     data = written(new_member("outer", inner[: inner.index(b"PK\1\2")]), new_member("inner", b"inner"))
