@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-NESTED = "values inside one another cost a few MiB more than the budget"
 LINES = "columns of lines, 8 bytes and more an element, counted against no budget"
 TEXTS = "texts are inflated and copied whatever the file's size"
 
 NOT_YET: dict[str, str] = {
-    "nested": NESTED,
-    "nested ranges": NESTED,
     "shared rows": "rows that are one row in the pickle are as many in columns",
     "source of newlines": LINES,
     "code of newlines": LINES,

@@ -9,7 +9,7 @@ import pytest
 from tests.attacks import payloads
 from tests.attacks.attack import LEAST, MARKER, MIB, PER_BYTE, Attack, problems
 from tests.attacks.catalogue import ATTACKS
-from tests.attacks.not_yet import NESTED, NOT_YET
+from tests.attacks.not_yet import NOT_YET
 from tests.attacks.pieces import ranges
 from tests.attacks.records import ONE_LINE
 from tests.attacks.running import Outcome, Runner, run_attack
@@ -23,13 +23,8 @@ if TYPE_CHECKING:
 
 
 def listed(names: Iterator[str]) -> list[object]:
-    """Names as parameters; those that are not mended yet are expected to fail.
-
-    Those that are a few MiB above their budget are within it where a process takes less memory.
-    """
-    marks = {
-        name: pytest.mark.xfail(reason=reason, strict=reason != NESTED) for name, reason in NOT_YET.items()
-    }
+    """Names as parameters; those that are not mended yet are expected to fail."""
+    marks = {name: pytest.mark.xfail(reason=reason, strict=True) for name, reason in NOT_YET.items()}
     return [pytest.param(name, marks=[marks[name]] if name in marks else []) for name in names]
 
 
