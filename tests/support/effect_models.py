@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from tests.support.effect_containers import Aliases, Cache, History, Results, Window
+from tests.support.effect_containers import Aliases, Cache, History, Keyed, Looked, Refilled, Results, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,5 +294,8 @@ CASES = {
         Inherited,
         Mixed,
         Growing,
+        Looked,
+        Refilled,
+        Keyed,
     )
 } | {"Results": Case(Results, (X, 2))}

@@ -138,6 +138,51 @@ def ordered(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@refused("a list that is reversed in place", items=[3, 1, 2])
+def turned(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.reverse()  # here
+    return x
+
+
+@refused("a list that is repeated in place", items=[3, 1, 2])
+def repeated(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items *= 2  # here
+    return x
+
+
+@refused("remove: which item goes", items=[3, 1, 2])
+def removed(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.remove(3)  # here
+    return x
+
+
+@refused("popitem: which item goes", table={"a": 1})
+def last_item(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.table.popitem()  # here
+    return x
+
+
+@refused("an item that is taken out of the middle", items=[3, 1, 2])
+def out_of_the_middle(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.append(0)
+    del self.items[1]  # here
+    return x
+
+
+@refused("a part of a list whose length differs", items=[3, 1, 2])
+def part_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.append(0)
+    self.items[1:] = [x]  # here
+    return x
+
+
+@refused("a part of a list whose length differs", items=[3, 1, 2])
+def part_deleted(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.items.append(0)
+    del self.items[:1]  # here
+    return x
+
+
 @refused("a deque cannot be followed", queue=collections.deque())
 def deque(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.queue.append(x)  # here
