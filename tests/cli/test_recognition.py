@@ -17,7 +17,7 @@ from archive.reader.recognition import recognise
 from archive.verbs.verify import verify
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import RELEASES
-from tests.support.halves import halves
+from tests.support.halves import halves, rezipped
 from tests.support.kinds import KINDS, NAMED, OTHERS, SHOWN, ZIPS
 from tests.support.tampering import STACK, packed
 
@@ -229,8 +229,12 @@ def test_a_folder_without_archives_says_what_it_has(tmp_path: Path) -> None:
 
 def test_a_listing_says_why_tensors_are_not_known(tmp_path: Path) -> None:
     file = tmp_path / "deep"
-    file.write_bytes(packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")]))
-    _, _, unread, empty, head, *_ = well("inspect", file, "--limit", "memory=1000000").splitlines()
+    nested = packed([new_member("data.pkl", b"\x80\x02" + b"]" * 5000 + b".")])
+    file.write_bytes(rezipped(nested, zipfile.ZIP_DEFLATED))
+    shown = well("inspect", file, "--limit", "memory=1000000").splitlines()
+    _, _, unread, empty, head, _, row = shown
     assert unread.startswith("its tensors are not known: data.pkl, byte 3")
     assert (empty, head.split()) == ("", ["file", "bytes", "stored", "kind"])
+    (stored,) = (entry.compress_size for entry in zipfile.ZipFile(file).infolist())
+    assert row.split() == ["data.pkl", "5,003", f"{stored:,}", "saved", "object"]
     assert "not known" not in well("inspect", file)
