@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 DATA = "data.pkl"
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
+VALUE_BYTES, KEPT_BYTES = 180, 56
+"""Bytes of memory that a value costs while all are made, and afterwards."""
 STORAGE = 5
 """Elements of a storage's persistent id."""
 
@@ -38,8 +40,17 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
 
     Raises:
         ArchiveError: a value holds itself, or a dict has a key that cannot be one.
-        LimitError: values are nested too deep, or a tensor has too many dimensions.
+        LimitError: values are nested too deep, a tensor has too many dimensions, or all values together
+            would cost more memory than the allowance has.
     """
+    with allowance.part() as meanwhile:
+        made = _all_values(tree, root, meanwhile)
+    allowance.take(KEPT_BYTES * len(made), "values")
+    return made[root]
+
+
+def _all_values(tree: Tree, root: int, allowance: Allowance) -> dict[int, object]:
+    """The values of a node and of all nodes under it, by node."""
     # Depth first without recursion, for a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
     done: dict[int, object] = {}
@@ -68,8 +79,9 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
             if part in opened and part not in done:
                 raise tree.tokens.fault(node, "a value that holds itself")
             if part not in done:
+                allowance.take(VALUE_BYTES, "values")
                 stack.append(part)
-    return done[root]
+    return done
 
 
 def class_names(root: object) -> set[str]:

@@ -37,6 +37,8 @@ LONGEST_PROGRAM = 1 << 23
 """Characters."""
 HANDLE_BYTES = 64
 """Bytes of memory that a value or handle in a blob costs."""
+STATE_BYTES, STEP_BYTES = 600, 240
+"""Bytes of memory that a lowered module costs, and a value on the way to it."""
 GENERATION_BY_LENGTH = {2: Generation.LOWERED_2, 3: Generation.LOWERED_3}
 
 Step = tuple["Step", object, bool] | None
@@ -64,7 +66,9 @@ def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
             found[state.path] = state
             continue
         is_wrapper = bool(WRAPPER.match(name))
-        below = [((step, key, named), child, is_wrapper) for key, named, child in _children(value)]
+        children = list(_children(value))
+        allowance.take(STEP_BYTES * len(children), "values in modules", record=DATA)
+        below = [((step, key, named), child, is_wrapper) for key, named, child in children]
         stack.extend(reversed(below))
     return found
 
@@ -74,6 +78,7 @@ def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: boo
     match = LOWERED_CLASS.fullmatch(name) or LOWERED_CLASS_1_9.fullmatch(name)
     if not match or not isinstance(value.state, tuple) or len(value.state) not in GENERATION_BY_LENGTH:
         return None
+    blobs.allowance.take(STATE_BYTES, "lowered modules", record=DATA)
     spec, processed, *create = value.state
     return LoweredState(
         _path(step, blobs.allowance),
