@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
-ITEM_BYTES = 24
+ITEM_BYTES = 32
 """Bytes of memory that an item of a sequence costs besides its columns."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
@@ -150,7 +150,7 @@ class IntList:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
-        for node in set(callee.tolist()):
+        for node in np.unique(callee).tolist():
             if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[tree.first[nodes] + 1]

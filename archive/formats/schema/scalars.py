@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
+VALUE_BYTES = 8
+"""Bytes of memory that a value of a column costs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Int:
@@ -29,8 +32,9 @@ class Int:
     def __str__(self) -> str:
         return "int"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The integers (n)."""
+        allowance.take(VALUE_BYTES * len(nodes), "integers")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
@@ -60,8 +64,9 @@ class String:
     def __str__(self) -> str:
         return "str"
 
-    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The texts' indices in the tree's strings (n)."""
+        allowance.take(VALUE_BYTES * len(nodes), "texts")
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
         return tree.value[nodes].astype(np.int64)
 
@@ -110,6 +115,7 @@ class Optional:
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
+        allowance.take(VALUE_BYTES * len(nodes), "values")
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there], allowance)

@@ -16,6 +16,7 @@ import numpy as np
 from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import Indexed, Links, Mismatch
+from archive.formats.schema.scalars import VALUE_BYTES
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, REFERENCE_BYTES
 
@@ -62,12 +63,10 @@ class Shared:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
         """References to the distinct values, which stand in the order of their first use."""
         # A node is the token that made the value, so nodes in rising order are values in order of first use.
-        seen = np.zeros(len(tree.count), np.bool_)
-        seen[nodes] = True
-        distinct = np.flatnonzero(seen)
-        number = np.cumsum(seen) - 1
+        allowance.take(VALUE_BYTES * len(nodes), "references")
+        distinct, number = _distinct(tree, nodes)
         try:
-            return Indexed(number[nodes], self.item.take(tree, distinct, allowance))
+            return Indexed(number, self.item.take(tree, distinct, allowance))
         except Mismatch as mismatch:
             mismatch.index = int(np.flatnonzero(nodes == distinct[mismatch.index])[0])
             raise
@@ -89,6 +88,15 @@ class Shared:
                 written[item] = writer.put()
 
         return emit
+
+
+def _distinct(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
+    """Nodes without repetition, rising, and the number of each given one among them (n)."""
+    seen = np.zeros(len(tree.count), np.bool_)
+    seen[nodes] = True
+    number = np.cumsum(seen, dtype=tree.count.dtype)[nodes].astype(np.int64)
+    number -= 1
+    return np.flatnonzero(seen), number
 
 
 class NextInChain:
@@ -148,7 +156,7 @@ class Chain:
             if rounds > allowance.limits.frames:
                 raise LimitError("frames", allowance.limits.frames, rounds)
         links = np.flatnonzero(seen)
-        number = np.cumsum(seen) - 1
+        number = np.cumsum(seen, dtype=tree.first.dtype) - 1
         inner = tree.children[tree.first[links] + place]
         following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, number[inner])
         _check_depth(tree, links, following, allowance)
