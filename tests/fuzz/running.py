@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.fuzz import archive_targets, companion_targets, file_targets, record_targets
+from tests.fuzz import archive_targets, companion_targets, file_targets, large_targets, record_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 FOUND = Path(__file__).parent / "found"
 """Inputs that once broke something, a folder for each target."""
-TARGETS = {**record_targets.TARGETS, **companion_targets.TARGETS, **file_targets.TARGETS}
+TARGETS = {
+    **record_targets.TARGETS,
+    **companion_targets.TARGETS,
+    **large_targets.TARGETS,
+    **file_targets.TARGETS,
+}
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400
 """Mutated inputs that were read, and are changed again."""
