@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits, unbounded
 from archive.base.spending import Recent, Spending
 from archive.base.steps import Steps
 
@@ -22,6 +22,12 @@ def test_the_memory_that_a_file_may_cost_follows_from_its_size() -> None:
     assert DEFAULT_LIMITS.allowance(1000).memory == 64 * MIB + 256_000
     assert Limits(memory=5).allowance(1000).memory == 5
     assert Limits(depth=7).allowance(0).limits.depth == 7
+
+
+def test_what_nobody_sent_may_cost_what_there_is() -> None:
+    allowance = unbounded()
+    allowance.take(1 << 50)
+    assert allowance.limits.depth == DEFAULT_LIMITS.depth
 
 
 def test_memory_is_asked_for_before_it_is_had() -> None:
