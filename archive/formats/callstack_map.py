@@ -42,9 +42,10 @@ from archive.formats.schema import (
     String,
     Tuple,
     build,
+    first_item,
     parse,
 )
-from archive.pickles.ops import ValueKind
+from archive.formats.schema.core import NUMBER_BYTES
 
 if TYPE_CHECKING:
     from archive.formats.schema import Schema
@@ -66,8 +67,8 @@ CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
 
 def generation_of(tree: Tree, root: int) -> Generation:
     """The layout, by the first row's length; a map without rows counts as the newer one."""
-    rows = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
-    three = bool(rows) and int(tree.count[rows[0]]) == 3  # noqa: PLR2004 (elements)
+    row = first_item(tree, root)
+    three = row is not None and tree.count[row] == 3  # noqa: PLR2004 (elements)
     return Generation.CALLSTACK_3 if three else Generation.CALLSTACK_4
 
 
@@ -86,12 +87,13 @@ def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> Handle
     fields = parse(layout, tree, np.array([pickle]), allowance).items
     stack: Links = fields["stack"]
     frames = stack.items
+    allowance.take(NUMBER_BYTES * (len(stack.index) + len(stack.next)), "columns")
     nothing = np.full(len(stack.next), -1, np.int64)
     return HandleTable(
         tree.strings,
         fields["handle"],
         fields["tag"],
-        fields.get("op", np.full(len(fields["handle"]), -1, np.int64)),
+        fields.get("op", np.full(len(stack.index), -1, np.int64)),
         stack.index,
         stack.next,
         frames["module"].index,

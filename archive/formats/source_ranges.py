@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.model import Layout
@@ -55,6 +56,7 @@ from archive.formats.schema import (
     String,
     Tuple,
     build,
+    first_item,
     parse,
 )
 from archive.pickles.ops import ValueKind
@@ -66,6 +68,9 @@ if TYPE_CHECKING:
 MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
+
+ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 64, 40
+"""Bytes of memory that a row, a source and a piece of a source cost besides the columns that are declared."""
 
 SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
 PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
@@ -90,12 +95,12 @@ RANGE_SCHEMAS[Layout.EMPTY] = RANGE_SCHEMAS[Layout.INLINE]
 
 def layout_of(tree: Tree, root: int) -> Layout:
     """The layout of one record, by its outermost values."""
-    items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
-    if not items:
+    first = first_item(tree, root)
+    if first is None:
         return Layout.EMPTY
-    if tree.kind(items[0]) == ValueKind.TEXT:
+    if tree.kind(first) == ValueKind.TEXT:
         return Layout.STRING_TABLE
-    row = tree.items(items[0])
+    row = tree.items(first)
     if len(row) == 2:  # noqa: PLR2004 (the pair)
         return Layout.PAIR
     return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == ValueKind.INT else Layout.INLINE
@@ -116,6 +121,7 @@ def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
         parts.append(_table(tree, layout, pickles, columns, allowance))
     if len(parts) == 1:
         return parts[0]
+    allowance.take(2 * sum(map(column_bytes, parts)), "columns")
     order = {pickle.name: number for number, pickle in enumerate(tree.tokens.pickles)}
     return in_order(concatenated(parts), order)
 
@@ -128,24 +134,21 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, allowance: A
     else:
         rows, table_first, table = columns, np.zeros(len(pickles) + 1, np.int64), np.zeros(0, np.int64)
     fields = rows.items
-    span = fields["range"]
-    index, sources = span["source"].index, span["source"].items
+    span, offset = fields["range"], fields["offset"]
+    sources = span["source"].items
+    allowance.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
     if layout is Layout.STRING_TABLE:
+        allowance.take(PIECE_BYTES * len(sources["text"].items), "columns")
         source_table = _pieced(tree, names, rows, table_first, table)
         _check_texts(tree, pickles, rows, source_table, allowance)
     else:
-        text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
-        lengths = tree.strings.length
-        no_name = (filename >= 0) & (lengths[filename] == 0) if len(lengths) else filename >= 0
-        is_null = no_name & (line == 0) & ((lengths[text] == 0) if len(lengths) else True)
-        source_table = SourceTable(tree.strings, np.arange(len(text) + 1), text, filename, line, is_null)
-    offset = fields["offset"]
+        source_table = _inline(tree, sources)
     return RangeTable(
         names,
         (layout,) * len(names),
         rows.first,
         offset,
-        index,
+        span["source"].index,
         span["start"],
         span["end"],
         fields.get("tag", np.full(len(offset), -1, np.int64)),
@@ -153,6 +156,15 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, allowance: A
         table_first,
         table,
     )
+
+
+def _inline(tree: Tree, sources: dict[str, Ints]) -> SourceTable:
+    """Sources with their texts, each of one piece."""
+    text, filename, line = sources["text"], sources["filename"], sources["starting_line"]
+    lengths = tree.strings.length
+    no_name = (filename >= 0) & (lengths[filename] == 0) if len(lengths) else filename >= 0
+    is_null = no_name & (line == 0) & ((lengths[text] == 0) if len(lengths) else True)
+    return SourceTable(tree.strings, np.arange(len(text) + 1), text, filename, line, is_null)
 
 
 def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, table: Ints) -> SourceTable:  # noqa: ANN401

@@ -37,7 +37,17 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 """
 
 from archive.formats.schema.containers import IntList, Sequence, Tuple
-from archive.formats.schema.core import Indexed, Links, Mismatch, Ragged, Schema, build, found_at, parse
+from archive.formats.schema.core import (
+    Indexed,
+    Links,
+    Mismatch,
+    Ragged,
+    Schema,
+    build,
+    first_item,
+    found_at,
+    parse,
+)
 from archive.formats.schema.scalars import Const, Int, Optional, String
 from archive.formats.schema.shared import Chain, Memo, NextInChain, Shared
 
@@ -59,6 +69,7 @@ __all__ = [
     "String",
     "Tuple",
     "build",
+    "first_item",
     "found_at",
     "parse",
 ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.formats.schema.core import Mismatch, Ragged, expect
+from archive.base.columns import firsts, spread
+from archive.formats.schema.core import GATHER_BYTES, NUMBER_BYTES, Mismatch, Ragged, expect, gathering
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
-ITEM_BYTES = 32
-"""Bytes of memory that an item of a sequence costs besides its columns."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -36,6 +35,7 @@ class Tuple:
         inner = ", ".join(f"{name}: {field}" for name, field in self.fields.items())
         return f"({inner}{',' if len(self.fields) == 1 else ''})"
 
+    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> dict[str, Any]:
         """The columns of each field, by its name."""
         width = len(self.fields)
@@ -93,6 +93,7 @@ class Sequence:
     def __str__(self) -> str:
         return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
 
+    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The items of all sequences."""
         skip = int(self.head is not None)
@@ -123,19 +124,19 @@ class Sequence:
 
 def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, allowance: Allowance) -> Ragged:
     """The columns of all children of some nodes, except the first ``skip`` of each."""
+    allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
     counts = tree.count[nodes] - skip
-    first = np.concatenate(([0], np.cumsum(counts)))
+    first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
-    allowance.take(ITEM_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}")
-    inside = np.arange(first[-1]) - np.repeat(first[:-1], counts)
-    children = tree.children[np.repeat(tree.first[nodes] + skip, counts) + inside]
-    try:
-        return Ragged(first, schema.take(tree, children, allowance))
-    except Mismatch as mismatch:
-        owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
-        mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
-        mismatch.index = owner
-        raise
+    with allowance.lent(GATHER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}"):
+        children = tree.children[spread(tree.first[nodes] + skip, counts)]
+        try:
+            return Ragged(first, schema.take(tree, children, allowance))
+        except Mismatch as mismatch:
+            owner = int(np.searchsorted(first, mismatch.index, "right")) - 1
+            mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
+            mismatch.index = owner
+            raise
 
 
 class IntList:
@@ -146,6 +147,7 @@ class IntList:
     def __str__(self) -> str:
         return "[int, ...]"
 
+    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")

@@ -7,7 +7,8 @@ tag``, then ``row 17``. ``parse`` makes an ``ArchiveError`` of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
     Emit = Callable[[int], None]
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+    Declared = TypeVar("Declared")
+    Columns = TypeVar("Columns")
+    Take = Callable[[Declared, Tree, Ints, Allowance], Columns]
+
+NUMBER_BYTES = 8
+"""Bytes of a number in a column."""
+GATHER_BYTES = 24
+"""Bytes of memory for each node while its children are found, gathered and read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +97,24 @@ class Schema(Protocol):
     """A declaration."""
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401 (columns differ)
-        """The columns of n nodes."""
+        """The columns of n nodes, after their memory was asked for."""
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Returns a function that writes value number i of the columns.
 
         Reading goes by columns, but pickles are written value by value: their memo depends on the order.
         """
+
+
+def gathering(take: Take[Declared, Columns]) -> Take[Declared, Columns]:
+    """A ``take`` that asks for what each node costs until the columns are there."""
+
+    @wraps(take)
+    def lending(self: Declared, tree: Tree, nodes: Ints, allowance: Allowance) -> Columns:
+        with allowance.lent(GATHER_BYTES * len(nodes), "columns"):
+            return take(self, tree, nodes, allowance)
+
+    return lending
 
 
 def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
@@ -134,6 +154,13 @@ def build(schema: Schema, columns: Any, strings: StringTable, allowance: Allowan
         writer = Writer(strings, part)
         schema.emitter(writer, columns)(0)
         return writer.finish()
+
+
+def first_item(tree: Tree, node: int) -> int | None:
+    """The first item of a tuple; None where there is none. The others, however many, are not looked at."""
+    if tree.kind(node) != ValueKind.TUPLE or not tree.count[node]:
+        return None
+    return int(tree.children[tree.first[node]])
 
 
 def found_at(tree: Tree, node: int) -> str:

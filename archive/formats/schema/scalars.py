@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.formats.schema.core import Mismatch, expect
+from archive.formats.schema.core import NUMBER_BYTES, Mismatch, expect, gathering
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES
@@ -34,7 +34,7 @@ class Int:
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The integers (n)."""
-        allowance.take(VALUE_BYTES * len(nodes), "integers")
+        allowance.take(NUMBER_BYTES * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.INT, "an int")
         values = tree.value[nodes]
         expect(
@@ -66,7 +66,7 @@ class String:
 
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The texts' indices in the tree's strings (n)."""
-        allowance.take(VALUE_BYTES * len(nodes), "texts")
+        allowance.take(NUMBER_BYTES * len(nodes), "columns")
         expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
         return tree.value[nodes].astype(np.int64)
 
@@ -86,10 +86,11 @@ class Const:
     def __str__(self) -> str:
         return f'"{self.value}"'
 
+    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
         """Refuses every other text; there are no columns."""
         strings = String().take(tree, nodes, allowance)
-        for string in set(strings.tolist()):
+        for string in np.unique(strings).tolist():
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
                 raise Mismatch(index, repr(self.value), int(nodes[index]))
@@ -113,9 +114,10 @@ class Optional:
     def __str__(self) -> str:
         return f"{self.item} or None"
 
+    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
-        allowance.take(VALUE_BYTES * len(nodes), "values")
+        allowance.take(NUMBER_BYTES * len(nodes), "columns")
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there], allowance)

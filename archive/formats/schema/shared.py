@@ -15,8 +15,7 @@ import numpy as np
 
 from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
-from archive.formats.schema.core import Indexed, Links, Mismatch
-from archive.formats.schema.scalars import VALUE_BYTES
+from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, REFERENCE_BYTES
 
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
     from archive.formats.schema.core import Emit, Ints, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
+
+SEEN_BYTES = 1
+"""Bytes of memory for each token of the tree while distinct nodes are found."""
+LINK_BYTES = 160
+"""Bytes of memory for each link of one round, while the next ones are found."""
+DEPTH_BYTES = 48
+"""Bytes of memory for each link while its depth is counted, and besides its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,14 @@ class Shared:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Indexed:
         """References to the distinct values, which stand in the order of their first use."""
         # A node is the token that made the value, so nodes in rising order are values in order of first use.
-        allowance.take(VALUE_BYTES * len(nodes), "references")
-        distinct, number = _distinct(tree, nodes)
+        allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
+        with allowance.lent(SEEN_BYTES * len(tree.count), "columns"):
+            seen = np.zeros(len(tree.count), np.bool_)
+            seen[nodes] = True
+            distinct = np.flatnonzero(seen)
+            del seen
         try:
-            return Indexed(number, self.item.take(tree, distinct, allowance))
+            return Indexed(np.searchsorted(distinct, nodes), self.item.take(tree, distinct, allowance))
         except Mismatch as mismatch:
             mismatch.index = int(np.flatnonzero(nodes == distinct[mismatch.index])[0])
             raise
@@ -137,7 +147,23 @@ class Chain:
 
         All chains go one link deeper in each round; links that were seen before are not followed again.
         """
-        width, place = len(self.item.fields), list(self.item.fields).index(self.link)
+        with allowance.lent(SEEN_BYTES * len(tree.count), "columns"):
+            seen = self._reached(tree, nodes, allowance)
+            count = int(np.count_nonzero(seen))
+            allowance.take(NUMBER_BYTES * len(nodes) + DEPTH_BYTES * count, "columns")
+            links = np.flatnonzero(seen)
+            del seen
+        inner = self._inner(tree, links)
+        following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, np.searchsorted(links, inner))
+        _check_depth(tree, links, following, allowance)
+        try:
+            return Links(np.searchsorted(links, nodes), following, self.item.take(tree, links, allowance))
+        except Mismatch as mismatch:
+            raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
+
+    def _reached(self, tree: Tree, nodes: Ints, allowance: Allowance) -> np.ndarray:
+        """For each token of the tree, whether it is a link of one of the chains."""
+        width = len(self.item.fields)
         seen = np.zeros(len(tree.count), np.bool_)
         new = nodes
         rounds = 0
@@ -148,29 +174,25 @@ class Chain:
                 mismatch = Mismatch(0, f"a tuple of {width}", culprit)
                 raise self._blame(tree, nodes, np.flatnonzero(seen), culprit, mismatch)
             seen[new] = True
-            inner = tree.children[tree.first[new] + place]
-            new = np.array(
-                sorted({*inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]].tolist()}), np.int64
-            )
+            with allowance.lent(LINK_BYTES * len(new), "columns"):
+                inner = self._inner(tree, new)
+                further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]].tolist()
+                new = np.array(sorted(set(further)), np.int64)
             rounds += 1
             if rounds > allowance.limits.frames:
                 raise LimitError("frames", allowance.limits.frames, rounds)
-        links = np.flatnonzero(seen)
-        number = np.cumsum(seen, dtype=tree.first.dtype) - 1
-        inner = tree.children[tree.first[links] + place]
-        following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, number[inner])
-        _check_depth(tree, links, following, allowance)
-        try:
-            return Links(number[nodes], following, self.item.take(tree, links, allowance))
-        except Mismatch as mismatch:
-            raise self._blame(tree, nodes, links, int(links[mismatch.index]), mismatch) from None
+        return seen
+
+    def _inner(self, tree: Tree, links: Ints) -> Ints:
+        """What each link holds as its next one."""
+        inner: Ints = tree.children[tree.first[links] + list(self.item.fields).index(self.link)]
+        return inner
 
     def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
         """Tell which chain leads to the culprit, and in how many steps."""
         # An inner link stands before the outer one in the pickle, so one pass finds all that lead there.
-        inner = tree.children[tree.first[links] + list(self.item.fields).index(self.link)]
         frame = {culprit: 0}
-        for link, following in zip(links.tolist(), inner.tolist(), strict=True):
+        for link, following in zip(links.tolist(), self._inner(tree, links).tolist(), strict=True):
             if following in frame:
                 frame[link] = frame[following] + 1
         mismatch.index, first = next((i, node) for i, node in enumerate(nodes.tolist()) if node in frame)
