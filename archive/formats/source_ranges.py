@@ -69,7 +69,7 @@ MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
 
-ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 64, 40
+ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 64, 24
 """Bytes of memory that a row, a source and a piece of a source cost besides the columns that are declared."""
 
 SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
@@ -174,35 +174,25 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     tables.
     """
     shared = rows.items["range"]["source"]
-    index, sources = shared.index, shared.items
-    record = np.zeros(len(sources["starting_line"]), np.int64)
-    record[index] = np.repeat(np.arange(len(names)), np.diff(rows.first))
-    low, size = table_first[record], np.diff(table_first)[record]
-    pieces = sources["text"]
-    counts = np.diff(pieces.first)
-    each = np.arange(len(size))
-    owner = np.repeat(each, counts)
-    for what, values, source_of in (("text", pieces.items, owner), ("filename", sources["filename"], each)):
-        wrong = np.flatnonzero((values < 0) | (values >= size[source_of]))
+    pieces, filename, line = (shared.items[field] for field in ("text", "filename", "starting_line"))
+    record = np.zeros(len(line), np.int64)
+    record[shared.index] = np.repeat(np.arange(len(names)), np.diff(rows.first))
+    low, size, counts = table_first[record], np.diff(table_first)[record], np.diff(pieces.first)
+    for what, values, each in (("text", pieces.items, counts), ("filename", filename, np.ones_like(size))):
+        wrong = np.flatnonzero((values < 0) | (values >= np.repeat(size, each)))
         if len(wrong):
-            source = int(source_of[wrong[0]])
-            row = int(np.flatnonzero(index == source)[0])
+            source = int(np.searchsorted(np.cumsum(each), wrong[0], "right"))
+            row = int(np.flatnonzero(shared.index == source)[0])
             raise ArchiveError(
                 record=names[int(record[source])],
                 place=f"row {row - int(rows.first[record[source]])}, field {what}",
                 expected=f"an index into a string table of {int(size[source])}",
                 found=str(int(values[wrong[0]])),
             )
-    filename = sources["filename"]
-    is_null = (counts == 0) & (filename == 0) & (sources["starting_line"] == 0)
-    return SourceTable(
-        tree.strings,
-        pieces.first,
-        table[low[owner] + pieces.items],
-        table[low + filename],
-        sources["starting_line"],
-        is_null,
-    )
+    at = np.repeat(low, counts)
+    at += pieces.items
+    is_null = (counts == 0) & (filename == 0) & (line == 0)
+    return SourceTable(tree.strings, pieces.first, table[at], table[low + filename], line, is_null)
 
 
 def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, allowance: Allowance) -> None:  # noqa: ANN401
