@@ -69,7 +69,7 @@ MARKER = "FORMAT_WITH_STRING_TABLE"
 DELEGATED = "delegated_backends.debug_pkl"
 SUFFIX = ".debug_pkl"
 
-ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 64, 24
+ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 96, 24
 """Bytes of memory that a row, a source and a piece of a source cost besides the columns that are declared."""
 
 SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))

@@ -208,7 +208,7 @@ OWN = {
     BYTECODE: pickled.BYTECODE,
     DATA: pickled.DATA,
     CONSTANTS: {},
-    EFFECTS: {},
+    EFFECTS: pickled.EFFECTS,
 }
 PICKLES: dict[str, Case] = {
     f"{record}: {name}": partial(_record, record, repeated)

@@ -179,3 +179,44 @@ DATA = {
         b"](c__torch__\nM\nq\0", b"h\0)\x81}X\1\0\0\0m", NONE, b"sb", b"e"
     ),
 }
+_MINUS_ONE, _LONG = b"J\xff\xff\xff\xff", text(b"0x" + b"f" * 9_998)
+_EMPTY = b")"
+_LOCAL = sequence(sequence(text(b"local"), _MINUS_ONE, b"K\1"))
+_NAMED_STRINGS = sequence(text(b"forward"), text(b"self"))
+_VALUES = sequence(sequence(text(b"source"), ZERO, _EMPTY))
+_METHOD = sequence(sequence(ZERO, _EMPTY, ZERO, _EMPTY))
+_TABLES = _NAMED_STRINGS + _EMPTY + _LOCAL + _VALUES
+"""Strings, constants, sources and values of a method that gives back its module."""
+
+
+def _rows(before: bytes, row: bytes, after: bytes) -> Repeated:
+    """A record of effects: the tables before, one of the same row again and again, and the tables after."""
+    return Repeated(b"(" + before + b"(" + row + b"q\1", b"h\1", after=b"t" + after + b"t")
+
+
+EFFECTS = {
+    "rows of one string": _rows(b"K\1", _LONG, _EMPTY * 5),
+    "constants of one string": _rows(
+        b"K\1" + sequence(_LONG), sequence(text(b"int"), ZERO, _EMPTY), _EMPTY * 4
+    ),
+    "constants": _rows(b"K\1)", sequence(text(b"none"), _MINUS_ONE, _EMPTY), _EMPTY * 4),
+    "temporaries": _rows(b"K\1))", sequence(text(b"temporary"), integer(1 << 20), _MINUS_ONE), _EMPTY * 3),
+    "outputs": _rows(b"K\1)))", sequence(text(b"output"), integer(1 << 20), _EMPTY), _EMPTY * 2),
+    "methods with effects": _rows(b"K\1" + _TABLES, _METHOD[1:-1], _EMPTY),
+    "effects": _rows(
+        b"K\1" + _TABLES + b"((" + ZERO + _EMPTY + ZERO,
+        sequence(text(b"clear"), ZERO, _MINUS_ONE, _MINUS_ONE, integer(1 << 20)),
+        b"tt" + _EMPTY,
+    ),
+    "places of state": _rows(b"K\1" + _TABLES + _METHOD, sequence(ZERO, ZERO), b""),
+    "guards": _rows(
+        b"K\2" + _TABLES + _METHOD + _EMPTY + b"((",
+        sequence(text(b"dim"), ZERO, ZERO, _MINUS_ONE, integer(1 << 20)),
+        _EMPTY + b"tt",
+    ),
+    "items of a value": Repeated(
+        b"(K\1)))(" + sequence(text(b"output"), ZERO, _EMPTY) + b"(" + text(b"list") + _MINUS_ONE + b"(",
+        ZERO,
+        after=b"ttt" + _EMPTY * 2 + b"t",
+    ),
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
 from archive.formats.effects.record import build_effects
+from tests.costs import pickled
+from tests.support.cost import MIB, peak_below
 from tests.support.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
 from tests.support.strategies import patient
 
@@ -234,3 +237,19 @@ junk = st.recursive(numbers | words, lambda inner: st.lists(inner, max_size=5).m
 @given(st.tuples(*[junk] * 6))
 def test_arbitrary_rows_give_a_table_or_an_error(rows: Row) -> None:
     attempt(packed((1, *rows)))
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("rows of one string", r"field strings, row \d+: memory is limited .* with texts of effects"),
+        (
+            "constants of one string",
+            r"field constants, row \d+: memory is limited .* with constants of effects",
+        ),
+    ],
+)
+def test_a_text_that_many_rows_share_is_asked_for_each_time(case: str, said: str) -> None:
+    data = pickled.EFFECTS[case].pickle(20_000)
+    with peak_below(64 * MIB):
+        assert re.search(said, refused(data))

@@ -103,7 +103,7 @@ from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.effects.rules import check_table
 from archive.formats.effects.table_parser import TableParser
 from archive.formats.effects.weights import check_weights
-from archive.formats.schema import Int, Sequence, String, Tuple, build, parse
+from archive.formats.schema import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ VERSIONS = (1, 2)
 - 1: all tables but ``conditions``.
 - 2: adds ``conditions``; written only for tables that have some.
 """
+
+ROW_BYTES = 300
+"""Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
 
 ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_REFERENCE)
 PAIRS = Sequence(Tuple(source=ROW, value=ROW))
@@ -158,7 +161,8 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
     version = _version(tree, int(tree.roots[pickle]))
     columns = parse(EFFECTS_SCHEMAS[version], tree, np.array([pickle]), allowance)
     try:
-        rows = RowParser(tree.strings, columns)
+        allowance.take(ROW_BYTES * _row_count(columns), "rows of effects")
+        rows = RowParser(tree.strings, columns, allowance)
         check_weights(rows, allowance)
         table = TableParser(rows, columns).table()
         check_table(table)
@@ -169,10 +173,18 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
     return table
 
 
+def _row_count(columns: object) -> int:
+    """Rows of all tables, and of the sequences in them."""
+    if isinstance(columns, dict):
+        return sum(map(_row_count, columns.values()))
+    return int(columns.first[-1]) + _row_count(columns.items) if isinstance(columns, Ragged) else 0
+
+
 def _version(tree: Tree, root: int) -> int:
     """The version of a record, checked first: the fields of another version would not parse."""
-    items = tree.items(root) if tree.kind(root) == ValueKind.TUPLE else []
-    version = int(tree.value[items[0]]) if items and tree.kind(items[0]) == ValueKind.INT else VERSIONS[0]
+    first = first_item(tree, root)
+    found = first is not None and tree.kind(first) == ValueKind.INT
+    version = int(tree.value[first]) if found else VERSIONS[0]
     if version not in VERSIONS:
         raise ArchiveError(
             record=tree.tokens.place(root)[0],

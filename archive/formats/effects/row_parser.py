@@ -15,11 +15,13 @@ from archive.formats.effects.rows import (
     parse_literal,
 )
 from archive.formats.effects.rules import CONTAINER_KINDS
+from archive.formats.effects.weights import TEXT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.formats.effects.model import Literal
     from archive.formats.schema import Ragged
@@ -41,6 +43,7 @@ class RowParser:
     Args:
         texts: the strings of the pickle.
         columns: the record's columns, as ``record.EFFECTS_SCHEMAS`` parses them.
+        allowance: the memory that texts may cost.
 
     Attributes:
         strings: the record's strings.
@@ -51,10 +54,12 @@ class RowParser:
 
     Raises:
         ArchiveError: naming the row and field that breaks a rule of the specification.
+        LimitError: the texts of all rows are too long together.
     """
 
-    def __init__(self, texts: StringTable, columns: dict[str, Any]) -> None:
+    def __init__(self, texts: StringTable, columns: dict[str, Any], allowance: Allowance) -> None:
         self._texts = texts
+        self._allowance = allowance
         self._columns = columns
         self._words: dict[int, str] = {}
         self.strings = [
@@ -93,6 +98,7 @@ class RowParser:
         return kinds, fields[number].tolist(), [tuple(items) for items in sequences(fields["items"])]
 
     def _text(self, text: int, place: str) -> str:
+        self._allowance.take(TEXT_BYTES * int(self._texts.length[text]), "texts of effects", place=place)
         data = bytes(self._texts.data(text))
         try:
             return data.decode("utf-8", "surrogatepass")
@@ -122,6 +128,7 @@ class RowParser:
                 return LITERAL_WORDS[kind]
             return referred(self.literals, items, f"{place}, field items")
         text = self.strings[check_reference(string, self.strings, f"{place}, field string")]
+        self._allowance.take(TEXT_BYTES * len(text), "constants of effects", place=place)
         literal = parse_literal(kind, text)
         if literal is None:
             raise ArchiveError(place=place, expected=f"the text of a constant {kind}", found=shown(text))

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.columns import firsts, spread
-from archive.formats.schema.core import GATHER_BYTES, NUMBER_BYTES, Mismatch, Ragged, expect, gathering
+from archive.formats.schema.core import (
+    GATHER_BYTES,
+    NUMBER_BYTES,
+    Mismatch,
+    Ragged,
+    distinct,
+    expect,
+    gathering,
+)
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
@@ -124,7 +132,7 @@ class Sequence:
 
 def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, allowance: Allowance) -> Ragged:
     """The columns of all children of some nodes, except the first ``skip`` of each."""
-    allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
+    allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
     counts = tree.count[nodes] - skip
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
@@ -152,7 +160,7 @@ class IntList:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
         callee = tree.children[tree.first[nodes]]
-        for node in np.unique(callee).tolist():
+        for node in distinct(callee, allowance):
             if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
         arguments = tree.children[tree.first[nodes] + 1]

@@ -34,6 +34,9 @@ NUMBER_BYTES = 8
 GATHER_BYTES = 24
 """Bytes of memory for each node while its children are found, gathered and read."""
 
+DISTINCT_BYTES = 170
+"""Bytes of memory for each of some numbers while the distinct ones are found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
@@ -161,6 +164,12 @@ def first_item(tree: Tree, node: int) -> int | None:
     if tree.kind(node) != ValueKind.TUPLE or not tree.count[node]:
         return None
     return int(tree.children[tree.first[node]])
+
+
+def distinct(numbers: Ints, allowance: Allowance) -> list[int]:
+    """The distinct ones of some numbers, in rising order."""
+    with allowance.lent(DISTINCT_BYTES * len(numbers), "columns"):
+        return sorted(set(numbers.tolist()))
 
 
 def found_at(tree: Tree, node: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.formats.schema.core import NUMBER_BYTES, Mismatch, expect, gathering
+from archive.formats.schema.core import NUMBER_BYTES, Mismatch, distinct, expect, gathering
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES
@@ -86,11 +86,10 @@ class Const:
     def __str__(self) -> str:
         return f'"{self.value}"'
 
-    @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
         """Refuses every other text; there are no columns."""
         strings = String().take(tree, nodes, allowance)
-        for string in np.unique(strings).tolist():
+        for string in distinct(strings, allowance):
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
                 raise Mismatch(index, repr(self.value), int(nodes[index]))
@@ -117,7 +116,6 @@ class Optional:
     @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Any:  # noqa: ANN401
         """The item's columns; references and indices are -1 where the value is None."""
-        allowance.take(NUMBER_BYTES * len(nodes), "columns")
         there = np.flatnonzero(tree.kinds(nodes) != ValueKind.NONE)
         try:
             columns = self.item.take(tree, nodes[there], allowance)

@@ -15,7 +15,7 @@ import numpy as np
 
 from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
-from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch
+from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, REFERENCE_BYTES
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SEEN_BYTES = 1
 """Bytes of memory for each token of the tree while distinct nodes are found."""
-LINK_BYTES = 160
+LINK_BYTES = 24
 """Bytes of memory for each link of one round, while the next ones are found."""
 DEPTH_BYTES = 48
 """Bytes of memory for each link while its depth is counted, and besides its columns."""
@@ -73,12 +73,12 @@ class Shared:
         with allowance.lent(SEEN_BYTES * len(tree.count), "columns"):
             seen = np.zeros(len(tree.count), np.bool_)
             seen[nodes] = True
-            distinct = np.flatnonzero(seen)
+            values = np.flatnonzero(seen)
             del seen
         try:
-            return Indexed(np.searchsorted(distinct, nodes), self.item.take(tree, distinct, allowance))
+            return Indexed(np.searchsorted(values, nodes), self.item.take(tree, values, allowance))
         except Mismatch as mismatch:
-            mismatch.index = int(np.flatnonzero(nodes == distinct[mismatch.index])[0])
+            mismatch.index = int(np.flatnonzero(nodes == values[mismatch.index])[0])
             raise
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
@@ -176,8 +176,8 @@ class Chain:
             seen[new] = True
             with allowance.lent(LINK_BYTES * len(new), "columns"):
                 inner = self._inner(tree, new)
-                further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]].tolist()
-                new = np.array(sorted(set(further)), np.int64)
+                further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]]
+                new = np.array(distinct(further, allowance), np.int64)
             rounds += 1
             if rounds > allowance.limits.frames:
                 raise LimitError("frames", allowance.limits.frames, rounds)

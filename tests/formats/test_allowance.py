@@ -1,0 +1,116 @@
+"""What parsing costs is asked for before: memory that is traced against memory that was asked for."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from archive import ArchiveError, Limits
+from archive.debuginfo.model import Generation
+from archive.formats.callstack_map import parse_callstack_map
+from archive.formats.effects.record import parse_effects
+from archive.formats.method_handles import parse_methods
+from archive.formats.schema import (
+    Chain,
+    Const,
+    Int,
+    IntList,
+    NextInChain,
+    Optional,
+    Sequence,
+    Shared,
+    String,
+    Tuple,
+)
+from archive.formats.source_ranges import parse_source_ranges
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
+from tests.costs import pickled
+from tests.costs.pickled import HEAD, MARK, NONE, STOP, ZERO, Repeated, integers, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.base.limits import Allowance
+    from archive.formats.schema import Schema
+    from archive.pickles.tree import Tree
+
+    Parse = Callable[[Tree, Allowance], object]
+
+TIMES = 5_000
+SLACK = 1 << 15
+"""Bytes for what does not grow with the record."""
+
+
+def methods(generation: Generation) -> Parse:
+    return lambda tree, allowance: parse_methods(tree, 0, generation, allowance)
+
+
+RECORDS: dict[str, tuple[Parse, dict[str, Repeated]]] = {
+    "ranges": (parse_source_ranges, pickled.RANGES),
+    "call stacks": (lambda tree, allowance: parse_callstack_map(tree, 0, allowance), pickled.HANDLES),
+    "handles": (methods(Generation.METHOD_HANDLES), pickled.METHODS),
+    "paths": (methods(Generation.MODULE_PATHS), pickled.PATHS),
+    "effects": (lambda tree, allowance: parse_effects(tree, 0, allowance), pickled.EFFECTS),
+}
+CASES = [
+    pytest.param(parse, repeated, id=f"{record}: {name}")
+    for record, (parse, cases) in RECORDS.items()
+    for name, repeated in cases.items()
+]
+
+
+def tree_of(data: bytes) -> tuple[Tree, Allowance]:
+    """The values of a pickle, and what is left of an allowance that suffices."""
+    allowance = Limits(memory=1 << 40, frames=TIMES + 1).allowance(0)
+    return read_trees([Pickle("r", memoryview(data))], [True], allowance), allowance
+
+
+def check_asked(allowance: Allowance, run: Callable[[], object]) -> None:
+    """Run something that takes no more memory than it asks for, if it ends in an error, too."""
+    before = allowance.peak = allowance.taken
+    tracemalloc.start()
+    try:
+        with suppress(ArchiveError):
+            run()
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken <= allowance.peak - before + SLACK
+
+
+@pytest.mark.parametrize(("parse", "repeated"), CASES)
+def test_a_record_asks_for_what_it_costs(parse: Parse, repeated: Repeated) -> None:
+    tree, allowance = tree_of(repeated.pickle(TIMES))
+    check_asked(allowance, lambda: parse(tree, allowance))
+
+
+PAIR, EMPTY = ZERO + ZERO + b"\x86", b")"
+CHAIN = Chain(Tuple(tag=Int(), inner=NextInChain()), link="inner")
+DECLARED: list[tuple[Schema, bytes]] = [
+    (Int(), ZERO),
+    (String(), text(b"")),
+    (Const("x"), text(b"x")),
+    (Optional(Int()), ZERO),
+    (Optional(Int()), NONE),
+    (Tuple(value=NextInChain()), NONE + b"\x85"),
+    (Tuple(one=Int(), other=Int()), PAIR),
+    (Sequence(Int()), EMPTY),
+    (Sequence(Int(), head=Int()), ZERO + b"\x85"),
+    (Sequence(NextInChain()), MARK + ZERO * 20 + b"t"),
+    (IntList(), integers(b"")),
+    (IntList(), integers(ZERO * 20)),
+    (Shared(Tuple(one=Int(), other=Int())), PAIR),
+    (CHAIN, ZERO + NONE + b"\x86"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), DECLARED)
+def test_a_declaration_asks_for_what_it_costs(schema: Schema, value: bytes) -> None:
+    tree, allowance = tree_of(HEAD + MARK + value * TIMES + b"t" + STOP)
+    nodes = np.array(tree.items(int(tree.roots[0])))
+    check_asked(allowance, lambda: schema.take(tree, nodes, allowance))
