@@ -33,7 +33,6 @@ NUMBER_BYTES = 8
 """Bytes of a number in a column."""
 GATHER_BYTES = 24
 """Bytes of memory for each node while its children are found, gathered and read."""
-
 DISTINCT_BYTES = 170
 """Bytes of memory for each of some numbers while the distinct ones are found."""
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
-VALUE_BYTES = 8
-"""Bytes of memory that a value of a column costs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Int:
