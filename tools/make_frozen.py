@@ -1,4 +1,4 @@
-"""Freeze files that hold our own formats beside companions: embedded, kept aside, the manifest of a batch.
+"""Freeze files of our own formats: split with its companion, embedded, kept aside, the manifest of a batch.
 
     python -m tools.make_frozen            write fixtures/frozen/v1 and list it in MANIFEST.tsv
     python -m tools.make_frozen FOLDER     write the same files elsewhere, to look at
@@ -64,8 +64,11 @@ def _write_batch(out: Path) -> None:
 
 def write(folder: Path) -> list[Path]:
     """All files, below a new folder."""
-    for name in ("embedded", "migrated"):
+    for name in ("split", "embedded", "migrated"):
         (folder / name).mkdir(parents=True)
+    for name in EMBEDDED:
+        split = folder / "split" / frozen_name(name)
+        archive.split(FIXTURES / name, split, split.with_name(f"{split.name}.ptdbg"))
     for name in EMBEDDED:
         archive.shrink(FIXTURES / name, folder / "embedded" / frozen_name(name), level="embed")
     for name, release in MIGRATED.items():

@@ -15,8 +15,10 @@ from archive.formats.effects.model import (
     Constant,
     Effect,
     GlobalName,
+    Guard,
     Item,
     Local,
+    Look,
     Made,
     MethodEffects,
     New,
@@ -27,7 +29,7 @@ from archive.formats.effects.model import (
 )
 from archive.formats.effects.parts import output_count
 from archive.formats.effects.program_text import method_program, method_source
-from archive.formats.effects.source_text import effect_text, source_text, value_text
+from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from tests.support import effect_tables
 from tests.support.effect_interpreter import interpreted
 from tests.support.effect_programs import ALLOWED, CELL, SELF, Tensor, X, at, namespace, picture, started
@@ -83,6 +85,47 @@ def test_a_source_reads_as_python(source: Source, text: str) -> None:
 )
 def test_a_value_reads_as_python(value: Value, text: str) -> None:
     assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("guard", "text"),
+    [
+        (Guard(Look.EQUAL, At(X), Constant(None)), "x is None"),
+        (Guard(Look.EQUAL, At(X), Constant(True)), "x is True"),  # noqa: FBT003 (a literal)
+        (Guard(Look.EQUAL, At(X), Constant(3)), "x == 3"),
+        (Guard(Look.TEXT, At(X), Constant("a")), "str(x) == 'a'"),
+        (Guard(Look.TYPE, At(X), Constant("tensor")), "isinstance(x, torch.Tensor)"),
+        (Guard(Look.TYPE, At(X), Constant("a.b:C.D")), "type(x) is C.D"),
+        (Guard(Look.TYPE, At(X), Constant("a b")), "type(x) is 'a b'"),
+        (Guard(Look.RANGE, At(X), Constant(1 << 24)), "-2**24 <= x <= 2**24"),
+        (Guard(Look.RANGE, At(X), Constant(1)), "-2**0 <= x <= 2**0"),
+        (Guard(Look.RANGE, At(X), Constant(5)), "-5 <= x <= 5"),
+        (Guard(Look.RANGE, At(X), Constant(0)), "-0 <= x <= 0"),
+        (Guard(Look.LENGTH, At(X), Constant(2)), "len(x) == 2"),
+        (Guard(Look.KEYS, At(X), Constant(("a",))), "tuple(x) == ('a',)"),
+        (Guard(Look.HAS, At(X), Constant(True), Constant("k")), "'k' in x"),  # noqa: FBT003
+        (Guard(Look.HAS, At(X), Constant(False), Constant("k")), "'k' not in x"),  # noqa: FBT003
+        (Guard(Look.ATTRIBUTE, At(X), Constant(False), Constant("k")), "hasattr(x, 'k') is False"),  # noqa: FBT003
+        (Guard(Look.SAME, At(X), At(SELF)), "x is self"),
+        (Guard(Look.APART, At(X), At(SELF)), "apart(x, self)"),
+        (Guard(Look.DIM, Output(0), Constant(2)), "out[0].dim() == 2"),
+        (Guard(Look.SIZE, At(X), Constant(4), Constant(0)), "x.size(0) == 4"),
+        (Guard(Look.SHAPE, At(X), Constant((2, 3))), "x.shape == (2, 3)"),
+        (Guard(Look.STRIDE, At(X), Constant((3, 1))), "x.stride() == (3, 1)"),
+        (Guard(Look.DTYPE, At(X), Constant("torch.float32")), "x.dtype == torch.float32"),
+        (Guard(Look.DEVICE, At(X), Constant("cpu")), "str(x.device) == 'cpu'"),
+        (Guard(Look.KIND, At(X), Constant("float")), "x.is_floating_point()"),
+        (Guard(Look.KIND, At(X), Constant("bool")), "x.dtype == torch.bool"),
+        (Guard(Look.KIND, At(X), Constant("other")), "x.kind == 'other'"),
+        (Guard(Look.REQUIRES_GRAD, At(X), Constant(False)), "x.requires_grad is False"),  # noqa: FBT003
+        (
+            Guard(Look.SETTING, Constant(None), Constant(True), Constant("grad_enabled")),  # noqa: FBT003
+            "grad_enabled is True",
+        ),
+    ],
+)
+def test_a_guard_reads_as_python(guard: Guard, text: str) -> None:
+    assert guard_text(guard) == text
 
 
 @pytest.mark.parametrize(

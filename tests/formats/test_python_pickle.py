@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import Value, plain_value
@@ -24,3 +27,77 @@ def test_what_makes_an_object_is_its_class_and_its_arguments(opcode: str) -> Non
     value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))
     assert isinstance(value, Value)
     assert (value.what, list(value.arguments), end) == (Global("module", "Thing"), [1], len(data))
+
+
+def described(value: object) -> object:
+    """A value as plain Python again; objects and calls stay as they are."""
+    if not isinstance(value, Value) or not isinstance(value.what, str):
+        return value
+    items = [described(item) for item in value.items]
+    if value.what == "dict":
+        return {described(key): described(item) for key, item in value.pairs}
+    return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[value.what](items)
+
+
+PLAIN = [
+    [None, True, False, -1, 1 << 70, 0.5, "text", b"bytes", (), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)],
+    {"a": [], "b": {}, "c": {"d": 1, "e": 2}},
+    [["shared"] * 3, list(range(2_000))],
+    "\n" * 5_000,
+]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
+def test_values_of_every_protocol_are_themselves(protocol: int, value: object) -> None:
+    if protocol < 3 and value is PLAIN[0]:  # bytes are a call there
+        value = [one for one in PLAIN[0] if not isinstance(one, bytes)]
+    data = pickle.dumps(value, protocol)
+    found, end = plain_value(memoryview(b"x" + data + b"y"), 1, DEFAULT_LIMITS.allowance(0))
+    assert (described(found), end) == (value, 1 + len(data))
+
+
+@pytest.mark.parametrize("value", [{1, 2}, frozenset({1, 2}), bytearray(b"ab")])
+def test_sets_and_bytes_have_opcodes_of_their_own(value: object) -> None:
+    data = pickle.dumps(value, 5)
+    assert described(plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))[0]) == value
+
+
+def first(data: bytes) -> object:
+    return plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))[0]
+
+
+def test_what_is_given_to_an_object_is_kept_with_it() -> None:
+    made = b"cmodule\nThing\n)\x81"
+    for data, field, expected in (
+        (made + b"K\x05b.", "state", 5),
+        (made + b"K\x05a.", "items", [5]),
+        (made + b"(K\x05K\x06e.", "items", [5, 6]),
+        (made + b"K\x05K\x06s.", "pairs", [(5, 6)]),
+        (made + b"(K\x05K\x06u.", "pairs", [(5, 6)]),
+        (b"cmodule\nThing\n)}K\x05K\x06s\x92.", "pairs", [(5, 6)]),
+    ):
+        assert getattr(first(data), field) == expected
+
+
+def test_persistent_ids_and_extensions_are_named() -> None:
+    by_value, by_name = first(b"K\x07Q."), first(b"Pname\n.")
+    assert isinstance(by_value, Value)
+    assert isinstance(by_name, Value)
+    assert (by_value.what, by_value.arguments, by_name.arguments) == ("persistent", [7], ["name"])
+    assert first(b"\x82\x05.") == Global("extension", "5")
+
+
+def test_stack_and_memo_are_python_s() -> None:
+    assert described(first(b"]K\x01q\x00aN0(K\x02K\x031h\x002\x86.")) == (1, 1)
+
+
+@pytest.mark.parametrize("data", [b".", b"t.", b"K\x01t.", b"h\x00.", b"a.", b"K", b"\xff.", b"(K\x01d."])
+def test_what_is_no_pickle_is_refused_with_its_place(data: bytes) -> None:
+    with pytest.raises(ArchiveError, match=r"byte \d+: expected a pickle"):
+        first(data)
+
+
+def test_values_cost_no_more_than_allowed() -> None:
+    with pytest.raises(LimitError, match=r"byte \d+: memory is limited .* with values of a pickle"):
+        first(b"(" + b")" * 400_000 + b"t.")

@@ -25,9 +25,19 @@ def test_every_version_is_frozen() -> None:
     assert sorted(path.name for path in FROZEN.iterdir()) == [f"v{version}" for version in VERSIONS]
     for version in VERSIONS:
         folder = FROZEN / f"v{version}"
+        split = [frozen_name(name) + ending for name in EMBEDDED for ending in ("", ".ptdbg")]
+        assert files(folder / "split") == sorted(split)
         assert files(folder / "embedded") == sorted(map(frozen_name, EMBEDDED))
         assert files(folder / "migrated") == sorted(map(frozen_name, MIGRATED))
         assert files(folder / "batch") == sorted({*BATCH, "manifest.jsonl"} - {"refused.pt"})
+
+
+@each_version
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_what_was_split_is_joined_to_the_original(version: int, name: str, tmp_path: Path) -> None:
+    split = FROZEN / f"v{version}" / "split" / frozen_name(name)
+    assert archive.join(split, split.with_name(f"{split.name}.ptdbg"), tmp_path / "joined").exact
+    assert (tmp_path / "joined").read_bytes() == (FIXTURES / name).read_bytes()
 
 
 @each_version
