@@ -49,7 +49,12 @@ FURTHER = {
     ),
     "cli": ("tests/report",),
     "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/split/test_splitting.py"),
-    "formats": ("tests/effects/test_record.py", "tests/effects/test_record_hostile.py"),
+    "formats": (
+        "tests/effects/test_record.py",
+        "tests/effects/test_record_hostile.py",
+        "tests/effects/test_table.py",
+        "tests/effects/test_text.py",
+    ),
     "normalform": (
         "tests/companion",
         "tests/verbs/split/test_splitting.py",

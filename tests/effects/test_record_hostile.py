@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -253,3 +253,60 @@ def test_a_text_that_many_rows_share_is_asked_for_each_time(case: str, said: str
     data = pickled.EFFECTS[case].pickle(20_000)
     with peak_below(64 * MIB):
         assert re.search(said, refused(data))
+
+
+def conditions(*, guard: tuple[object, ...] = (), default: tuple[int, int] | None = None) -> bytes:
+    """A record of version 2 with a guard or a default; value 0 is ``self``, value 1 the constant 3."""
+    tables = (
+        ("forward", "self", "0x3", "item"),
+        (("int", 2, ()),),
+        (("local", -1, 1), ("attribute", 0, 3)),
+        (("source", 0, ()), ("constant", 0, ())),
+        ((0, (), 0, ()),),
+        (),
+    )
+    return packed((2, *tables, (((guard,) if guard else (), (default,) if default else ()),)))
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (conditions(guard=("taste", 0, 1, -1, -1)), "field guards, row 0, field look: expected one of equal"),
+        (conditions(guard=("dim", 0, 9, -1, -1)), "field guards, row 0: expected a row below 2, found 9"),
+        (conditions(guard=("dim", 0, 1, 9, -1)), "field guards, row 0: expected a row below 2, found 9"),
+        (conditions(guard=("dim", 1, 1, -1, -1)), "guard 0: dim of 3"),
+        (conditions(guard=("dim", 0, 0, -1, -1)), "guard 0: dim as self"),
+        (conditions(guard=("dim", 0, 1, 1, -1)), "guard 0: dim, key"),
+        (conditions(default=(9, 1)), "field defaults, row 0, field source: expected a row below 2, found 9"),
+        (conditions(default=(1, 1)), "field defaults, row 0: the default of what is no argument"),
+        (conditions(default=(0, 0)), "the default of 'self': a default that is no constant"),
+    ],
+)
+def test_a_broken_condition_is_an_error_with_its_place(data: bytes, problem: str) -> None:
+    assert problem in refused(data)
+
+
+@pytest.mark.parametrize("row", [("none", -1, (0,)), ("int", 0, (0,))])
+def test_only_tuples_have_items(row: tuple[object, ...]) -> None:
+    said = refused(put(CONSTANTS, 1, row)())
+    assert "field constants, row 1, field items: more than a row of this kind has" in said
+
+
+@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1])
+def test_a_number_of_more_than_64_bits_is_not_written(number: int) -> None:
+    with pytest.raises(ArchiveError, match="more than 64 bits"):
+        build_effects(table(Effect(Op.CLEAR, SELF, handle=number)))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (table(Effect(Op.CLEAR, cast("Any", "self"))), "expected a source, found 'self'"),
+        (table(Effect(Op.APPEND, SELF, None, cast("Any", SELF))), "expected a value, found"),
+        (table(Effect(Op.APPEND, SELF, None, Made("bag", ()))), "expected one of list, tuple, dict, size"),
+        (table(Effect(Op.APPEND, SELF, None, Made("dict", (Output(0),)))), "a key that has no value"),
+    ],
+)
+def test_what_is_no_source_or_value_is_not_written(made: EffectTable, said: str) -> None:
+    with pytest.raises(ArchiveError, match=said):
+        build_effects(made)

@@ -10,7 +10,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators
+from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators, renumber_warnings
 from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
@@ -216,3 +216,49 @@ def test_every_cut_is_refused_and_every_change_gives_a_result_or_an_error(path: 
 def test_the_same_operators_are_found_in_an_open_archive() -> None:
     with archive.open(NESTED) as opened:
         assert parse_operators(opened.tree([BYTECODE]), 0) == operators(raw(NESTED, BYTECODE))
+
+
+# --- warnings, which PyTorch numbers by a counter of its process
+
+
+def warning(number: int) -> bytes:
+    return pieces.several(pieces.text("WARN"), pieces.number(number), pieces.number(0))
+
+
+def instructions(*calls: bytes) -> bytes:
+    """The table of a method with nothing but instructions."""
+    return pieces.several(pieces.several(pieces.text("instructions"), pieces.several(*calls)))
+
+
+def warned(*numbers: int) -> bytes:
+    """Bytecode of two methods that warn with these numbers in turn, behind a call of operator 300."""
+    methods = []
+    for at in (0, 1):
+        calls = [pieces.several(pieces.text("OP"), pieces.number(300), pieces.number(0))]
+        calls += [
+            pieces.several(pieces.text("WARN"), pieces.number(one), pieces.number(0))
+            for one in numbers[at::2]
+        ]
+        methods.append(pieces.several(pieces.text(f"m{at}"), instructions(*calls)))
+    return pieces.bytecode(*methods)
+
+
+@pytest.mark.parametrize("numbers", [(), (0, 1), (7, 300), (70_000, 3, 1 << 40, 0, 255)])
+def test_warnings_are_numbered_from_0_in_their_order(numbers: tuple[int, ...]) -> None:
+    ordered = list(range(len(numbers)))
+    half = (len(numbers) + 1) // 2
+    wanted = [ordered[:half][at // 2] if at % 2 == 0 else ordered[half:][at // 2] for at in ordered]
+    assert renumber_warnings(tree_of(warned(*numbers)), 0) == warned(*wanted)
+
+
+def test_a_warning_that_methods_share_keeps_one_number() -> None:
+    first, again = instructions(pieces.kept(warning(9), 0)), instructions(pieces.again(0))
+    data = pieces.bytecode(pieces.several(pieces.text("a"), first), pieces.several(pieces.text("b"), again))
+    assert renumber_warnings(tree_of(data), 0) == data.replace(pieces.number(9), pieces.number(0))
+
+
+@pytest.mark.parametrize(
+    "root", [pieces.NONE, pieces.number(1), pieces.several(pieces.number(1), pieces.NONE)]
+)
+def test_a_record_of_another_form_has_no_instructions(root: bytes) -> None:
+    assert InstructionTable(tree_of(pieces.pickled(root)), 0).at(b"", 0) is None
