@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from archive.cli.files.words import WORDS
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
     from archive.cli.status import Status
+    from archive.verbs.handles import HandleChoice
 
 
 @click.command("shrink")
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How small; PyTorch reads the debug info of compact ones only.",
 )
-@options.handles_option("drop")
+@options.handles_options("compact: keep; embed: drop")
 @options.max_option
 @options.takes_manner
 def command(
@@ -34,7 +35,8 @@ def command(
     *,
     out: str,
     level: str,
-    handles: Literal["keep", "drop"] | None,
+    handles: HandleChoice | None,
+    salt: str,
     strength: int,
     manner: Manner,
 ) -> Status:
@@ -51,7 +53,9 @@ def command(
       debug-archive shrink model.ptl -o smaller.ptl --level embed --max
       debug-archive shrink models/ -o small/ --jobs 4
     """  # noqa: D301 (click reads the backspace)
-    if level == "compact" and (handles or strength == options.MAX_LEVEL):
-        raise click.UsageError("--handles and --max are for --level embed")
-    verb = partial(archive.shrink, level=level, handles=handles, strength=strength, limits=manner.limits)
+    if level == "compact" and strength == options.MAX_LEVEL:
+        raise click.UsageError("--max is for --level embed")
+    verb = partial(
+        archive.shrink, level=level, handles=handles, salt=salt, strength=strength, limits=manner.limits
+    )
     return manner.run(plan(inputs, out, mapped=manner.mapped), verb, WORDS["shrink"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,12 +15,13 @@ from archive.cli.files.words import WORDS
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
     from archive.cli.status import Status
+    from archive.verbs.handles import HandleChoice
 
 
 @click.command("split")
 @options.takes_files
 @options.companion_option("OUT.ptdbg", "File or folder for the debug info.")
-@options.handles_option("keep")
+@options.handles_options("unique")
 @options.profile_option(default="packed", show_default=True)
 @options.max_option
 @options.takes_manner
@@ -29,15 +30,17 @@ def command(
     *,
     out: str,
     companion: str | None,
-    handles: Literal["keep", "drop"] | None,
+    handles: HandleChoice | None,
+    salt: str,
     profile: str,
     strength: int,
     manner: Manner,
 ) -> Status:
     """Take the debug info out of archives IN, each into a companion file.
 
-    What is left is the same model; debug handles stay in it unless they are dropped. A companion is read like
-    an archive, by `symbolicate` and `inspect`. `join` makes one file of both again.
+    What is left is the same model. Debug handles stay in it, unless they are dropped, and become unique: 18
+    digits that name the archive, too. A companion is read like an archive, by `symbolicate` and `inspect`.
+    `join` makes one file of both again, with the handles it had.
 
     Several archives, or a folder to search for them, take folders for OUT and COMPANION.
 
@@ -49,5 +52,7 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     work = plan(inputs, out, companion, Use.WRITTEN, mapped=manner.mapped)
-    verb = partial(archive.split, handles=handles, profile=profile, level=strength, limits=manner.limits)
+    verb = partial(
+        archive.split, handles=handles, salt=salt, profile=profile, level=strength, limits=manner.limits
+    )
     return manner.run(work, verb, WORDS["split"])

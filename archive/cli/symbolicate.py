@@ -243,7 +243,9 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     """The reason that handles are unknown."""
     numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
     if opened.handles:
-        return f"{opened.file} has no debug handle {numbers}; it has {runs(list(opened.handles))}"
+        foreign = opened.handle_form.foreign(str(missing[0].missing[-1]))
+        has = foreign or f"it has {runs(list(opened.handles))}"
+        return f"{opened.file} has no debug handle {numbers}; {has}"
     from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
 
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"

@@ -29,6 +29,7 @@ are:
      20 file.digest         digest of the archive, if a join gives its bytes again
      21 file.qualified_top  qualified name of the top module's class → string
      22 file.ordered        1 if the values of range.tag never fall
+     23 file.prefix         prefix of the unique handles that the split archive prints
      24 member.kind         where a join takes a record from, and how it was stored
      25 member.modified     time and date of the record, as the zip has them
      32 record.name         name of a source-range record → string

@@ -27,6 +27,7 @@ from archive.debuginfo.model import (
     SourceRange,
     Tag,
 )
+from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,6 +123,17 @@ class CompanionLookup:
         """Whether ranges are in the order of their tags."""
         return "file.ordered" in self._columns and self.at("file.ordered", 0) > 0
 
+    @cached_property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in its columns, and of those that the split archive prints."""
+        if "file.prefix" in self._columns:
+            return HandleForm(self.at("file.prefix", 0))
+        if not self._handles:
+            return PLAIN
+        # Handles are in order: the first one and the last one stand for all.
+        ends = np.array([self._handles.at(0), self._handles.at(len(self._handles) - 1)])
+        return HandleForm(common_prefix(ends), tabled=True)
+
     def at(self, name: ColumnName, row: int) -> int:
         """The value of a column's row.
 
@@ -134,13 +146,13 @@ class CompanionLookup:
             raise problem.within(place=f"{name}, row {row}") from problem.__cause__
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """Tag, operator and call stack of a debug handle; None for an unknown one.
+        """Tag, operator and call stack of a debug handle, in either form; None for an unknown one.
 
         Raises:
             ArchiveError: the file was changed there, or contradicts itself.
             LimitError: the call stack is too long, or comes back to itself.
         """
-        row = self._handles.find(handle) if self._handles else -1
+        row = self._row(handle)
         if row < 0:
             return None
         calls = []
@@ -152,7 +164,7 @@ class CompanionLookup:
                 place = f"debug handle {handle}"
                 raise LimitError("frames", self._allowance.limits.frames, len(calls), place=place)
         op, tag = self.at("handle.op", row), self.at("handle.tag", row)
-        return HandleEntry(Handle(handle), Tag(tag), self._string(op), tuple(calls))
+        return HandleEntry(Handle(self.at("handle.handle", row)), Tag(tag), self._string(op), tuple(calls))
 
     def _call(self, frame: int) -> InlinedCall:
         module = self.at("frame.module", frame)
@@ -225,9 +237,13 @@ class CompanionLookup:
         return pieces
 
     def tag_of(self, handle: int) -> int:
-        """The tag of a debug handle; -1 for an unknown one."""
-        row = self._handles.find(handle) if self._handles else -1
+        """The tag of a debug handle, in either form; -1 for an unknown one."""
+        row = self._row(handle)
         return -1 if row < 0 else self.at("handle.tag", row)
+
+    def _row(self, handle: int) -> int:
+        """The row of a debug handle; -1 for an unknown one."""
+        return self._handles.find(self.handle_form.known_as(handle)) if self._handles else -1
 
     def tags_of(self, handles: Ints) -> Ints:
         """The tags of many debug handles, -1 for unknown ones (n)."""

@@ -29,6 +29,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.steps import Steps
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt
+from archive.debuginfo.unique_handles import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.model import HandleEntry, InlinedCall, SourceRange
     from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.unique_handles import HandleForm
 
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
 TOP_FUNCTION = b"<unknown>"
@@ -48,7 +50,7 @@ class Known(Protocol):
     """Looks up handles and tags."""
 
     def entry_of(self, handle: int) -> HandleEntry | None:
-        """The row of a debug handle; None if it is unknown."""
+        """The row of a debug handle, in whichever form it is given; None if it is unknown."""
 
     def range_of(self, tag: int) -> SourceRange | None:
         """The range that has a tag; None if none has."""
@@ -60,17 +62,20 @@ class InTables:
     Args:
         handle_table: the call-stack debug map; None where the archive has none.
         range_table: the source ranges.
+        form: of the handles in the map.
     """
 
-    def __init__(self, handle_table: HandleTable | None, range_table: RangeTable) -> None:
+    def __init__(
+        self, handle_table: HandleTable | None, range_table: RangeTable, form: HandleForm = PLAIN
+    ) -> None:
         self._handles = handle_table
         self._ranges = range_table
+        self._form = form
 
     def entry_of(self, handle: int) -> HandleEntry | None:
         """The row of a debug handle; None if it is unknown."""
-        if self._handles is None or handle not in self._handles.rows:
-            return None
-        return self._handles.entry(self._handles.rows[handle])
+        row = None if self._handles is None else self._handles.rows.get(self._form.known_as(handle))
+        return None if self._handles is None or row is None else self._handles.entry(row)
 
     def range_of(self, tag: int) -> SourceRange | None:
         """The range that has a tag; None if none has."""

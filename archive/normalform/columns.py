@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.unique_handles import LEAST_PREFIX, PREFIX_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ ColumnName = Literal[
     "file.path_version",
     "file.digest",
     "file.ordered",
+    "file.prefix",
     "member.kind",
     "member.modified",
     "record.name",
@@ -149,6 +151,14 @@ COLUMNS = (
     ),
     Column(21, "file.qualified_top", "qualified name of the top module's class", "string"),
     Column(22, "file.ordered", "1 if the values of range.tag never fall", high=2, optional=True),
+    Column(
+        23,
+        "file.prefix",
+        "prefix of the unique handles that the split archive prints",
+        low=LEAST_PREFIX,
+        high=PREFIX_BOUND,
+        optional=True,
+    ),
     Column(24, "member.kind", "where a join takes a record from, and how it was stored", high=32),
     Column(
         25, "member.modified", "time and date of the record, as the zip has them", high=1 << 32, optional=True

@@ -19,6 +19,7 @@ from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import range_records_of
 from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
+from archive.reader.renumbered import UniqueTables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
@@ -76,6 +78,21 @@ class Archive(OpenedFile):
         again._debug = again._pickles
         return again
 
+    def with_unique_handles(self, prefix: int) -> Archive:
+        """The same archive, with unique handles in its columns; its records stay as they are.
+
+        Args:
+            prefix: as :func:`archive.debuginfo.unique_handles.prefix_for` gives it.
+        """
+        again = Archive(self._container, companion=self.companion)
+        again._debug = UniqueTables(self._debug, prefix)
+        return again
+
+    @property
+    def is_renumbered(self) -> bool:
+        """Whether its columns have other handles than its records: see :meth:`with_unique_handles`."""
+        return isinstance(self._debug, UniqueTables)
+
     # Columns
 
     def tree(self, names: Sequence[str]) -> Tree:
@@ -105,6 +122,11 @@ class Archive(OpenedFile):
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions, as columns; None where there are none."""
         return self._debug.method_table
+
+    @property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in these columns, and of those that the archive prints."""
+        return self._debug.handle_form
 
     @cached_property
     def instruction_table(self) -> InstructionTable | None:
@@ -242,7 +264,8 @@ class Archive(OpenedFile):
         """Model source behind debug handles.
 
         Args:
-            handles: one handle, or those of one failure: inner ones first, the outermost last.
+            handles: one handle, or those of one failure: inner ones first, the outermost last. A unique
+                handle may be given without its prefix, and a handle with it.
             style: the release whose words are used.
             top: class of the module in which the outermost call stack starts; that of the top module, if
                 not given.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.unique_handles import HandleForm
     from archive.normalform.columns import ColumnName
     from archive.normalform.records import DebugRecords
 
@@ -153,6 +154,11 @@ class Companion:
     def known(self) -> Known:
         """Where single handles and tags are looked up, without reading the others."""
         return self.opened.lookup
+
+    @property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in its columns, and of those that the split archive prints."""
+        return self.opened.lookup.handle_form
 
     @cached_property
     def range_table(self) -> RangeTable:

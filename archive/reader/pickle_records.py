@@ -9,6 +9,7 @@ from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
 from archive.debuginfo.model import Generation, Global, Inert
 from archive.debuginfo.symbolicate import InTables, Known
+from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
 from archive.formats.inert_values import DATA, class_names, inert_value
 from archive.formats.record_kinds import holds_ranges
@@ -124,9 +125,18 @@ class PickleRecords:
         return table
 
     @cached_property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in the call-stack map; where it was split off, in the instructions."""
+        if self.handle_table is not None:
+            return HandleForm(common_prefix(self.handle_table.handle), tabled=True)
+        if self.method_table is not None:
+            return HandleForm(common_prefix(self.method_table.value), tabled=True)
+        return PLAIN
+
+    @cached_property
     def known(self) -> Known:
         """Where single handles and tags are looked up."""
-        return InTables(self.handle_table, self.range_table)
+        return InTables(self.handle_table, self.range_table, self.handle_form)
 
     # Module tree
 

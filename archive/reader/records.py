@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.unique_handles import HandleForm
 
 
 class ReadableRecord(Protocol):
@@ -109,6 +110,10 @@ class DebugTables(Protocol):
     @property
     def path_table(self) -> MethodTable | None:
         """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
+
+    @property
+    def handle_form(self) -> HandleForm:
+        """The form of the handles in these tables, and of those that the archive prints."""
 
     @property
     def known(self) -> Known:

@@ -48,6 +48,8 @@ def inspection_text(facts: Inspection) -> Group:
     tail = [""]
     if facts.handles:
         tail.append(f"debug handles: {runs(facts.handles)}")
+    if facts.prefix:
+        tail.append(f"unique handles: they name the archive, {facts.prefix}")
     tail += [f"method {name}: {count:,} handles" for name, count in facts.methods.items()]
     tail += [
         f"lowered {path or '(the top module)'}: backend {state.backend}, "

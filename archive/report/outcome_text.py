@@ -32,14 +32,23 @@ class Sized(NamedTuple):
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
     """The summary of a split."""
     left = "model and debug handles" if facts.kept else "model"
-    names = "" if facts.refused else ": failures on a device still name their handles"
     return Group(
         _files(file.size, (file, "the original"), (out, left), (companion, "debug info")),
         Text(""),
         *(Text(line) for line in facts.refused),
-        *(Text(f"{name} stayed{names}") for name in facts.kept),
+        *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
         Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
     )
+
+
+def _names(facts: Split) -> str:
+    """The failures' names on a device, by the handles that stayed."""
+    if facts.refused:
+        return ""
+    if facts.prefix:
+        return f": failures on a device name their handles and the archive, {facts.prefix}"
+    but = f", not the archive: handle {facts.largest} has more than 8 digits" if facts.largest else ""
+    return f": failures on a device still name their handles{but}"
 
 
 def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = None) -> Group:

@@ -70,6 +70,7 @@ class Inspection:
         rows: source-range rows in all records.
         sources: how many source texts they refer to.
         handles: the debug handles, in the file's order.
+        prefix: of the unique handles that the archive prints; 0 where there are none.
         methods: for each method, how many instructions have a handle.
         lowered: the lowered modules by attribute path.
         effects: for each method with side effects, how many; None where the archive keeps none.
@@ -94,6 +95,7 @@ class Inspection:
     rows: int
     sources: int
     handles: Sequence[int]
+    prefix: int
     methods: Mapping[str, int]
     lowered: Mapping[str, LoweredFacts]
     effects: Mapping[str, int] | None
@@ -142,6 +144,7 @@ def inspect(archive: Archive) -> Inspection:
         len(archive.range_table),
         len(archive.range_table.sources),
         list(archive.handles),
+        archive.handle_form.prefix,
         {name: len(handles) for name, handles in archive.methods.items()},
         {
             path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
@@ -31,10 +31,11 @@ from archive.reader.collect import collect
 from archive.reader.recognition import FileKind
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
+from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, with_digest
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, smallest_member, with_new_id
-from archive.verbs.split import Join, check_archive, kept_records, rejoin
+from archive.verbs.split import Join, check_archive, rejoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.container.container import Member, Record
+    from archive.verbs.handles import HandleChoice, KeptHandles
 
 
 class Level(StrEnum):
@@ -64,6 +66,7 @@ class Shrinkage:
         exact: whether :func:`restore` gives the original file back to the byte; False for ``compact``.
         archive_id: in hex; the same before and after.
         mended: tags in the call-stack map that PyTorch refuses and that were replaced; 0 for ``embed``.
+        prefix: of its unique handles; 0 where handles are as PyTorch numbered them, or there are none.
         refused: why PyTorch 2.13 refuses to load the result: the loader and its message.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
         unread: whether source ranges are in tag-first rows, which PyTorch 2.13 does not read.
@@ -76,6 +79,7 @@ class Shrinkage:
     exact: bool
     archive_id: str
     mended: int
+    prefix: int
     refused: tuple[str, ...]
     is_package: bool
     unread: bool
@@ -87,7 +91,8 @@ def shrink(
     out: Sink,
     *,
     level: Level | str = Level.COMPACT,
-    handles: Literal["keep", "drop"] | None = None,
+    handles: HandleChoice | None = None,
+    salt: str = "",
     strength: int = 9,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -98,8 +103,10 @@ def shrink(
         source: the archive.
         out: where to write the smaller one: a path, or a binary file.
         level: ``compact`` or ``embed``.
-        handles: for ``embed``: whether ``mobile_debug_handles.pkl`` stays, so that a failure on a device
-            names its handles. By default it does not.
+        handles: ``unique`` handles name their archive: see :mod:`archive.debuginfo.unique_handles`. For
+            ``compact`` the default is to ``keep`` them as they are; for ``embed``, to ``drop``
+            ``mobile_debug_handles.pkl``, without which a failure on a device names none.
+        salt: any text; another one gives unique handles another prefix.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -117,10 +124,10 @@ def shrink(
     ):
         check_archive(opened)
         if level is Level.EMBED:
-            return _embed(file, opened, handles, strength)
-        if handles is not None:
-            raise ArchiveError("--handles is for split and for --level embed", file=opened.file)
-        return _compact(file, opened)
+            return _embed(file, opened, kept_handles(opened, handles, salt, by_default="drop"), strength)
+        if handles == "drop":
+            raise ArchiveError("a compact archive has its debug handles; use `split`", file=opened.file)
+        return _compact(file, opened, kept_handles(opened, handles, salt, by_default="keep"))
 
 
 @bounded
@@ -154,15 +161,16 @@ def _level(level: Level | str) -> Level:
     return Level(level)
 
 
-def _compact(file: BinaryIO, opened: Archive) -> Shrinkage:
-    compacted, records = compact_records(opened), opened.container.records
+def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
+    expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
+    compacted, records = compact_records(expected), opened.container.records
     members = with_new_id(_compacted(records, compacted), records)
     write_archive(file, opened.root, members, slim=True)
     with opened.allowance.part() as part, opening.opened(Mapped(file, "the compact archive"), part) as after:
-        same_facts(opened, after)
+        same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
-        return _shrinkage(Level.COMPACT, opened, after, exact=False, mended=changed)
+        return _shrinkage(Level.COMPACT, opened, after, exact=False, mended=changed, prefix=kept.prefix)
 
 
 def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
@@ -176,18 +184,19 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
             yield kept[name]
 
 
-def _embed(file: BinaryIO, opened: Archive, handles: str | None, strength: int) -> Shrinkage:
-    kept = kept_records(opened, handles, by_default="drop")
+def _embed(file: BinaryIO, opened: Archive, kept: KeptHandles, strength: int) -> Shrinkage:
     records = opened.container.records
-    contents = with_digest(collect(opened), opened.container)
+    contents = kept.noted(with_digest(collect(opened), opened.container))
     companion = build_companion(contents, level=strength)
     member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
-    members = with_new_id([member, *slim_members(records, kept)], records)
+    left = kept.members(opened, slim_members(records, kept.records))
+    members = with_new_id([member, *left], records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the shrunk archive")
     with opened.allowance.part() as part, Archive(Container(written, part)) as after:
         check_gives(contents, after.records[EMBEDDED].view(), after.archive_id, part)
-        return _shrinkage(Level.EMBED, opened, after, exact="file.digest" in contents.columns, mended=0)
+        exact = "file.digest" in contents.columns
+        return _shrinkage(Level.EMBED, opened, after, exact=exact, mended=0, prefix=kept.prefix)
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:
@@ -196,7 +205,9 @@ def _check_same_rest(before: Archive, after: Archive) -> None:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 
 
-def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, mended: int) -> Shrinkage:
+def _shrinkage(
+    level: Level, before: Archive, after: Archive, *, exact: bool, mended: int, prefix: int
+) -> Shrinkage:
     refused = loaded_like(after, before)
     kinds: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
@@ -212,6 +223,7 @@ def _shrinkage(level: Level, before: Archive, after: Archive, *, exact: bool, me
         exact,
         after.archive_id.hex(),
         mended,
+        prefix,
         tuple(refusal.told for refusal in refused),
         before.recognised.kind is FileKind.PACKAGE,
         Layout.TAG_FIRST in after.range_table.layouts,

@@ -3,7 +3,7 @@
 The archive without it is the same model: stock PyTorch, TorchScript and the lite interpreter alike, loads
 and runs it, and its archive id is the same. It is written slim: tensors are aligned to 64 bytes, everything
 else is deflated and unpadded. The record of debug handles may stay, so that a failure on a device still
-names its handles.
+names its handles, and by them its archive.
 
 A join gives every record back to the byte, stored or deflated as it was. If the archive was laid out and
 deflated as PyTorch does it, the whole file is the same to the byte, too. A split tries that; if so, it keeps
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
@@ -24,11 +24,11 @@ from archive.base.output import replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats import method_handles
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
+from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, with_new_id
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.base.output import Sink, Target
+    from archive.verbs.handles import HandleChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Split:
         companion_size: of the companion.
         debug_size: stored bytes of the debug records in the archive, without zip overhead.
         kept: names of the debug records that stayed.
+        prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
+        largest: a handle with more than 8 digits, for which none became unique; else 0.
         exact: whether a join gives the whole file back to the byte, or its records alone.
         archive_id: the id that archive and companion have in common, in hex.
         refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message.
@@ -60,6 +63,8 @@ class Split:
     companion_size: int
     debug_size: int
     kept: tuple[str, ...]
+    prefix: int
+    largest: int
     exact: bool
     archive_id: str
     refused: tuple[str, ...]
@@ -88,7 +93,8 @@ def split(
     out: Target,
     companion: Target,
     *,
-    handles: Literal["keep", "drop"] | None = None,
+    handles: HandleChoice | None = None,
+    salt: str = "",
     profile: CompanionProfile | str = CompanionProfile.PACKED,
     level: int = 9,
     force: bool = False,
@@ -101,7 +107,9 @@ def split(
         out: where to write the archive without it.
         companion: where to write the debug information.
         handles: whether ``mobile_debug_handles.pkl`` stays in the archive: a failure on a device needs it to
-            name its handles. By default it stays where there is one.
+            name its handles. By default it stays where there is one, and its handles become ``unique``: they
+            name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
+        salt: any text; another one gives unique handles another prefix.
         profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
         force: replace existing files.
@@ -121,9 +129,9 @@ def split(
     ):
         check_archive(opened)
         records = opened.container.records
-        kept = kept_records(opened, handles, by_default="keep")
-        contents = with_digest(collect(opened), opened.container)
-        members = with_new_id(slim_members(records, kept), records)
+        kept = kept_handles(opened, handles, salt, by_default="unique")
+        contents = kept.noted(with_digest(collect(opened), opened.container))
+        members = with_new_id(kept.members(opened, slim_members(records, kept.records)), records)
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
         size = write_archive(out_file, opened.root, members, slim=True)
@@ -138,7 +146,9 @@ def split(
             size,
             len(data),
             sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug),
-            tuple(kept),
+            kept.records,
+            kept.prefix,
+            kept.largest,
             "file.digest" in contents.columns,
             contents.archive_id.hex(),
             refused,
@@ -201,26 +211,6 @@ def check_archive(opened: Archive) -> None:
         raise opened.recognised.refusal(opened.file)
     if opened.companion:
         raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
-
-
-def kept_records(opened: Archive, handles: str | None, *, by_default: str) -> list[str]:
-    """The names of the debug records that stay in an archive.
-
-    Args:
-        opened: the archive.
-        handles: ``keep`` or ``drop`` method handles; None for the default.
-        by_default: ``keep`` or ``drop``, if there are some.
-
-    Raises:
-        ArchiveError: ``handles`` is given, and there are none to keep or drop.
-    """
-    there = method_handles.METHOD_HANDLES in opened.records
-    if handles and not there:
-        raise ArchiveError(
-            f"has no debug handles to {handles}: there is no {method_handles.METHOD_HANDLES}",
-            file=opened.file,
-        )
-    return [method_handles.METHOD_HANDLES] if there and (handles or by_default) == "keep" else []
 
 
 def profile_named(profile: CompanionProfile | str) -> CompanionProfile:

@@ -21,6 +21,7 @@ from tests.support.corpus import ARCHIVES
 
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
+    from archive.verbs.handles import HandleChoice
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Split
 
@@ -51,6 +52,14 @@ def halves(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PA
         out, companion = Path(folder) / "out.pt", Path(folder) / "m.ptdbg"
         said = split(source, out, companion, profile=profile)
         return Halves(out.read_bytes(), companion.read_bytes(), said)
+
+
+def split_companion(source: Path, handles: HandleChoice | None) -> bytes:
+    """The companion that a split makes whose archive has such handles."""
+    with TemporaryDirectory() as folder:
+        companion = Path(folder) / "m.ptdbg"
+        split(source, Path(folder) / "out.pt", companion, handles=handles)
+        return companion.read_bytes()
 
 
 def joined(out: bytes, companion: bytes) -> tuple[bytes, bool]:

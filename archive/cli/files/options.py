@@ -58,14 +58,22 @@ def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
     )
 
 
-def handles_option(usual: str) -> Callable[[FC], FC]:
-    """``--handles``, with its default; the verb decides where the option is not given."""
-    return click.option(
+def handles_options(usual: str) -> Callable[[FC], FC]:
+    """``--handles``, with its default, and ``--salt``; the verb decides where no option is given."""
+    handles: Callable[[FC], FC] = click.option(
         "--handles",
-        type=click.Choice(["keep", "drop"]),
+        type=click.Choice(["unique", "keep", "drop"]),
         show_default=usual,
-        help="Whether mobile_debug_handles.pkl stays: by it, failures on a device name their handles.",
+        help="By mobile_debug_handles.pkl failures on a device name their handles; unique ones name the "
+        "archive, too: 18 digits, of which the first ten are the archive's.",
     )
+    salt: Callable[[FC], FC] = click.option(
+        "--salt",
+        metavar="TEXT",
+        default="",
+        help="Any text: unique handles get other first digits, where another archive has the same.",
+    )
+    return lambda command: handles(salt(command))
 
 
 def profile_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)

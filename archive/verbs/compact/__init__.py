@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = ["compact_records", "deflate"]
 
+HANDLE_RECORDS = {callstack_map.CALLSTACK_MAP, method_records.METHOD_HANDLES}
+"""The records that name debug handles."""
+
 
 def compact_records(opened: Archive) -> dict[str, bytes]:
     """Write each debug record as the pickle of the same facts that deflates to the fewest bytes.
 
-    A call-stack map that PyTorch refuses is mended: see :mod:`archive.debuginfo.mending`.
+    A call-stack map that PyTorch refuses is mended: see :mod:`archive.debuginfo.mending`. Handles are those
+    of the archive's columns, which may be other than the records' own.
 
     The target is PyTorch 2.13. An archive without any string table keeps its layouts, which older releases
     read. Whether those releases read the memo as it is used here could not be tried. Records of PyTorch 1.2,
@@ -106,7 +110,8 @@ def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     """The record in the way that takes the fewest bytes in an archive; its own bytes if none is shorter."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
-    if name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]:
+    changed = name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]
+    if changed or (opened.is_renumbered and name in HANDLE_RECORDS):
         least = sys.maxsize
     for data in ways:
         size = deflated_size(data)

@@ -92,10 +92,11 @@ class Explainer:
 
     @property
     def caveat(self) -> str:
-        """The assumption behind failures explained by their handles; "" if there are none."""
-        if not self._lite.explained:
+        """The assumption behind failures whose handles do not name their archive; "" if there are none."""
+        unnamed = self._lite.explained - self._lite.named
+        if not unnamed:
             return ""
-        count = "1 failure is" if self._lite.explained == 1 else f"{self._lite.explained} failures are"
+        count = "1 failure is" if unnamed == 1 else f"{unnamed} failures are"
         return f"nothing in the log names the model: {count} explained because nothing contradicts it"
 
     @bounded

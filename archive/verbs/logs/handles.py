@@ -12,6 +12,9 @@ inside of 88. The handles of one failure, innermost first, are
       24188  =  24                 188
                 in m.inner         in top.forward: INTERFACE_CALL "inner"
 
+An archive with unique handles prints its instructions' handles with 18 digits: they are split by their width,
+and only delegated operations in front of them are sought: see :mod:`archive.debuginfo.unique_handles`.
+
 Each handle is in the call-stack map and stands in a reading once, no two instructions are of the same method,
 and decimal numbers have no leading zeros. Where several readings are left, a reading is likelier
 
@@ -31,6 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.steps import Steps
 from archive.base.strings import decoded
+from archive.debuginfo.unique_handles import DIGITS
 from archive.formats.instructions import INTERFACE_CALL
 from archive.verbs.logs.operations import Operations
 
@@ -81,6 +85,23 @@ class ReadingState(NamedTuple):
     in_methods: bool
 
 
+class Digits(NamedTuple):
+    """The digits of a failure.
+
+    Attributes:
+        text: all of them.
+        plain: how many there are in front of the unique handles.
+    """
+
+    text: str
+    plain: int
+
+    @property
+    def has_unique(self) -> bool:
+        """Whether they end with unique handles, whose instructions then have no other form."""
+        return self.plain < len(self.text)
+
+
 class HandleSplits:
     """Splits the joined handles of an archive, by the rules of this module.
 
@@ -93,6 +114,7 @@ class HandleSplits:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
+        self._form = archive.handle_form
         self.operations = Operations(archive)
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -101,23 +123,30 @@ class HandleSplits:
         best = min(ranks.values(), default=None)
         return [reading for reading, rank in ranks.items() if rank == best]
 
+    def names_archive(self, digits: str) -> bool:
+        """Whether digits end with a unique handle of the archive."""
+        return bool(self._form.split(digits)[1])
+
     def fitting(self, digits: str, steps: Steps) -> list[tuple[int, ...]]:
         """Every reading that fits the archive, as :func:`resolve_handles` returns them.
 
         Raises:
             LimitError: the search takes more steps than allowed.
         """
-        longest = MAX_HANDLES * self.operations.most_digits
+        one = Digits(digits, len(self._form.split(digits)[0]))
+        longest = MAX_HANDLES * (DIGITS if one.has_unique else self.operations.most_digits)
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
+        if self._form.prefix and not one.has_unique and len(digits) >= DIGITS:
+            return []  # so many digits end with a unique handle, and it is another archive's
         found = []
-        for reading in islice(self._readings(digits, steps), MAX_READINGS):
+        for reading in islice(self._readings(one, steps), MAX_READINGS):
             steps.take(STEPS_A_HANDLE * len(reading))
             if self._is_stack(reading):
                 found.append(reading)
         return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
 
-    def _readings(self, digits: str, steps: Steps) -> Iterator[tuple[int, ...]]:
+    def _readings(self, digits: Digits, steps: Steps) -> Iterator[tuple[int, ...]]:
         """All readings, those with few handles first.
 
         Readings of n handles form a tree that grows with every digit, and most of its branches end before the
@@ -131,12 +160,12 @@ class HandleSplits:
 
         @cache
         def leads_on(state: ReadingState, left: int) -> bool:
-            if state.at == len(digits):
+            if state.at == len(digits.text):
                 return state.in_methods and not left
             return left > 0 and any(leads_on(step, left - 1) for _, step in steps_of(state))
 
         def readings(state: ReadingState, handles: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
-            if state.at == len(digits):
+            if state.at == len(digits.text):
                 yield handles
                 return
             ahead = steps_of(state)
@@ -150,21 +179,30 @@ class HandleSplits:
             if leads_on(start, count):
                 yield from readings(start, (), count)
 
-    def _steps(self, digits: str, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
+    def _next(self, digits: Digits, at: int) -> Iterator[tuple[int, int]]:
+        """The handles that may begin at a digit, as tables have them, each with the digit behind it."""
+        if at >= digits.plain:
+            yield self._form.known_as(int(digits.text[at : at + DIGITS])), at + DIGITS
+            return
+        longest = 1 if digits.text[at] == "0" else self.operations.most_digits
+        for end in range(at + 1, min(at + longest, digits.plain) + 1):
+            yield self._form.known_as(int(digits.text[at:end])), end
+
+    def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
         """The handles that may come next, each with the state behind it."""
         known = self.operations
-        longest = 1 if digits[state.at] == "0" else known.most_digits
-        for end in range(state.at + 1, min(state.at + longest, len(digits)) + 1):
+        for handle, end in self._next(digits, state.at):
             steps.take()
-            handle = int(digits[state.at : end])
             if handle not in known:
                 continue
             one = known[handle]
             if known.has_methods and one.method < 0:
                 # No instruction's handle: a delegated operation, if no method's instruction came before.
-                if not state.in_methods:
+                if not state.in_methods and end <= digits.plain:
                     yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
             # The innermost handle may be any instruction's; a further one must call what is inside of it.
+            elif end <= digits.plain and digits.has_unique:
+                continue  # an instruction's handle is unique here
             elif not state.at or (one.may_call and one.instruction in (None, (INTERFACE_CALL, state.callee))):
                 yield handle, ReadingState(end, one.method_name.rpartition(b".")[2], in_methods=True)
 

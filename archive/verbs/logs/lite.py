@@ -73,6 +73,7 @@ class LiteFailures:
     Attributes:
         explained: the number of failures that were explained.
         unknown: the number of failures that the archive cannot explain.
+        named: the number of explained ones whose handles name the archive.
         splits: splits joined handles.
     """
 
@@ -83,6 +84,7 @@ class LiteFailures:
         self._notes = notes
         self.explained = 0
         self.unknown = 0
+        self.named = 0
         self.splits = HandleSplits(archive)
         self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
         self._texts = Recent[tuple[int, ...], bytes](TEXT_KEPT)
@@ -108,6 +110,7 @@ class LiteFailures:
             self.unknown += 1
             return line
         self.explained += 1
+        self.named += self.splits.names_archive(digits)
         return line[: found.start("text")] + text + line[found.end("text") :]
 
     def _text(self, handles: tuple[int, ...], number: int, between: bytes) -> bytes:
@@ -139,7 +142,10 @@ class LiteFailures:
     def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
         """The handles in a line; none where they are not the archive's, or where several readings remain."""
         shown = f"handles {{{digits:.40}}}"
-        known = self._joined(digits, message) if joined else self._read(list(self._alone(digits)), message)
+        if joined:
+            known = self._joined(digits, message)
+        else:
+            known = self._read(list(self._alone(digits)), message, digits)
         if not known.left:
             self._notes.add(number, f"{shown}: {known.problem or self._why(digits, known.found, message)}")
             return ()
@@ -159,7 +165,7 @@ class LiteFailures:
             return readings
         steps = self._spending.of_one_failure()
         try:
-            readings = self._read(self.splits.fitting(digits, steps), message)
+            readings = self._read(self.splits.fitting(digits, steps), message, digits)
         except LimitError as error:
             readings = Readings([], [], [], why_left(error))
         finally:
@@ -168,9 +174,11 @@ class LiteFailures:
         given_up_early = readings.problem and steps.most < self._archive.limits.work
         return readings if given_up_early else self._readings.keep(key, readings, readings.weight)
 
-    def _read(self, found: list[tuple[int, ...]], message: str) -> Readings:
-        """The readings that a message leaves, and the likeliest."""
+    def _read(self, found: list[tuple[int, ...]], message: str, digits: str) -> Readings:
+        """The readings that a message leaves, and the likeliest; none is left out if it names the archive."""
         left = [handles for handles in found if not self._is_contradicted(handles, message)]
+        if not left and self.splits.names_archive(digits):
+            left = found
         return Readings(found, left, self.splits.likeliest(left))
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
@@ -188,8 +196,11 @@ class LiteFailures:
         caller's.
         """
         is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
-        if is_number and int(digits) in self.splits.operations:
-            yield (int(digits),)
+        if not is_number:
+            return
+        handle = self._archive.handle_form.known_as(int(digits))
+        if handle in self.splits.operations:
+            yield (handle,)
 
     def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
         """The reason that handles are not explained."""
@@ -202,7 +213,10 @@ class LiteFailures:
             return f"{what} {message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
         if "-" in digits:
             return "where this ran, the model had no handles"
-        return "not in this archive" if self._archive.handles else why_no_handles(self._archive)
+        if not self._archive.handles:
+            return why_no_handles(self._archive)
+        foreign = self._archive.handle_form.foreign(digits)
+        return f"not in this archive{': ' if foreign else ''}{foreign}"
 
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
+from archive.debuginfo.unique_handles import HANDLE_DIGITS
 from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ class Operations:
 
     @cached_property
     def most_digits(self) -> int:
-        """The digits of the longest handle; 0 where there are no handles."""
+        """The digits of the longest handle, without a prefix; 0 where there are no handles."""
         if self._table is None or not len(self._table):
             return 0
+        if self._archive.handle_form.prefix:
+            return HANDLE_DIGITS
         return max(len(str(int(self._table.handle.min()))), len(str(int(self._table.handle.max()))))
 
     @cached_property

@@ -18,7 +18,17 @@ from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
 from archive.verbs.shrink import Level, restore, shrink
 from tests.support.corpus import HANDLES, RELEASES
-from tests.support.halves import BARE, GROUPS, companion_of, embedded, facts_of, group, halves, plain_facts
+from tests.support.halves import (
+    BARE,
+    GROUPS,
+    companion_of,
+    embedded,
+    facts_of,
+    group,
+    halves,
+    plain_facts,
+    split_companion,
+)
 from tests.support.plain import plain_handles, plain_ranges
 from tests.support.reports import case, explained
 from tests.support.tampering import NESTED_1_2, STACK, tampered
@@ -75,7 +85,7 @@ def test_what_is_embedded_is_the_companion_that_a_split_makes() -> None:
         assert opened.testzip() is None
         inner = opened.read(f"archive/{EMBEDDED}")
         assert opened.getinfo(f"archive/{EMBEDDED}").compress_type == zipfile.ZIP_STORED
-    assert inner == halves(STACK).companion
+    assert inner == split_companion(STACK, "drop")
     with archive.open(inner) as alone, archive.open(STACK) as before:
         assert bytes(alone.symbolicate(1445)) == bytes(before.symbolicate(1445))
 
@@ -156,7 +166,7 @@ def test_levels_have_names(tmp_path: Path) -> None:
     assert "expected a level: compact or embed, found tiny" in str(
         refused(shrink, STACK, tmp_path / "m.ptl", level="tiny")
     )
-    assert "handles" in str(refused(shrink, STACK, tmp_path / "m.ptl", handles="keep"))
+    assert "use `split`" in str(refused(shrink, STACK, tmp_path / "m.ptl", handles="drop"))
 
 
 def test_the_strength_of_compression_makes_no_other_difference(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
+from archive.debuginfo.unique_handles import PLAIN, HandleForm
 from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
@@ -33,6 +34,7 @@ def model(
     delegated: Mapping[int, str],
     blob: Sequence[int] = (),
     owner: str = LOWERED,
+    form: HandleForm = PLAIN,
 ) -> Archive:
     """An archive that has handles and nothing else.
 
@@ -41,6 +43,7 @@ def model(
         delegated: operator names of delegated handles.
         blob: handles in the blob of the lowered module.
         owner: class of the module that all instructions are in.
+        form: of the handles.
     """
     opcodes = [opcode for method in methods.values() for opcode in method.values()]
     strings = Strings()
@@ -68,6 +71,7 @@ def model(
         SimpleNamespace(
             limits=DEFAULT_LIMITS,
             handle_table=handle_table,
+            handle_form=form,
             method_table=MethodTable(table, 8, column(names), counts, column(instructions)),
             instruction_table=InstructionTable(tree, 0),
             qualified_top="__torch__.Top",
@@ -193,3 +197,50 @@ def test_hostile_digits_cost_little() -> None:
     assert resolve_handles(opened, "1" * 24 + "2") == []
     assert resolve_handles(opened, "1" * 10_000) == []
     assert perf_counter() - before < 2
+
+
+# --- unique handles
+
+PREFIX = 1_734_509_921
+UNIQUE = HandleForm(PREFIX)
+METHODS = {
+    f"{TOP}.forward": {3: "OP", 8: "> forward", 17: "> execute"},
+    "__torch__.Mid.forward": {18: "> forward"},
+    "__torch__.Impl.forward": {24: "OP", 4: "OP"},
+}
+
+
+def printed(*handles: int, prefix: int = PREFIX) -> str:
+    """Unique handles as the lite interpreter prints them."""
+    return "".join(f"{prefix}{handle:08}" for handle in handles)
+
+
+def test_unique_handles_are_split_by_their_width() -> None:
+    """Without prefixes there would be several readings: 2 in 4, and 24."""
+    opened = model(METHODS, {2: "aten::add"}, form=UNIQUE)
+    assert resolve_handles(opened, printed(24, 18, 8)) == [(24, 18, 8)]
+    assert resolve_handles(opened, printed(3)) == [(3,)]
+    assert resolve_handles(opened, printed(24, 3)) == []  # 3 calls nothing
+
+
+def test_in_front_of_unique_handles_are_delegated_operations_alone() -> None:
+    opened = model(METHODS, {1: "aten::add", 2: "prim::CallMethod"}, blob=[1, 2], form=UNIQUE)
+    assert resolve_handles(opened, "1" + printed(17)) == [(1, 17)]
+    assert resolve_handles(opened, "12" + printed(17)) == [(1, 2, 17)]
+    assert resolve_handles(opened, "3" + printed(17)) == []  # an instruction's
+    assert resolve_handles(opened, "9" + printed(17)) == []
+    assert resolve_handles(opened, printed(1)) == []  # a delegated operation has no unique form
+    assert resolve_handles(opened, printed(17) + "1") == []
+
+
+def test_handles_of_another_archive_have_no_reading() -> None:
+    opened = model(METHODS, dict.fromkeys((*range(3), *range(100, 1000)), "aten::add"), form=UNIQUE)
+    for handle in (24, 101_102, 10_000_000):
+        assert resolve_handles(opened, printed(handle, prefix=PREFIX + 1)) == []
+        assert resolve_handles(opened, printed(handle, 3, prefix=PREFIX + 1)) == []
+
+
+def test_handles_that_the_archive_printed_before_they_were_unique_are_read_as_before() -> None:
+    opened = model(METHODS, {1: "aten::add"}, form=UNIQUE)
+    assert resolve_handles(opened, "117") == [(1, 17)]
+    assert resolve_handles(opened, "24188") == [(24, 18, 8)]

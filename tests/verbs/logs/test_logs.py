@@ -190,12 +190,13 @@ def opened() -> Archive:
 def test_notes_say_what_is_unknown_and_where(opened: Archive) -> None:
     explainer = Explainer(opened)
     unknown = UNKNOWN % b"9001"
+    ones, foreign = "1" * 40, "as unique handles they name the archive 1111111111"
     log = b"one\n" + unknown + UNKNOWN % b"-1" + unknown + UNKNOWN % (b"1" * 10_000)
     assert b"".join(explainer.explain([log])) == log
     assert explainer.notes == [
         "line 2: handles {9001}: not in this archive (2 times)",
         "line 3: handles {-1}: where this ran, the model had no handles",
-        f"line 5: handles {{{'1' * 40}}}: not in this archive",
+        f"line 5: handles {{{ones}}}: not in this archive: {foreign}",
     ]
     assert (explainer.explained, explainer.unknown) == (0, 4)
 

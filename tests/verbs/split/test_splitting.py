@@ -19,10 +19,12 @@ from archive.companion.layout import CompanionProfile
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Layout
+from archive.debuginfo.unique_handles import prefix_for
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges
 from archive.verbs.split import split
+from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.halves import BARE, GROUPS, PROFILES, group, halves, joined, parsed, rezipped
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
@@ -120,9 +122,20 @@ def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
             if kind_of(record.name) is RecordKind.TENSOR and record.size:
                 assert record.entry.data % 64 == 0, f"{path}: {record.name}"
         expected = {name: bytes(original.records[name].view()) for name in left.records}
+        if HANDLES in expected:
+            assert said.prefix == prefix_for(bytes.fromhex(said.archive_id))
+            assert_are_unique(expected[HANDLES], bytes(left.records[HANDLES].view()), said.prefix)
+            expected[HANDLES] = bytes(left.records[HANDLES].view())
         if RECORD_NAME in expected:  # which PyTorch computes from all other records
             expected[RECORD_NAME] = serialization_id(left.records.values()).encode()
         assert contents(out) == {f"{left.root}/{name}": data for name, data in expected.items()}
+
+
+def assert_are_unique(before: bytes, after: bytes, prefix: int) -> None:
+    """The handles of a record have got a prefix, by the slow reader; all else is as before."""
+    version, rows = slow_reader.methods(before)
+    unique = [(name, [int(f"{prefix}{handle:08}") for handle in handles]) for name, handles in rows]
+    assert slow_reader.methods(after) == (version, unique)
 
 
 def assert_answers(before: Archive, after: Archive) -> None:
@@ -202,18 +215,20 @@ def test_handles_are_dropped_when_asked(tmp_path: Path) -> None:
     assert joined(out.read_bytes(), companion.read_bytes()) == (NESTED.read_bytes(), True)
 
 
-def test_handles_are_kept_when_asked_and_by_default(tmp_path: Path) -> None:
+def test_handles_are_kept_when_asked(tmp_path: Path) -> None:
     said = split(NESTED, tmp_path / "out.ptl", tmp_path / "m.ptdbg", handles="keep")
-    assert said.kept == (HANDLES,)
-    assert (tmp_path / "out.ptl").read_bytes() == halves(NESTED).out
+    assert (said.kept, said.prefix) == ((HANDLES,), 0)
+    with archive.open(tmp_path / "out.ptl") as left, archive.open(NESTED) as before:
+        assert left.records[HANDLES].view() == before.records[HANDLES].view()
 
 
 @pytest.mark.parametrize("path", [NO_HANDLES, NESTED_1_8])
-@pytest.mark.parametrize("handles", ["keep", "drop"])
-def test_handles_can_neither_be_kept_nor_dropped_where_there_are_none(
+@pytest.mark.parametrize("handles", ["unique", "keep", "drop"])
+def test_no_choice_of_handles_is_possible_where_there_are_none(
     path: Path, handles: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ArchiveError, match=f"has no debug handles to {handles}: there is no {HANDLES}"):
+    what = handles.replace("unique", "make unique")
+    with pytest.raises(ArchiveError, match=f"has no debug handles to {what}: there is no {HANDLES}"):
         split(path, tmp_path / "out.pt", tmp_path / "m.ptdbg", handles=handles)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 

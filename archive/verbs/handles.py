@@ -1,0 +1,99 @@
+"""Debug handles in an archive that is split or shrunk: they become unique, stay as they are, or go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Generation
+from archive.debuginfo.unique_handles import SPAN, prefix_for
+from archive.formats.method_handles import METHOD_HANDLES, build_methods
+from archive.verbs.slim import smallest_member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeAlias
+
+    from archive.companion.contents import Contents
+    from archive.container.container import Member
+    from archive.reader.archive import Archive
+
+HandleChoice: TypeAlias = Literal["unique", "keep", "drop"]
+
+
+class KeptHandles(NamedTuple):
+    """The handles that stay in an archive.
+
+    Attributes:
+        records: the debug records that stay.
+        prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
+        is_new: whether the archive has other handles so far.
+        largest: a handle that has no unique form, where they should have become unique; else 0.
+    """
+
+    records: tuple[str, ...]
+    prefix: int = 0
+    is_new: bool = False
+    largest: int = 0
+
+    def members(self, opened: Archive, members: Iterable[Member]) -> Iterator[Member]:
+        """The members of the archive, with the handles that stay in it."""
+        for member in members:
+            if member.name == METHOD_HANDLES and self.is_new:
+                table = opened.with_unique_handles(self.prefix).method_table
+                assert table is not None  # noqa: S101 (the record is there)
+                yield smallest_member(METHOD_HANDLES, build_methods(table, Generation.METHOD_HANDLES))
+            else:
+                yield member
+
+    def noted(self, contents: Contents) -> Contents:
+        """A companion's contents with the prefix of the handles that the archive prints, if it is new."""
+        if not self.is_new:
+            return contents
+        return contents.with_columns({**contents.columns, "file.prefix": np.array([self.prefix])})
+
+
+def kept_handles(
+    opened: Archive, handles: HandleChoice | None, salt: str, *, by_default: HandleChoice
+) -> KeptHandles:
+    """Decide which handles stay in an archive.
+
+    Args:
+        opened: the archive.
+        handles: what becomes of them; None for the default.
+        salt: of their prefix.
+        by_default: what becomes of them, if there are some.
+
+    Raises:
+        ArchiveError: ``handles`` is given, and there are none; or they cannot become unique.
+    """
+    if METHOD_HANDLES not in opened.records:
+        if handles or salt:
+            what = "make unique" if (handles or "unique") == "unique" else handles
+            why = f"has no debug handles to {what}: there is no {METHOD_HANDLES}"
+            raise ArchiveError(why, file=opened.file)
+        return KeptHandles(())
+    choice = handles or ("unique" if salt else by_default)
+    if salt and choice != "unique":
+        raise ArchiveError("a salt is for unique handles", file=opened.file)
+    if choice == "drop":
+        return KeptHandles(())
+    if choice == "keep" or opened.handle_form.prefix:
+        return KeptHandles((METHOD_HANDLES,), opened.handle_form.prefix)
+    largest = _largest(opened)
+    if largest < SPAN:
+        return KeptHandles((METHOD_HANDLES,), prefix_for(opened.archive_id, salt), is_new=True)
+    if handles or salt:
+        why = f"handle {largest} has more than 8 digits, so handles cannot become unique; `--handles keep`"
+        raise ArchiveError(why, file=opened.file)
+    return KeptHandles((METHOD_HANDLES,), largest=largest)
+
+
+def _largest(opened: Archive) -> int:
+    """The largest handle of an archive; -1 where there are none."""
+    tables = opened.handle_table, opened.method_table
+    columns = [] if tables[0] is None else [tables[0].handle]
+    columns += [] if tables[1] is None else [tables[1].value]
+    return max((int(column.max(initial=-1)) for column in columns), default=-1)
