@@ -265,7 +265,7 @@ def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
 
     if as_json:
         raise click.UsageError("--json is for handles and positions; a log stays a log")
-    explainer = Explainer(opened, style=style)
+    explainer = Explainer.of(opened, style=style)
     for piece in explainer.explain(_arriving(sys.stdin.buffer)):
         printing.write(piece)
     printing.flush()

@@ -51,7 +51,7 @@ def _model(name: str) -> Archive:
 
 def read_log(name: str, data: bytes) -> None:
     """A log; where nothing is explained, it stays as it is."""
-    explainer = Explainer(_model(name))
+    explainer = Explainer.of(_model(name))
     printed = b"".join(explainer.explain([data]))
     assert len(explainer.notes) <= 101
     if explainer.explained == 0:

@@ -61,7 +61,7 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "verify": lambda file, _: verify(file),
     "inspect": lambda file, _: inspect(archive.open(file)),
     "effects": lambda file, _: inspect_effects(archive.open(file)),
-    "log": lambda file, _: list(Explainer(archive.open(file)).explain([LOG])),
+    "log": lambda file, _: list(Explainer.of(archive.open(file)).explain([LOG])),
     **{
         f"Archive.{name}": lambda file, _, name=name: member(archive.open(file), name)  # type: ignore[misc]
         for name in MEMBERS

@@ -43,7 +43,7 @@ def explained(
 ) -> Outcome:
     """A log explained by an archive."""
     opened = archive.open(path) if isinstance(path, Path) else path
-    explainer = Explainer(opened, style=style)
+    explainer = Explainer.of(opened, style=style)
     text = b"".join(explainer.explain([log] if isinstance(log, bytes) else log))
     return Outcome(text, explainer.explained, explainer.unknown, explainer.notes)
 

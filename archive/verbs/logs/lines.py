@@ -1,7 +1,8 @@
-"""The lines of a log, read with one line of lookahead; their line ends and the logger's prefix."""
+"""The lines of a log, read with lookahead; their line ends and the logger's prefix."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,20 +28,54 @@ class Lines:
     def __init__(self, log: Iterable[bytes]) -> None:
         self.number = 0
         self._lines = _split(log)
-        self._next: bytes | None = None
+        self._ahead: deque[bytes] = deque()
 
-    def peek(self) -> bytes | None:
-        """The next line with its line end, without taking it; None behind the last one."""
-        if self._next is None:
-            self._next = next(self._lines, None)
-        return self._next
+    def peek(self, at: int = 0) -> bytes | None:
+        """A line with its line end, so many behind the next one, without taking it; None behind the last."""
+        while len(self._ahead) <= at:
+            line = next(self._lines, None)
+            if line is None:
+                return None
+            self._ahead.append(line)
+        return self._ahead[at]
 
     def take(self) -> bytes | None:
         """Take the next line, with its line end; None behind the last one."""
         line = self.peek()
-        self._next = None
-        self.number += 1
+        self.skip(1)
         return line
+
+    def skip(self, count: int) -> None:
+        """Take so many lines."""
+        self.number += count
+        for _ in range(min(count, len(self._ahead))):
+            self._ahead.popleft()
+
+
+class Window:
+    """Looks at the lines of a log that come next, without taking them.
+
+    Args:
+        lines: the log.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._at = 0
+
+    def peek(self) -> bytes | None:
+        """The next line with its line end; None behind the last one."""
+        return self._lines.peek(self._at)
+
+    def take(self) -> bytes | None:
+        """Go behind the next line, and return it; None behind the last one."""
+        line = self.peek()
+        self._at += 1
+        return line
+
+    def again(self) -> Window:
+        """The lines from the first one on."""
+        return Window(self._lines)
 
 
 def _split(log: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,34 +1,27 @@
-"""Explains the failures of the lite interpreter in a log: lines that name debug handles."""
+"""Answers to failures of the lite interpreter: the explanation of the debug handles that they name."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import LimitError
 from archive.base.spending import Recent
-from archive.base.strings import decoded
 from archive.reader.lacking import why_no_handles
-from archive.verbs.logs.families import cannot_print, known_message
+from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.families import cannot_print
 from archive.verbs.logs.handles import HandleSplits
-from archive.verbs.logs.lines import ending, has_shape
 from archive.verbs.logs.messages import wording
 from archive.verbs.logs.notes import why_left
+from archive.verbs.logs.tracebacks import place_of
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Iterator, Sequence
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
     from archive.reader.archive import Archive
-    from archive.verbs.logs.notes import Notes
+    from archive.verbs.logs.failures import LiteFailure
 
-# PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
-HANDLES_NOT_FOUND = re.compile(
-    rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
-    rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
-)
 MAX_MESSAGE_SHOWN = 100
 """Characters of a message in a note."""
 MAX_READINGS_LISTED = 3
@@ -61,101 +54,91 @@ class Readings(NamedTuple):
         return 1 + len(self.found)
 
 
-class LiteFailures:
-    """Explains the lines of the lite interpreter, and counts them.
+class Explanation(NamedTuple):
+    """The explanation of some handles.
+
+    Attributes:
+        text: as PyTorch prints it.
+        place: file, line and module hierarchy of what failed.
+    """
+
+    text: bytes
+    place: tuple[str, int, str]
+
+
+class LiteAnswers:
+    """Explains failures of the lite interpreter by their handles.
 
     Args:
         archive: the model that failed.
         style: the release whose wording explains them.
-        spending: counts the steps and bytes of all explanations.
-        notes: takes what is not explained, or not for certain.
+        spending: counts the steps of all explanations.
 
     Attributes:
-        explained: the number of failures that were explained.
-        unknown: the number of failures that the archive cannot explain.
-        named: the number of explained ones whose handles name the archive.
         splits: splits joined handles.
     """
 
-    def __init__(self, archive: Archive, style: Style, spending: Spending, notes: Notes) -> None:
+    def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         self._archive = archive
         self._style = style
         self._spending = spending
-        self._notes = notes
-        self.explained = 0
-        self.unknown = 0
-        self.named = 0
         self.splits = HandleSplits(archive)
         self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
-        self._texts = Recent[tuple[int, ...], bytes](TEXT_KEPT)
+        self._found = Recent[tuple[int, ...], Explanation](TEXT_KEPT)
 
-    def line(self, line: bytes, before: deque[bytes], number: int) -> bytes:
-        """Explain a line of the lite interpreter.
+    def answer(self, failure: LiteFailure) -> Answer:
+        """The archive's answer to a failure."""
+        handles, note = self._handles(failure)
+        notes = ((0, note),) if note else ()
+        if not handles:
+            return Answer(failure, None, notes)
+        try:
+            found = self._explanation(handles)
+        except LimitError as error:
+            why = f"handles {{{', '.join(map(str, handles))}}}: {why_left(error)}"
+            return Answer(failure, None, (*notes, (0, why)))
+        cause = Cause(*found.place, wording(failure.message))
+        return Answer(failure, found.text, notes, self.splits.names_archive(failure.digits), cause)
 
-        Args:
-            line: the line.
-            before: the lines above it, which hold the error message.
-            number: the line's number.
+    def _explanation(self, handles: tuple[int, ...]) -> Explanation:
+        """The explanation of handles; kept for the next failure with these.
+
+        Raises:
+            LimitError: it would be too long, or take too many steps.
         """
-        found = HANDLES_NOT_FOUND.match(line)
-        if not found:
-            return line
-        digits = (found["joined"] or found["single"]).decode()
-        message = _message(before, found["prefix"])
-        handles = self._handles(digits, message, number, joined=found["joined"] is not None)
-        # What stands before the text is a logger's prefix only if the line above has it, too.
-        prefix = found["prefix"] if has_shape(before[-1], found["prefix"]) else b""
-        text = self._text(handles, number, ending(line) + prefix) if handles else b""
-        if not text:
-            self.unknown += 1
-            return line
-        self.explained += 1
-        self.named += self.splits.names_archive(digits)
-        return line[: found.start("text")] + text + line[found.end("text") :]
+        known = self._found.get(handles)
+        if known is not None:
+            return known
+        steps = self._spending.of_one_failure()
+        try:
+            steps.take()
+            found = self._archive.symbolicate(handles, self._style)
+            steps.take(found.steps)
+        finally:
+            self._spending.spend(steps.taken)
+        text = bytes(found)
+        span = found.frames[-1].range if found.frames else None
+        return self._found.keep(
+            handles, Explanation(text, (*place_of(span), found.module_hierarchy)), len(text)
+        )
 
-    def _text(self, handles: tuple[int, ...], number: int, between: bytes) -> bytes:
-        """The explanation of handles; b"" where it would be too long, or take too many steps.
-
-        Args:
-            handles: the handles.
-            number: the line's number.
-            between: what stands between the explanation's lines.
-        """
-        text = self._texts.get(handles)
-        if text is None:
-            steps = self._spending.of_one_failure()
-            try:
-                steps.take()
-                found = self._archive.symbolicate(handles, self._style)
-                steps.take(found.steps)
-            except LimitError as error:
-                self._notes.add(number, f"handles {{{', '.join(map(str, handles))}}}: {why_left(error)}")
-                return b""
-            finally:
-                self._spending.spend(steps.taken)
-            text = bytes(found)
-            self._texts.keep(handles, text, len(text))
-        if not self._notes.may_write(len(text) + text.count(b"\n") * (len(between) - 1)):
-            return b""
-        return text.replace(b"\n", between)
-
-    def _handles(self, digits: str, message: str, number: int, *, joined: bool) -> tuple[int, ...]:
-        """The handles in a line; none where they are not the archive's, or where several readings remain."""
-        shown = f"handles {{{digits:.40}}}"
-        if joined:
-            known = self._joined(digits, message)
-        else:
-            known = self._read(list(self._alone(digits)), message, digits)
+    def _handles(self, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
+        """The handles in a line, none where they are not the archive's or several readings remain; a note."""
+        shown = f"handles {{{failure.digits:.40}}}"
+        known = self._readings_of(failure)
         if not known.left:
-            self._notes.add(number, f"{shown}: {known.problem or self._why(digits, known.found, message)}")
-            return ()
+            return (), f"{shown}: {known.problem or self._why(failure.digits, known.found, failure.message)}"
         if len(known.likeliest) > 1:
-            self._notes.add(number, f"{shown}: may be {_listed(known.likeliest)}, and nothing tells which")
-            return ()
+            return (), f"{shown}: may be {_listed(known.likeliest)}, and nothing tells which"
         if len(known.left) > 1:
             taken, *others = known.left
-            self._notes.add(number, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}")
-        return known.left[0]
+            return taken, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}"
+        return known.left[0], ""
+
+    def _readings_of(self, failure: LiteFailure) -> Readings:
+        if failure.is_joined:
+            return self._joined(failure.digits, failure.message)
+        return self._read(list(self._alone(failure.digits)), failure.message, failure.digits)
 
     def _joined(self, digits: str, message: str) -> Readings:
         """The readings of joined handles; sought once for messages of one wording."""
@@ -224,12 +207,3 @@ def _listed(readings: Sequence[tuple[int, ...]]) -> str:
     listed = "; ".join(", ".join(map(str, reading)) for reading in readings[:MAX_READINGS_LISTED])
     more = len(readings) - MAX_READINGS_LISTED
     return listed + (f"; {more} more" if more > 0 else "")
-
-
-def _message(before: deque[bytes], prefix: bytes) -> str:
-    """The message above the handles without the logger's prefix; "" if ``families.txt`` lacks it."""
-    for line in reversed(before):
-        text = line[len(prefix) :] if has_shape(line, prefix) else line
-        if text.strip():
-            return known_message(decoded(text).strip())
-    return ""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
-    from archive.verbs.logs.lines import Lines
+    from archive.verbs.logs.lines import Window
 
 TRACEBACK_START = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
 FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
@@ -145,12 +145,12 @@ class Traceback:
         code: file name in the traceback → code record.
 
     Attributes:
-        raw: the lines that were taken from the log.
+        raw: the lines that it takes from the log.
         frames: the frames; raw lines behind the last one are no part of the traceback.
         is_too_long: whether reading was given up.
     """
 
-    def __init__(self, lines: Lines, heading: bytes, code: Callable[[bytes], CodeRecord]) -> None:
+    def __init__(self, lines: Window, heading: bytes, code: Callable[[bytes], CodeRecord]) -> None:
         self.raw = [heading]
         self.is_too_long = False
         self._size = len(heading)
@@ -250,7 +250,7 @@ class Traceback:
                 raise LimitError("output", limits.output, len(text))
         return bytes(text)
 
-    def with_line_ends(self, original: bytes) -> int:
+    def size(self, original: bytes) -> int:
         """The bytes that a traceback of the original code has in the log."""
         before, behind = self._around()
         return len(original) + original.count(b"\n") * (len(before) + len(behind) - 1) + len(before)
@@ -273,6 +273,13 @@ class Traceback:
         # A log may end within the traceback's last line; line ends then stand before the new lines.
         before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
         return before + last[: len(self._prefix)], behind
+
+
+def place_of(span: SourceRange | None) -> tuple[str, int]:
+    """File and line of a source range; "" and 0 where none is known."""
+    if span is None or span.source.is_null or span.source.filename is None:
+        return "", 0
+    return str(span.source.filename), span.line
 
 
 def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:

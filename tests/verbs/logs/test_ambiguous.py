@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base.spending import Spending
 from archive.base.steps import Steps
+from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.handles import HandleSplits
 from tests.support.corpus import FIXTURES
 
@@ -88,8 +91,10 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
     with archive.open(folder / f"{name}.{ending}") as opened:
         splits = HandleSplits(opened)
         for stripped, full in failures(folder, name):
-            explainer = Explainer(opened)
-            explainer._lite.splits = splits  # one archive: its instructions are found once
+            spending = Spending(opened.limits)
+            answers = ArchiveAnswers(opened, Style.CURRENT, spending)
+            answers.lite.splits = splits  # one archive: its instructions are found once
+            explainer = Explainer(answers, spending)
             text = b"".join(explainer.explain([stripped.encode()]))
             found = [found[0] + explainer.explained, found[1] + explainer.unknown]
             assert text == (full if explainer.explained else stripped).encode()

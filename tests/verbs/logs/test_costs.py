@@ -21,16 +21,16 @@ UNKNOWN = b"Debug info for handle(s): debug_handles:{%b}, was not found.\n"
 
 
 def explainer(limits: Limits) -> Explainer:
-    return Explainer(archive.open(LITE.path, limits=limits))
+    return Explainer.of(archive.open(LITE.path, limits=limits))
 
 
 def test_digits_seen_before_are_not_sought_again() -> None:
     one = explainer(Limits())
     list(one.explain([UNKNOWN % b"126"]))
-    steps = one._spending.steps
+    steps = one.spending.steps
     assert steps > 0
     list(one.explain([UNKNOWN % b"126" * 50]))
-    assert (one._spending.steps, one.explained) == (steps, 51)
+    assert (one.spending.steps, one.explained) == (steps, 51)
 
 
 def test_a_search_of_too_many_steps_leaves_the_failure() -> None:
@@ -47,7 +47,7 @@ def test_a_search_of_too_many_steps_leaves_the_failure() -> None:
 def test_an_explanation_that_is_too_long_leaves_the_failure(report: object) -> None:
     log = LITE.stripped if report is LITE else PLAIN.stripped
     path = LITE.path if report is LITE else PLAIN.path
-    one = Explainer(archive.open(path, limits=Limits(output=100)))
+    one = Explainer.of(archive.open(path, limits=Limits(output=100)))
     assert b"".join(one.explain([log])) == log
     assert (one.explained, one.unknown) == (0, 1)
     (note,) = one.notes

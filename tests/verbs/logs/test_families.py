@@ -85,7 +85,7 @@ def test_the_table_names_operators_that_were_measured() -> None:
 
 def test_what_is_explained_by_handles_alone_is_told() -> None:
     with archive.open(LINEAR.path) as opened:
-        explainer = Explainer(opened)
+        explainer = Explainer.of(opened)
         assert explainer.caveat == ""
         assert list(explainer.explain([LINEAR.stripped * 2]))
         assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained")

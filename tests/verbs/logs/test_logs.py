@@ -188,7 +188,7 @@ def opened() -> Archive:
 
 
 def test_notes_say_what_is_unknown_and_where(opened: Archive) -> None:
-    explainer = Explainer(opened)
+    explainer = Explainer.of(opened)
     unknown = UNKNOWN % b"9001"
     ones, foreign = "1" * 40, "as unique handles they name the archive 1111111111"
     log = b"one\n" + unknown + UNKNOWN % b"-1" + unknown + UNKNOWN % (b"1" * 10_000)
@@ -213,7 +213,7 @@ def test_notes_are_short(opened: Archive) -> None:
 
 
 def test_notes_are_bounded() -> None:
-    explainer = Explainer(archive.open(case("plain_stack").path))
+    explainer = Explainer.of(archive.open(case("plain_stack").path))
     log = b"".join(UNKNOWN % (b"%d" % (9_000 + number)) for number in range(3_000))
     assert b"".join(explainer.explain([log])) == log
     assert (len(explainer.notes), explainer.unknown) == (101, 3_000)

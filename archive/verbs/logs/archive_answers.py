@@ -1,0 +1,101 @@
+"""One archive's answers to the failures in a log."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from archive.base.errors import LimitError
+from archive.reader.lacking import why_no_ranges
+from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.lite import LiteAnswers
+from archive.verbs.logs.notes import why_left
+from archive.verbs.logs.tracebacks import (
+    MAX_BYTES,
+    MAX_LINES,
+    CodeRecord,
+    CompanionCode,
+    Traceback,
+    place_of,
+)
+
+if TYPE_CHECKING:
+    from archive.base.spending import Spending
+    from archive.debuginfo.symbolicate import Style
+    from archive.reader.archive import Archive
+    from archive.verbs.logs.failures import LiteFailure
+    from archive.verbs.logs.lines import Window
+    from archive.verbs.logs.tracebacks import LoggedFrame
+
+UNCHECKED = "not checked against the model's code, which a companion doesn't have"
+
+
+class ArchiveAnswers:
+    """The answers of an archive.
+
+    Args:
+        archive: the model that failed.
+        style: the release whose wording explains the lite interpreter's failures.
+        spending: counts the steps of all explanations.
+    """
+
+    def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
+        self.archive = archive
+        self._spending = spending
+        self.lite = LiteAnswers(archive, style, spending)
+        self._unchecked = not archive.has_code
+        # Cached, for a traceback names the same records again and again.
+        self._code = lru_cache(maxsize=256)(self._code_of)
+
+    def of_handles(self, failure: LiteFailure) -> Answer:
+        """The answer to a failure of the lite interpreter."""
+        return self.lite.answer(failure)
+
+    def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
+        """The answer to a traceback of TorchScript; None where it is of no serialized code."""
+        traceback = Traceback(lines, heading, self._code)
+        frames = [frame for frame in traceback.frames if frame.is_serialized]
+        if not frames and not traceback.is_too_long:
+            return None
+        why = self._why_not(traceback, frames)
+        if why:
+            return Answer(traceback, None, (why,))
+        notes = [(frame.first, frame.problem) for frame in frames if frame.problem]
+        try:
+            original = self._original(traceback)
+        except LimitError as error:
+            return Answer(traceback, None, (*notes, (0, why_left(error))))
+        if self._unchecked:
+            notes.append((0, UNCHECKED))
+        last = next(frame for frame in reversed(frames) if frame.original)
+        cause = Cause(*place_of(last.original), last.function.decode("utf-8", "replace"), "")
+        return Answer(traceback, original, tuple(notes), cause=cause)
+
+    def _code_of(self, file: bytes) -> CodeRecord:
+        """The code record of a file name."""
+        if self.archive.companion and self._unchecked:
+            return CompanionCode(self.archive.companion, file)
+        return CodeRecord(self.archive, file)
+
+    def _original(self, traceback: Traceback) -> bytes:
+        """The traceback of the original code.
+
+        Raises:
+            LimitError: it would be too long, or take too many steps.
+        """
+        steps = self._spending.of_one_failure()
+        try:
+            return traceback.original(self.archive.limits, steps)
+        finally:
+            self._spending.spend(steps.taken)
+
+    def _why_not(self, traceback: Traceback, frames: list[LoggedFrame]) -> tuple[int, str] | None:
+        """Why a traceback is not explained, and the line, counted from the heading; None if it is."""
+        if traceback.is_too_long:
+            return 0, f"a traceback of more than {MAX_LINES} lines or {MAX_BYTES} bytes"
+        foreign = next((frame for frame in frames if frame.is_foreign), None)
+        if foreign:
+            return foreign.first, foreign.problem
+        if not any(frame.original for frame in frames):
+            return frames[0].first, why_no_ranges(self.archive) or frames[0].problem
+        return None
