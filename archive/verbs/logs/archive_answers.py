@@ -47,6 +47,9 @@ class ArchiveAnswers:
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
 
+    def saw(self, line: bytes, number: int) -> None:
+        """Nothing: a line cannot name another archive than this one."""
+
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""
         return self.lite.answer(failure)
@@ -64,12 +67,12 @@ class ArchiveAnswers:
         try:
             original = self._original(traceback)
         except LimitError as error:
-            return Answer(traceback, None, (*notes, (0, why_left(error))))
+            return Answer(traceback, None, (*notes, (0, why_left(error))), is_possible=True)
         if self._unchecked:
             notes.append((0, UNCHECKED))
         last = next(frame for frame in reversed(frames) if frame.original)
         cause = Cause(*place_of(last.original), last.function.decode("utf-8", "replace"), "")
-        return Answer(traceback, original, tuple(notes), cause=cause)
+        return Answer(traceback, original, tuple(notes), is_possible=True, cause=cause)
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""

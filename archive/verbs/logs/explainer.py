@@ -9,6 +9,7 @@ from archive.base.bounded import bounded
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs.archive_answers import ArchiveAnswers
+from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.failures import LiteFailure
 from archive.verbs.logs.lines import Lines, Window
 from archive.verbs.logs.notes import Notes
@@ -58,12 +59,15 @@ class Explainer:
         explained: the number of failures that were explained.
         named: the number of these that name the archive.
         unknown: the number of failures that stay unexplained.
+        ambiguous: the number of these that some model may have, and it cannot be told which or how.
+        causes: the explained failures by their causes.
     """
 
     def __init__(self, answers: Answers, spending: Spending) -> None:
         self.answers = answers
         self.spending = spending
-        self.explained = self.named = self.unknown = 0
+        self.explained = self.named = self.unknown = self.ambiguous = 0
+        self.causes = Causes()
         self._handles_alone = 0
         self._notes = Notes(spending)
 
@@ -101,6 +105,7 @@ class Explainer:
         lines = Lines(self.spending.counted(log))
         before = deque([b""], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
+            self.answers.saw(line, lines.number)
             answer = self._answer(line, before, lines)
             if answer is None:
                 yield line
@@ -124,9 +129,11 @@ class Explainer:
         failure, text = answer.failure, answer.text
         if text is None or not self._notes.may_write(failure.size(text)):
             self.unknown += 1
+            self.ambiguous += answer.is_possible
             yield failure.raw[0]
             return
         self.explained += 1
+        self.causes.add(answer, lines.number)
         self.named += answer.is_named
         self._handles_alone += isinstance(failure, LiteFailure) and not answer.is_named
         lines.skip(len(failure.raw) - 1)

@@ -61,18 +61,25 @@ class Answer:
         text: its explanation; None where the archive has none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself names the archive.
+        is_possible: whether the archive may have failed so: it explains the failure, or cannot tell.
         cause: what failed; None where it is not explained.
+        models: the files of the models that explain it so, where there are several models.
     """
 
     failure: Failure
     text: bytes | None
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
+    is_possible: bool = False
     cause: Cause | None = None
+    models: tuple[str, ...] = ()
 
 
 class Answers(Protocol):
     """An archive, or several, that failures are explained by."""
+
+    def saw(self, line: bytes, number: int) -> None:
+        """Take note of a line of the log, whether or not a failure begins in it."""
 
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""

@@ -88,17 +88,19 @@ class LiteAnswers:
 
     def answer(self, failure: LiteFailure) -> Answer:
         """The archive's answer to a failure."""
-        handles, note = self._handles(failure)
+        known = self._readings_of(failure)
+        handles, note = self._chosen(known, failure)
         notes = ((0, note),) if note else ()
         if not handles:
-            return Answer(failure, None, notes)
+            return Answer(failure, None, notes, is_possible=bool(known.left or known.problem))
         try:
             found = self._explanation(handles)
         except LimitError as error:
             why = f"handles {{{', '.join(map(str, handles))}}}: {why_left(error)}"
-            return Answer(failure, None, (*notes, (0, why)))
+            return Answer(failure, None, (*notes, (0, why)), is_possible=True)
+        is_named = self.splits.names_archive(failure.digits)
         cause = Cause(*found.place, wording(failure.message))
-        return Answer(failure, found.text, notes, self.splits.names_archive(failure.digits), cause)
+        return Answer(failure, found.text, notes, is_named, is_possible=True, cause=cause)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
         """The explanation of handles; kept for the next failure with these.
@@ -122,10 +124,9 @@ class LiteAnswers:
             handles, Explanation(text, (*place_of(span), found.module_hierarchy)), len(text)
         )
 
-    def _handles(self, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
-        """The handles in a line, none where they are not the archive's or several readings remain; a note."""
+    def _chosen(self, known: Readings, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
+        """The reading that is taken, none where none fits or several remain; and a note, or ""."""
         shown = f"handles {{{failure.digits:.40}}}"
-        known = self._readings_of(failure)
         if not known.left:
             return (), f"{shown}: {known.problem or self._why(failure.digits, known.found, failure.message)}"
         if len(known.likeliest) > 1:

@@ -1,0 +1,161 @@
+"""Which of many models a failure belongs to, and that model's answer.
+
+A failure is explained by
+
+1. the model whose prefix its unique handles have;
+2. the models that the log names: see :mod:`~archive.fleet.naming`;
+3. among those left, the only one that nothing contradicts.
+
+A model is *contradicted* where it lacks the handle or the code, or where the handle's operator does not print
+the message. If several are left whose explanations are the same to the byte, that explanation holds. If they
+differ, the failure is ambiguous, and stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, counted, one_line
+from archive.base.spending import Recent
+from archive.debuginfo.unique_handles import prefix_at_end
+from archive.verbs.logs.archive_answers import ArchiveAnswers
+from archive.verbs.logs.failures import Answer
+from archive.verbs.logs.outline import Outline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from archive.base.spending import Spending
+    from archive.debuginfo.symbolicate import Style
+    from archive.fleet.models import Model, Models
+    from archive.fleet.naming import Naming
+    from archive.verbs.logs.failures import Failure, LiteFailure
+    from archive.verbs.logs.lines import Window
+
+    Ask = Callable[[ArchiveAnswers], Answer | None]
+
+LISTED = 3
+"""Models that a note names."""
+MOST_ASKED = 256
+"""Models that are asked about a failure that names none."""
+CHOICES_KEPT = 1 << 16
+"""Models that are remembered for failures seen before, together."""
+
+
+class Candidate(NamedTuple):
+    """A model that may have failed, and its answer."""
+
+    model: Model
+    answer: Answer
+
+
+class FleetAnswers:
+    """The answers of many models.
+
+    Args:
+        models: the models.
+        style: the release whose wording explains the lite interpreter's failures.
+        spending: counts the steps of all explanations.
+        naming: finds the models that lines of the log name.
+
+    Attributes:
+        unread: the files that could not be read, each with the reason.
+    """
+
+    def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
+        self._models = models
+        self._style = style
+        self._spending = spending
+        self._naming = naming
+        self._answers: dict[Model, ArchiveAnswers] = {}
+        self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
+        self.unread: dict[str, str] = {}
+
+    def saw(self, line: bytes, number: int) -> None:
+        """Take note of a line of the log, which may name a model."""
+        self._naming.saw(line, number)
+
+    def of_handles(self, failure: LiteFailure) -> Answer:
+        """The answer to a failure of the lite interpreter."""
+        what = f"handles {{{failure.digits:.40}}}"
+        prefix = prefix_at_end(failure.digits)
+        known = self._models.by_prefix.get(prefix, ()) if prefix else ()
+        if prefix and not known:
+            what += f", of the archive {prefix} if they are unique"
+        key = failure.digits, failure.is_joined, failure.message
+        return self._answer(failure, known, key, lambda one: one.of_handles(failure), what)
+
+    def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
+        """The answer to a traceback of TorchScript; None where it is of no serialized code."""
+        outline = Outline(lines.again(), heading)
+        if not outline.has_code:
+            return None
+        return self._answer(
+            outline, (), outline.key, lambda one: one.of_traceback(lines.again(), heading), "traceback"
+        )
+
+    def _answer(
+        self, failure: Failure, known: Sequence[Model], key: tuple[object, ...], ask: Ask, what: str
+    ) -> Answer:
+        """The answer of the only model that nothing contradicts.
+
+        Args:
+            failure: the failure.
+            known: the models that the failure itself names; none if it names none.
+            key: the same for failures that get the same answer.
+            ask: asks one model.
+            what: the failure, in words.
+        """
+        named = None if known else self._naming.named
+        models = known or (self._models.all if named is None else named.models)
+        if named is not None:
+            what += f", and {named}"
+        if len(models) > MOST_ASKED:
+            why = f"no more than {MOST_ASKED} models are asked, and there are {len(models):,}: name one"
+            return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+        left = self._left(models, (key, *models), ask)
+        texts = {one.answer.text for one in left}
+        if len(models) == 1 and left:
+            return replace(left[0].answer, models=(left[0].model.file,))
+        if len(texts) == 1 and None not in texts:
+            return replace(left[0].answer, models=tuple(one.model.file for one in left))
+        return Answer(failure, None, ((0, f"{what}: {self._why(models, left)}"),), is_possible=bool(left))
+
+    def _left(self, models: Sequence[Model], key: tuple[object, ...], ask: Ask) -> list[Candidate]:
+        """The models that nothing contradicts; of a single model, its answer in any case."""
+        if len(models) == 1:
+            return list(self._asked(models, ask))
+        known = self._choices.get(key)
+        left = [one for one in self._asked(models if known is None else known, ask) if one.answer.is_possible]
+        if known is None:
+            self._choices.keep(key, [one.model for one in left], 1 + len(models))
+        return left
+
+    def _asked(self, models: Sequence[Model], ask: Ask) -> Iterator[Candidate]:
+        """The answers of the models that can be read, and have one."""
+        for model in models:
+            try:
+                answer = ask(self._of(model))
+            except (ArchiveError, OSError) as error:
+                self.unread.setdefault(model.file, str(error))
+                continue
+            if answer is not None:
+                yield Candidate(model, answer)
+            for closed in self._models.closed():
+                self._answers.pop(closed, None)
+
+    def _of(self, model: Model) -> ArchiveAnswers:
+        """The answers of one model."""
+        opened = self._models.archive(model)
+        if model not in self._answers:
+            self._answers[model] = ArchiveAnswers(opened, self._style, self._spending)
+        return self._answers[model]
+
+    def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
+        """The reason that a failure is not explained."""
+        if not left:
+            return f"of none of {counted(len(models), 'model')}"
+        files = [one_line(one.model.file) for one in left]
+        more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
+        return f"may be of {' or '.join(files[:LISTED])}{more}, and nothing tells which"

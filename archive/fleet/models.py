@@ -1,0 +1,188 @@
+"""Models that failures may come from: files, and the facts by which a failure names its model."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict, defaultdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.strings import decoded
+from archive.container.serialization_id import RECORD_NAME
+from archive.reader import opening
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from archive.reader.archive import Archive
+
+K = TypeVar("K", int, str)
+MOST_OPEN = 32
+"""Models that are open at a time; of the others, the facts alone are kept."""
+KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
+MAX_ID = 64
+"""Bytes of a serialization id that is read."""
+
+
+class Model:
+    """A model by its file, an archive or a companion.
+
+    Args:
+        file: the file's path.
+        limits: what the file may cost.
+        mapped: whether the file is mapped.
+
+    Attributes:
+        file: as given.
+    """
+
+    def __init__(self, file: str | os.PathLike[str], *, limits: Limits, mapped: bool = True) -> None:
+        self.file = os.fspath(file)
+        self._limits = limits
+        self._mapped = mapped
+
+    def __repr__(self) -> str:
+        return f"<Model {self.file!r}>"
+
+    def open(self) -> Archive:
+        """The model's archive or companion.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        return opening.open(self.file, limits=self._limits, mapped=self._mapped)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What a log may call the model: its file, with and without folder and ending; its top class."""
+        path = Path(self.file)
+        return frozenset({self.file, path.name, path.name.partition(".")[0], *self._classes}) - {""}
+
+    @property
+    def _classes(self) -> tuple[str, str]:
+        """The class of the top module, with its module and without."""
+        with self.open() as opened:
+            return opened.top, opened.qualified_top
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """What stands for this model alone: prefix of its handles, archive id, serialization id."""
+        with self.open() as opened:
+            prefix = opened.handle_form.prefix
+            found = {str(prefix) if prefix else "", opened.archive_id.hex()}
+            if opened.has_code and RECORD_NAME in opened.container.records:
+                found.add(decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip())
+        return frozenset(found - {""})
+
+    @cached_property
+    def prefix(self) -> int:
+        """The prefix of its unique handles; 0 where it has none."""
+        with self.open() as opened:
+            return opened.handle_form.prefix
+
+
+class Models:
+    """Models, found by what a log says of them; those used last stay open.
+
+    Args:
+        models: the models; the order is that in which they are listed.
+    """
+
+    def __init__(self, models: Iterable[Model]) -> None:
+        self.all: Sequence[Model] = list(models)
+        self._open: OrderedDict[Model, Archive] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @cached_property
+    def by_prefix(self) -> Mapping[int, Sequence[Model]]:
+        """The models whose unique handles have a prefix."""
+        return _grouped((model.prefix, model) for model in self.all if model.prefix)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Sequence[Model]]:
+        """The models that an id stands for."""
+        return _grouped((one, model) for model in self.all for one in model.ids)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[Model]]:
+        """The models that a log may call by a name."""
+        return _grouped((one, model) for model in self.all for one in model.names)
+
+    def archive(self, model: Model) -> Archive:
+        """The opened archive of a model; it is closed when enough others were opened since.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        if model not in self._open:
+            self._open[model] = model.open()
+        self._open.move_to_end(model)
+        return self._open[model]
+
+    def closed(self) -> Iterator[Model]:
+        """Close the models that were not used for longest, and name them."""
+        while len(self._open) > MOST_OPEN:
+            model, opened = self._open.popitem(last=False)
+            opened.close()
+            yield model
+
+    def close(self) -> None:
+        """Close all models."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def _grouped(pairs: Iterable[tuple[K, Model]]) -> Mapping[K, Sequence[Model]]:
+    """The models of each key."""
+    found: defaultdict[K, list[Model]] = defaultdict(list)
+    for key, model in pairs:
+        found[key].append(model)
+    return dict(found)
+
+
+def models_in(
+    sources: Sequence[str | os.PathLike[str]], *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True
+) -> Models:
+    """The models in files and folders.
+
+    Args:
+        sources: files, which must be archives or companions, and folders that are searched for some.
+        limits: what a file may cost.
+        mapped: whether files are mapped.
+
+    Raises:
+        ArchiveError: a file is of another kind, or there is no model in a folder.
+        OSError: a file or folder cannot be read.
+    """
+    found = []
+    for source in sources:
+        path = Path(source)
+        files = sorted(_below(path)) if path.is_dir() else [path]
+        if not files:
+            raise ArchiveError("no archive or companion in it", file=os.fspath(source))
+        found += [Model(file, limits=limits, mapped=mapped) for file in files]
+    return Models(found)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The archives and companions in a folder, at any depth."""
+    for path in folder.rglob("*"):
+        if path.is_file() and _is_model(path):
+            yield path
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return recognise(path, look=False).kind in KINDS
+    except LimitError:
+        raise
+    except ArchiveError:
+        return False
