@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import takewhile
+from os.path import lexists
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -20,27 +22,26 @@ from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
+    from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
     from archive.debuginfo.model import SourceRange
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
-PIECE = 1 << 16
-"""Bytes of a log that are read at once, or fewer where no more have arrived."""
 TEXT_KEPT = 1 << 22
 """Bytes of texts that are kept to be printed again, together."""
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
-def _chains(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[list[int]]:
-    """The handles of each argument."""
-    for value in values:
+def _files_and_handles(words: Sequence[str]) -> tuple[list[str], list[list[int]]]:
+    """The files that are named first, and the handles of each argument behind them."""
+    files = list(takewhile(lambda word: not HANDLE_CHAIN.fullmatch(word) or lexists(word), words[1:]))
+    handles = words[1 + len(files) :]
+    for value in handles:
         if not HANDLE_CHAIN.fullmatch(value):
             raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {shown(value)}")
-    return [[int(number) for number in value.split(",")] for value in values]
+    return [words[0], *files], [[int(number) for number in value.split(",")] for value in handles]
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -55,8 +56,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@options.file_argument
-@click.argument("handles", nargs=-1, metavar="[HANDLE]...", callback=_chains)
+@click.argument("words", nargs=-1, required=True, metavar="FILE... [HANDLE]...")
 @click.option(
     "--at",
     "places",
@@ -72,6 +72,25 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     help="The debug info of FILE, where it was split off.",
 )
 @click.option(
+    "--log", "log", type=click.Path(dir_okay=False), help="The log, in the place of standard input."
+)
+@click.option(
+    "--id",
+    "ids",
+    metavar="PATTERN",
+    help="What names a model in the log: a regular expression whose first group is an archive id, the first "
+    "ten digits of unique handles, or a serialization id.",
+)
+@click.option(
+    "--model",
+    "names",
+    metavar="PATTERN",
+    help="The same for the name of FILE, or of the top module's class: 'running model (\\w+)'.",
+)
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N", help="Print the N most frequent causes, not the log."
+)
+@click.option(
     "--style",
     type=click.Choice([style.value for style in Style]),
     default=Style.CURRENT.value,
@@ -82,12 +101,15 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 @options.limit_option
 @options.json_option()
 def command(
-    file: str,
-    handles: list[list[int]],
+    *,
+    words: tuple[str, ...],
     places: list[tuple[str, int]],
     companion: str | None,
+    log: str | None,
+    ids: str | None,
+    names: str | None,
+    top: int | None,
     style: str,
-    *,
     mapped: bool,
     limits: Limits,
     as_json: bool,
@@ -96,6 +118,10 @@ def command(
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
     Without handles, a log is read from standard input and written with every failure explained.
+
+    Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
+    unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
+    several stays as it is.
 
     An explanation may be 16 MiB long and take 262,144 steps; a step looks up a handle, or looks through
     4 KB of source. Those of a log together may be four times as long, and 256 bytes longer for each byte of
@@ -107,14 +133,23 @@ def command(
       debug-archive symbolicate model.ptl 42
       debug-archive symbolicate model.ptl 1,26
       debug-archive symbolicate model.ptl < report.log > explained.log
-      debug-archive symbolicate model.ptdbg < report.log
+      debug-archive symbolicate companions/ --log app.log.gz --top 20
+      debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
     """  # noqa: D301 (click reads the backspace)
-    if not handles and not places and (sys.stdin is None or sys.stdin.isatty()):
-        raise click.UsageError("give handles, --at RECORD:BYTE, or a log on standard input")
-    with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
-        if not handles and not places:
-            return _explain_log(opened, Style(style), as_json=as_json)
+    files, handles = _files_and_handles(words)
+    if not handles and not places:
+        if log is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
+        from archive.cli.explain import Log, explain_log  # noqa: PLC0415 (not needed for handles)
+
+        asked = Log(log, Style(style), ids, names, top, as_json=as_json, limits=limits, mapped=mapped)
+        return explain_log(asked, files, companion)
+    if any(option is not None for option in (log, ids, names, top)):
+        raise click.UsageError("--log, --id, --model and --top are for logs")
+    if len(files) > 1:
+        raise click.UsageError("handles and positions are looked up in one FILE")
+    with archive.open(files[0], companion=companion, mapped=mapped, limits=limits) as opened:
         answers = Answers(opened, Style(style))
         found = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in places]
@@ -249,28 +284,3 @@ def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     from archive.reader.lacking import why_no_handles  # noqa: PLC0415 (only then needed)
 
     return f"{opened.file} has no debug handles: {why_no_handles(opened)}"
-
-
-def _arriving(log: BinaryIO) -> Iterator[bytes]:
-    """A log in pieces as they arrive; what is explained is written before more is waited for."""
-    read = getattr(log, "read1", log.read)
-    while piece := read(PIECE):
-        yield piece
-        sys.stdout.flush()
-
-
-def _explain_log(opened: Archive, style: Style, *, as_json: bool) -> Status:
-    """Write the log on standard input to standard output, with its failures explained."""
-    from archive.verbs.logs import Explainer  # noqa: PLC0415 (not needed for handles)
-
-    if as_json:
-        raise click.UsageError("--json is for handles and positions; a log stays a log")
-    explainer = Explainer.of(opened, style=style)
-    for piece in explainer.explain(_arriving(sys.stdin.buffer)):
-        printing.write(piece)
-    printing.flush()
-    for line in explainer.notes:
-        printing.note(line)
-    if explainer.caveat:
-        printing.note(explainer.caveat)
-    return Status.FINDINGS if explainer.unknown else Status.WELL

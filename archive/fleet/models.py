@@ -33,6 +33,7 @@ class Model:
 
     Args:
         file: the file's path.
+        companion: the path of its companion, where it was split off.
         limits: what the file may cost.
         mapped: whether the file is mapped.
 
@@ -40,8 +41,16 @@ class Model:
         file: as given.
     """
 
-    def __init__(self, file: str | os.PathLike[str], *, limits: Limits, mapped: bool = True) -> None:
+    def __init__(
+        self,
+        file: str | os.PathLike[str],
+        companion: str | os.PathLike[str] | None = None,
+        *,
+        limits: Limits,
+        mapped: bool = True,
+    ) -> None:
         self.file = os.fspath(file)
+        self._companion = companion
         self._limits = limits
         self._mapped = mapped
 
@@ -55,7 +64,7 @@ class Model:
             ArchiveError: the file is of another kind, or contradicts itself.
             OSError: it cannot be read.
         """
-        return opening.open(self.file, limits=self._limits, mapped=self._mapped)
+        return opening.open(self.file, companion=self._companion, limits=self._limits, mapped=self._mapped)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -149,26 +158,34 @@ def _grouped(pairs: Iterable[tuple[K, Model]]) -> Mapping[K, Sequence[Model]]:
 
 
 def models_in(
-    sources: Sequence[str | os.PathLike[str]], *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True
+    sources: Sequence[str | os.PathLike[str]],
+    *,
+    companion: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    mapped: bool = True,
 ) -> Models:
     """The models in files and folders.
 
     Args:
         sources: files, which must be archives or companions, and folders that are searched for some.
+        companion: of the only file, where it was split off.
         limits: what a file may cost.
         mapped: whether files are mapped.
 
     Raises:
-        ArchiveError: a file is of another kind, or there is no model in a folder.
+        ArchiveError: a file is of another kind, or there is no model in a folder; a companion is given, and
+            several files.
         OSError: a file or folder cannot be read.
     """
+    if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
+        raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
     found = []
     for source in sources:
         path = Path(source)
         files = sorted(_below(path)) if path.is_dir() else [path]
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-        found += [Model(file, limits=limits, mapped=mapped) for file in files]
+        found += [Model(file, companion, limits=limits, mapped=mapped) for file in files]
     return Models(found)
 
 

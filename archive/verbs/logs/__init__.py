@@ -6,6 +6,8 @@
 - TorchScript's traceback over ``code/__torch__/….py`` gets the heading "serialized code", and the traceback
   of the original code follows: see ``tracebacks``.
 
+In a line of JSON, failures are explained inside of the strings: see ``json_lines``.
+
 All other bytes pass through unchanged, and so do failures that the archive cannot explain. A logger may put a
 prefix before each line (``11-21 04:05:11.123  1234  5678 E pytorch: ``), the same on all lines except for
 digits. New lines get the prefix of the line beside them.

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
+from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.lite import LiteAnswers
@@ -70,8 +71,8 @@ class ArchiveAnswers:
             return Answer(traceback, None, (*notes, (0, why_left(error))), is_possible=True)
         if self._unchecked:
             notes.append((0, UNCHECKED))
-        last = next(frame for frame in reversed(frames) if frame.original)
-        cause = Cause(*place_of(last.original), last.function.decode("utf-8", "replace"), "")
+        place = place_of(frame.original for frame in reversed(frames))
+        cause = Cause(*place, decoded(frames[-1].function), "")
         return Answer(traceback, original, tuple(notes), is_possible=True, cause=cause)
 
     def _code_of(self, file: bytes) -> CodeRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -11,7 +12,8 @@ from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.failures import LiteFailure
-from archive.verbs.logs.lines import Lines, Window
+from archive.verbs.logs.json_lines import explained_json, has_failure, may_be_json
+from archive.verbs.logs.lines import InnerLines, Lines, Window
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import TRACEBACK_START
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_LINES_BEFORE = 5
 """Lines above the handles in which the error message is looked for."""
+MOST_NESTED = 4
+"""How deep JSON in strings of JSON is looked into."""
 
 
 @bounded
@@ -102,16 +106,32 @@ class Explainer:
         Raises:
             ArchiveError: a record that is needed is broken.
         """
-        lines = Lines(self.spending.counted(log))
+        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED)
+
+    def _explained(self, lines: Lines, nested: int) -> Iterator[bytes]:
+        """Lines with the failures in them explained.
+
+        Args:
+            lines: the lines.
+            nested: how deep JSON may be in strings of JSON.
+        """
         before = deque([b""], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
             self.answers.saw(line, lines.number)
-            answer = self._answer(line, before, lines)
-            if answer is None:
-                yield line
+            if nested and has_failure(line) and may_be_json(line):
+                yield explained_json(line, partial(self._inside, lines.number, nested - 1)) or line
             else:
-                yield from self._answered(answer, lines)
+                yield from self._line(line, before, lines)
             before.append(line)
+
+    def _inside(self, number: int, nested: int, text: bytes) -> bytes:
+        """A text inside of a line, with the failures in it explained."""
+        return b"".join(self._explained(InnerLines(text, number), nested))
+
+    def _line(self, line: bytes, before: deque[bytes], lines: Lines) -> Iterator[bytes]:
+        """A line, or the lines of the failure that begins in it."""
+        answer = self._answer(line, before, lines)
+        return iter([line]) if answer is None else self._answered(answer, lines)
 
     def _answer(self, line: bytes, before: deque[bytes], lines: Lines) -> Answer | None:
         """The answer to the failure that begins in a line; None where none does."""
@@ -125,7 +145,7 @@ class Explainer:
     def _answered(self, answer: Answer, lines: Lines) -> Iterator[bytes]:
         """The lines of a failure, with its explanation if there is one."""
         for line, note in answer.notes:
-            self._notes.add(lines.number + line, note)
+            self._notes.add(lines.number_of(line), note)
         failure, text = answer.failure, answer.text
         if text is None or not self._notes.may_write(failure.size(text)):
             self.unknown += 1

@@ -45,11 +45,37 @@ class Lines:
         self.skip(1)
         return line
 
+    def number_of(self, line: int) -> int:
+        """The number of a line, so many behind the one taken last."""
+        return self.number + line
+
     def skip(self, count: int) -> None:
         """Take so many lines."""
         self.number += count
         for _ in range(min(count, len(self._ahead))):
             self._ahead.popleft()
+
+
+class InnerLines(Lines):
+    """The lines of a text that stands inside of one line of a log, and has its number.
+
+    Args:
+        text: the text.
+        number: the number of the line.
+    """
+
+    def __init__(self, text: bytes, number: int) -> None:
+        super().__init__([text])
+        self._outer = self.number = number
+
+    def number_of(self, line: int) -> int:  # noqa: ARG002 (all have one number)
+        """The number of the outer line."""
+        return self._outer
+
+    def skip(self, count: int) -> None:
+        """Take so many lines."""
+        super().skip(count)
+        self.number = self._outer
 
 
 class Window:

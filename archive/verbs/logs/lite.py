@@ -119,10 +119,8 @@ class LiteAnswers:
         finally:
             self._spending.spend(steps.taken)
         text = bytes(found)
-        span = found.frames[-1].range if found.frames else None
-        return self._found.keep(
-            handles, Explanation(text, (*place_of(span), found.module_hierarchy)), len(text)
-        )
+        place = place_of(frame.range for frame in reversed(found.frames))
+        return self._found.keep(handles, Explanation(text, (*place, found.module_hierarchy)), len(text))
 
     def _chosen(self, known: Readings, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
         """The reading that is taken, none where none fits or several remain; and a note, or ""."""

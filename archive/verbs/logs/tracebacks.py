@@ -28,7 +28,7 @@ from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.lines import ending, has_shape, without_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.base.limits import Limits
     from archive.base.steps import Steps
@@ -42,6 +42,8 @@ FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, i
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
 ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
+PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
+"""The path of a file of PyTorch."""
 CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
 """The folders of code records, in an archive and in a torch.package."""
 
@@ -275,11 +277,21 @@ class Traceback:
         return before + last[: len(self._prefix)], behind
 
 
-def place_of(span: SourceRange | None) -> tuple[str, int]:
-    """File and line of a source range; "" and 0 where none is known."""
-    if span is None or span.source.is_null or span.source.filename is None:
+def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
+    """File and line of what failed: of the innermost range that is not in PyTorch's own files.
+
+    Args:
+        spans: the ranges of the frames, innermost first; None where none is known.
+
+    Returns:
+        Those of the innermost range where all are PyTorch's; "" and 0 where no file is known.
+    """
+    known = [one for one in spans if one and not one.source.is_null and one.source.filename is not None]
+    places = [(str(one.source.filename), one) for one in known]
+    if not places:
         return "", 0
-    return str(span.source.filename), span.line
+    file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
+    return file, span.line
 
 
 def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:

@@ -1,0 +1,174 @@
+"""The part of ``debug-archive symbolicate`` that explains logs."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import archive
+from archive.base.errors import LimitError
+from archive.cli import printing
+from archive.cli.status import Status
+from archive.fleet.explaining import explainer_of
+from archive.fleet.models import Models, models_in
+from archive.verbs.logs import Explainer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import BinaryIO
+
+    from archive import Limits
+    from archive.debuginfo.symbolicate import Style
+
+PIECE = 1 << 16
+"""Bytes of a log that are read at once, or fewer where no more have arrived."""
+GZIP = b"\x1f\x8b"
+GZIP_WINDOW = 31
+"""zlib's word for gzip."""
+MOST_INFLATED = 64 << 20
+INFLATED_A_BYTE = 256
+"""A log that is packed may hold so many bytes, and so many more for each of its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log to be explained, and how.
+
+    Attributes:
+        file: its path; None for standard input.
+        style: the release whose words are used.
+        ids: the pattern of an id; None if there is none.
+        names: the pattern of a model's name; None if there is none.
+        top: how many causes are printed in the place of the log; None for the log.
+        as_json: whether causes are printed as JSON.
+        limits: what files and explanations may cost.
+        mapped: whether the models' files are mapped.
+    """
+
+    file: str | None
+    style: Style
+    ids: str | None
+    names: str | None
+    top: int | None
+    as_json: bool
+    limits: Limits
+    mapped: bool
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the log is printed, and not its causes."""
+        return self.top is None and not self.as_json
+
+
+def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status:
+    """Print a log with its failures explained, or their causes.
+
+    Args:
+        log: the log.
+        files: archives, companions, and folders of some.
+        companion: the companion of the only file, where it was split off; else None.
+    """
+    with ExitStack() as stack:
+        if len(files) == 1 and not is_folder(files[0]) and not (log.ids or log.names):
+            opened = archive.open(files[0], companion=companion, mapped=log.mapped, limits=log.limits)
+            explainer = Explainer.of(stack.enter_context(opened), style=log.style)
+            models = None
+        else:
+            models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
+            stack.callback(models.close)
+            explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
+        source = sys.stdin.buffer if log.file is None else stack.enter_context(Path(log.file).open("rb"))
+        for piece in explainer.explain(_arriving(source)):
+            if log.is_shown:
+                printing.write(piece)
+    if not log.is_shown:
+        _print_causes(log, explainer, models)
+    printing.flush()
+    return _note_rest(explainer, models)
+
+
+def is_folder(file: str) -> bool:
+    """Whether a path is a folder's."""
+    return Path(file).is_dir()
+
+
+def _arriving(log: BinaryIO) -> Iterator[bytes]:
+    """A log in pieces as they arrive; what is explained is written before more is waited for."""
+    pieces = _pieces(log)
+    first = next(pieces, b"")
+    whole = _chained(first, pieces)
+    for piece in _inflated(whole) if first.startswith(GZIP) else whole:
+        yield piece
+        sys.stdout.flush()
+
+
+def _pieces(log: BinaryIO) -> Iterator[bytes]:
+    read = getattr(log, "read1", log.read)
+    while piece := read(PIECE):
+        yield piece
+
+
+def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """The text of a gzip'd log, which may be cut short, in bounded pieces.
+
+    Raises:
+        ArchiveError: the log is no gzip from some byte on.
+        LimitError: it inflates beyond all measure.
+    """
+    stream = zlib.decompressobj(GZIP_WINDOW)
+    read = made = 0
+    for piece in packed:
+        read += len(piece)
+        left = piece
+        while left:
+            if stream.eof:  # files that were joined
+                stream = zlib.decompressobj(GZIP_WINDOW)
+            try:
+                text = stream.decompress(left, PIECE)
+            except zlib.error as error:
+                raise archive.ArchiveError(
+                    f"no gzip in its first {read:,} bytes: {error}", file="log"
+                ) from None
+            left = stream.unused_data if stream.eof else stream.unconsumed_tail
+            made += len(text)
+            if made > MOST_INFLATED + INFLATED_A_BYTE * read:
+                raise LimitError("output", MOST_INFLATED + INFLATED_A_BYTE * read, made)
+            yield text
+
+
+def _print_causes(log: Log, explainer: Explainer, models: Models | None) -> None:
+    from archive.report.causes_text import causes_facts, causes_text  # noqa: PLC0415 (rich)
+
+    if log.as_json:
+        printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
+    else:
+        printing.show(causes_text(explainer, log.top))
+
+
+def _note_rest(explainer: Explainer, models: Models | None) -> Status:
+    """Note what is not explained, or not for certain; the status says whether there is some."""
+    for line in explainer.notes:
+        printing.note(line)
+    if models is None:
+        if explainer.caveat:
+            printing.note(explainer.caveat)
+        return Status.FINDINGS if explainer.unknown else Status.WELL
+    for file, why in explainer.answers.unread.items():  # type: ignore[attr-defined]
+        printing.note(f"not read: {file}: {why}")
+    failures = explainer.explained + explainer.unknown
+    rest = explainer.unknown - explainer.ambiguous
+    printing.note(
+        f"{failures:,} failures, {len(models):,} models: {explainer.explained:,} explained, "
+        f"{explainer.ambiguous:,} ambiguous" + (f", {rest:,} of none of them" if rest else "")
+    )
+    unread = bool(explainer.answers.unread)  # type: ignore[attr-defined]
+    return Status.FINDINGS if explainer.unknown or unread else Status.WELL
