@@ -36,6 +36,7 @@ DESCRIBED = {
     "frozen/v*/*/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "frozen/v*/batch/a/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
+    "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (
         ORACLE_RELEASE,
         "the error of what `split` leaves of the case, with unique handles",

@@ -154,6 +154,8 @@ class FleetAnswers:
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure is not explained."""
+        if not models:
+            return f"none of {counted(len(self._models), 'model')} has that id or name"
         if not left:
             return f"of none of {counted(len(models), 'model')}"
         files = [one_line(one.model.file) for one in left]

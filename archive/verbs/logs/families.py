@@ -29,8 +29,8 @@ INTERPRETER_OPERATORS = {
 
 MAX_MESSAGE = 2_000
 """Characters of a message; longer ones are not looked up."""
-MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  ")
-"""Ends of a logger's prefix, or of an exception's name, behind which a message may start."""
+MESSAGE_STARTS = re.compile(r": |\] |\| |- |\t|  |\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL) ")
+"""Ends of a logger's prefix or level, or of an exception's name, behind which a message may start."""
 MAX_STARTS = 32
 
 

@@ -1,0 +1,73 @@
+"""Servers log JSON, a line a record: failures are explained inside of the strings, all else stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import archive
+from archive.verbs.logs import Explainer
+from tests.support.reports import Report, case
+
+REPORTS = [case("plain_unicode"), case("plain_free_functions.jit"), case("lowered_shape")]
+
+
+def explained(log: bytes, path: object) -> tuple[bytes, Explainer]:
+    explainer = Explainer.of(archive.open(path))  # type: ignore[arg-type]
+    return b"".join(explainer.explain([log])), explainer
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.path.name)
+def test_a_failure_in_a_string_is_explained_there(report: Report, is_ascii: bool) -> None:  # noqa: FBT001
+
+    def line(text: bytes) -> bytes:
+        record = {"größe": [1, {"msg": f"läuft: {text.decode()}"}], "n": 1.50, "e": "\\"}
+        return json.dumps(record, ensure_ascii=is_ascii, indent=None).encode() + b"\r\n"
+
+    text, explainer = explained(b"a\n" + line(report.stripped) + b"b\n", report.path)
+    assert text == b"a\n" + line(report.full) + b"b\n"
+    assert (explainer.explained, explainer.unknown) == (1, 0)
+
+
+def test_json_in_a_string_of_json_is_looked_into() -> None:
+    path, stripped, full = REPORTS[1]
+    log, expected = (
+        json.dumps({"log": json.dumps({"msg": text.decode()}), "stream": "stderr"}).encode() + b"\n"
+        for text in (stripped, full)
+    )
+    assert explained(log, path)[0] == expected
+
+
+def test_notes_name_the_line_of_the_log() -> None:
+    text = "a\nb\nDebug info for handle(s): debug_handles:{9001}, was not found.\n"
+    log = b"one\n" + json.dumps({"msg": text}).encode() + b"\n"
+    printed, explainer = explained(log, REPORTS[0].path)
+    assert printed == log
+    assert explainer.notes == ["line 2: handles {9001}: not in this archive"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"msg": "Debug info for handle(s): debug_handles:{1494}, was not found."\n',
+        b'{"msg": "Debug info for handle(s): debug_handles:{1494}, was not found.\\q"}\n',
+        b'{"msg": Debug info for handle(s): debug_handles:{1494}, was not found.}\n',
+        b"{" * 5_000 + b"Debug info for handle(s)" + b"}" * 5_000 + b"\n",
+    ],
+)
+def test_what_only_looks_like_json_stays_or_is_a_line_like_others(line: bytes) -> None:
+    text, explainer = explained(line, REPORTS[0].path)
+    assert explainer.explained + explainer.unknown <= 1
+    assert text == line or b"Module hierarchy" in text
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats(allow_nan=False)), st.booleans())
+def test_other_strings_stay_to_the_byte(record: dict[str, object], is_ascii: bool) -> None:  # noqa: FBT001
+    marked = {**record, "Debug info for handle": "Traceback of TorchScript"}
+    line = json.dumps(marked, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") + b"\n"
+    explainer = Explainer.of(archive.open(REPORTS[0].path))
+    assert b"".join(explainer.explain([line])) == line
