@@ -162,7 +162,7 @@ def _note_rest(explainer: Explainer, models: Models | None) -> Status:
         if explainer.caveat:
             printing.note(explainer.caveat)
         return Status.FINDINGS if explainer.unknown else Status.WELL
-    for file, why in explainer.answers.unread.items():  # type: ignore[attr-defined]
+    for file, why in models.unread.items():
         printing.note(f"not read: {file}: {why}")
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
@@ -170,5 +170,4 @@ def _note_rest(explainer: Explainer, models: Models | None) -> Status:
         f"{failures:,} failures, {len(models):,} models: {explainer.explained:,} explained, "
         f"{explainer.ambiguous:,} ambiguous" + (f", {rest:,} of none of them" if rest else "")
     )
-    unread = bool(explainer.answers.unread)  # type: ignore[attr-defined]
-    return Status.FINDINGS if explainer.unknown or unread else Status.WELL
+    return Status.FINDINGS if explainer.unknown or models.unread else Status.WELL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from itertools import takewhile
-from os.path import lexists
+from os.path import exists, isdir
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -18,6 +18,7 @@ from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.debuginfo.excerpt import bounded_excerpt, cost_of
 from archive.debuginfo.symbolicate import Style
+from archive.debuginfo.unique_handles import prefix_at_end
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 
@@ -35,13 +36,18 @@ CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
 def _files_and_handles(words: Sequence[str]) -> tuple[list[str], list[list[int]]]:
-    """The files that are named first, and the handles of each argument behind them."""
-    files = list(takewhile(lambda word: not HANDLE_CHAIN.fullmatch(word) or lexists(word), words[1:]))
-    handles = words[1 + len(files) :]
+    """The files that are named first, and the handles of each argument behind them.
+
+    Raises:
+        BadParameter: an argument behind the first one is neither.
+    """
+    files = [words[0], *takewhile(exists, words[1:])]
+    handles = words[len(files) :]
     for value in handles:
         if not HANDLE_CHAIN.fullmatch(value):
-            raise click.BadParameter(f"expected a handle like 42, or handles like 1,26; found {shown(value)}")
-    return [words[0], *files], [[int(number) for number in value.split(",")] for value in handles]
+            wanted = "a file, a handle like 42, or handles like 1,26" if value is handles[0] else "handles"
+            raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
+    return files, [[int(number) for number in value.split(",")] for value in handles]
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -147,9 +153,8 @@ def command(
         return explain_log(asked, files, companion)
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
-    if len(files) > 1:
-        raise click.UsageError("handles and positions are looked up in one FILE")
-    with archive.open(files[0], companion=companion, mapped=mapped, limits=limits) as opened:
+    file = _named_by(handles, files, limits) if len(files) > 1 or isdir(files[0]) else files[0]  # noqa: PTH112 (pathlib costs start-up)
+    with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
         answers = Answers(opened, Style(style))
         found = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in places]
@@ -158,6 +163,22 @@ def command(
         else:
             _print_text(found, positions, answers)
         return _note_unknown(opened, found, positions)
+
+
+def _named_by(handles: Sequence[Sequence[int]], files: Sequence[str], limits: Limits) -> str:
+    """The file of the only model that unique handles name.
+
+    Raises:
+        UsageError: they name none, or several.
+    """
+    from archive.fleet.models import models_in  # noqa: PLC0415 (one file does without)
+
+    models = models_in(files, limits=limits)
+    prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
+    found = models.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
+    if len(found) != 1:
+        raise click.UsageError(f"of {len(models):,} models, give the one FILE, or unique handles of one")
+    return found[0].file
 
 
 class Position(NamedTuple):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, counted, one_line
+from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
@@ -60,17 +60,16 @@ class FleetAnswers:
         naming: finds the models that lines of the log name.
 
     Attributes:
-        unread: the files that could not be read, each with the reason.
+        models: the same.
     """
 
     def __init__(self, models: Models, style: Style, spending: Spending, naming: Naming) -> None:
-        self._models = models
+        self.models = models
         self._style = style
         self._spending = spending
         self._naming = naming
         self._answers: dict[Model, ArchiveAnswers] = {}
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
-        self.unread: dict[str, str] = {}
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, which may name a model."""
@@ -80,7 +79,7 @@ class FleetAnswers:
         """The answer to a failure of the lite interpreter."""
         what = f"handles {{{failure.digits:.40}}}"
         prefix = prefix_at_end(failure.digits)
-        known = self._models.by_prefix.get(prefix, ()) if prefix else ()
+        known = self.models.by_prefix.get(prefix, ()) if prefix else ()
         if prefix and not known:
             what += f", of the archive {prefix} if they are unique"
         key = failure.digits, failure.is_joined, failure.message
@@ -108,7 +107,7 @@ class FleetAnswers:
             what: the failure, in words.
         """
         named = None if known else self._naming.named
-        models = known or (self._models.all if named is None else named.models)
+        models = known or (self.models.all if named is None else named.models)
         if named is not None:
             what += f", and {named}"
         if len(models) > MOST_ASKED:
@@ -135,19 +134,17 @@ class FleetAnswers:
     def _asked(self, models: Sequence[Model], ask: Ask) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one."""
         for model in models:
-            try:
+            answer = None
+            with self.models.noting_unread(model):
                 answer = ask(self._of(model))
-            except (ArchiveError, OSError) as error:
-                self.unread.setdefault(model.file, str(error))
-                continue
             if answer is not None:
                 yield Candidate(model, answer)
-            for closed in self._models.closed():
+            for closed in self.models.closed():
                 self._answers.pop(closed, None)
 
     def _of(self, model: Model) -> ArchiveAnswers:
         """The answers of one model."""
-        opened = self._models.archive(model)
+        opened = self.models.archive(model)
         if model not in self._answers:
             self._answers[model] = ArchiveAnswers(opened, self._style, self._spending)
         return self._answers[model]
@@ -155,7 +152,7 @@ class FleetAnswers:
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure is not explained."""
         if not models:
-            return f"none of {counted(len(self._models), 'model')} has that id or name"
+            return f"none of {counted(len(self.models), 'model')} has that id or name"
         if not left:
             return f"of none of {counted(len(models), 'model')}"
         files = [one_line(one.model.file) for one in left]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict, defaultdict
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +17,7 @@ from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
 
@@ -100,10 +101,15 @@ class Models:
 
     Args:
         models: the models; the order is that in which they are listed.
+
+    Attributes:
+        all: the models.
+        unread: the files that could not be read, each with the reason.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
+        self.unread: dict[str, str] = {}
         self._open: OrderedDict[Model, Archive] = OrderedDict()
 
     def __len__(self) -> int:
@@ -112,17 +118,34 @@ class Models:
     @cached_property
     def by_prefix(self) -> Mapping[int, Sequence[Model]]:
         """The models whose unique handles have a prefix."""
-        return _grouped((model.prefix, model) for model in self.all if model.prefix)
+        return self._grouped(lambda model: [model.prefix] if model.prefix else [])
 
     @cached_property
     def by_id(self) -> Mapping[str, Sequence[Model]]:
         """The models that an id stands for."""
-        return _grouped((one, model) for model in self.all for one in model.ids)
+        return self._grouped(lambda model: model.ids)
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:
         """The models that a log may call by a name."""
-        return _grouped((one, model) for model in self.all for one in model.names)
+        return self._grouped(lambda model: model.names)
+
+    def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
+        """The models of each key."""
+        found: defaultdict[K, list[Model]] = defaultdict(list)
+        for model in self.all:
+            with self.noting_unread(model):
+                for key in keys(model):
+                    found[key].append(model)
+        return dict(found)
+
+    @contextmanager
+    def noting_unread(self, model: Model) -> Iterator[None]:
+        """Take note of a model that cannot be read, and go on without it."""
+        try:
+            yield
+        except (ArchiveError, OSError) as error:
+            self.unread.setdefault(model.file, str(error))
 
     def archive(self, model: Model) -> Archive:
         """The opened archive of a model; it is closed when enough others were opened since.
@@ -147,14 +170,6 @@ class Models:
         """Close all models."""
         while self._open:
             self._open.popitem()[1].close()
-
-
-def _grouped(pairs: Iterable[tuple[K, Model]]) -> Mapping[K, Sequence[Model]]:
-    """The models of each key."""
-    found: defaultdict[K, list[Model]] = defaultdict(list)
-    for key, model in pairs:
-        found[key].append(model)
-    return dict(found)
 
 
 def models_in(
@@ -182,7 +197,7 @@ def models_in(
     found = []
     for source in sources:
         path = Path(source)
-        files = sorted(_below(path)) if path.is_dir() else [path]
+        files = sorted(_below(path)) if path.is_dir() else [_checked(path)]
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
         found += [Model(file, companion, limits=limits, mapped=mapped) for file in files]
@@ -194,6 +209,19 @@ def _below(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.is_file() and _is_model(path):
             yield path
+
+
+def _checked(path: Path) -> Path:
+    """A file that is an archive or a companion.
+
+    Raises:
+        ArchiveError: it is of another kind, or contradicts itself.
+        OSError: it cannot be read.
+    """
+    found = recognise(path)
+    if found.kind not in KINDS:
+        raise found.refusal(os.fspath(path))
+    return path
 
 
 def _is_model(path: Path) -> bool:

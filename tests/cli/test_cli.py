@@ -240,7 +240,7 @@ def test_a_missing_file_is_one_line_and_status_2(tmp_path: Path) -> None:
 def test_a_handle_that_is_none_is_a_usage_error(handle: str) -> None:
     done = run("symbolicate", NESTED, "--", handle)
     assert done.returncode == 2
-    assert b"expected a handle like 42" in done.stderr
+    assert b"expected a file, a handle like 42" in done.stderr
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
