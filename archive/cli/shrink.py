@@ -53,6 +53,8 @@ def command(
       debug-archive shrink model.ptl -o smaller.ptl --level embed --max
       debug-archive shrink models/ -o small/ --jobs 4
     """  # noqa: D301 (click reads the backspace)
+    if level == "compact" and handles == "drop":
+        raise click.UsageError("compact archives keep their debug handles; `split` takes them out")
     if level == "compact" and strength == options.MAX_LEVEL:
         raise click.UsageError("--max is for --level embed")
     verb = partial(

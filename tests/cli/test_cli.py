@@ -269,10 +269,11 @@ def test_ranges_of_the_backend_s_code_have_no_positions() -> None:
     assert run(*words).stdout == b""
 
 
-def test_a_log_stays_a_log() -> None:
+def test_json_of_a_log_is_its_causes() -> None:
     done = run("symbolicate", NESTED, "--json", stdin=b"a log")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"--json is for handles and positions; a log stays a log" in done.stderr
+    assert (done.returncode, done.stderr) == (0, b"")
+    facts = json.loads(done.stdout)
+    assert (facts["failures"], facts["causes"], facts["notes"]) == (0, [], [])
 
 
 def test_a_shell_completes_the_names_of_commands() -> None:

@@ -172,7 +172,7 @@ def test_without_standard_input_all_but_a_log_is_read() -> None:
     assert done.stdout.startswith(b"Module hierarchy:")
     done = shell("<&-", "symbolicate", MODEL)
     assert done.returncode == 2
-    assert b"give handles, --at RECORD:BYTE, or a log on standard input" in done.stderr
+    assert b"give handles, --at RECORD:BYTE, --log FILE, or a log on standard input" in done.stderr
 
 
 def test_without_standard_output_nothing_is_done(tmp_path: Path) -> None:

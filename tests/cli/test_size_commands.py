@@ -164,7 +164,7 @@ def test_inspect_reads_a_companion(tmp_path: Path) -> None:
     [
         ["split", STACK, "-o", "x", "--profile", "mapped", "--max"],
         ["shrink", STACK, "-o", "x", "--max"],
-        ["shrink", STACK, "-o", "x", "--handles", "keep"],
+        ["shrink", STACK, "-o", "x", "--handles", "drop"],
         ["convert", STACK, "-o", "x", "--profile", "mapped", "--max"],
         ["convert", STACK, "-o", "x"],
         ["split", "-o", "x"],

@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "locate": ("code/__torch__/models.py", 3),
     "value": ("data.pkl",),
     "symbolicate": ([1, 2],),
+    "with_unique_handles": (1_234_567_890,),
 }
 NOT_READING = {"close", "save", "reread"}
 MEMBERS = sorted(name for name in dir(Archive) if not name.startswith("_") and name not in NOT_READING)
