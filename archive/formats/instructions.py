@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.formats.bytecode import BYTECODE
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
+    from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
 INTERFACE_CALL = b"INTERFACE_CALL"
 HOLDERS = (ValueKind.TUPLE, ValueKind.LIST)
+ENTRY_BYTES = 220
+"""Bytes of memory that an item of a tuple or list costs while it is looked through."""
 MAX_NAME = 4096
 """Bytes of an opcode or a method's name; a longer one counts as none."""
 
@@ -33,10 +37,15 @@ class InstructionTable:
     Args:
         tree: values of pickles.
         pickle: the number of the bytecode among them.
+        allowance: the memory that looking through the methods may cost.
+
+    Raises:
+        LimitError: there are more methods, or entries of one, than that.
     """
 
-    def __init__(self, tree: Tree, pickle: int) -> None:
+    def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
         self._tree = tree
+        self._allowance = allowance
         self._tables = self._by_name(int(tree.roots[pickle]))
         self._parts: dict[int, tuple[int, int]] = {}
 
@@ -55,12 +64,20 @@ class InstructionTable:
 
     def _by_name(self, root: int) -> dict[bytes, int]:
         """Each method's table; of equal names the last."""
-        methods = dict.fromkeys(self._tree.items(root) if self._holds(root) else ())
+        methods = self._distinct(root)
         return {self._text(self._item(one, 0)): self._item(one, 1) for one in methods if self._holds(one)}
+
+    def _distinct(self, node: int) -> dict[int, None]:
+        """The distinct items of a tuple or list, in order; none of another node."""
+        if not self._holds(node):
+            return {}
+        count = int(self._tree.count[node])
+        self._allowance.take(ENTRY_BYTES * count, "entries of bytecode", record=BYTECODE)
+        return dict.fromkeys(self._tree.items(node))
 
     def _part(self, table: int, wanted: bytes) -> int:
         """The value under a key of a method's table; -1 where there is none."""
-        entries = dict.fromkeys(self._tree.items(table) if self._holds(table) else ())
+        entries = self._distinct(table)
         return next((self._item(one, 1) for one in entries if self._text(self._item(one, 0)) == wanted), -1)
 
     def _holds(self, node: int) -> bool:

@@ -131,7 +131,10 @@ class Archive(OpenedFile):
     @cached_property
     def instruction_table(self) -> InstructionTable | None:
         """The instructions of ``bytecode.pkl``, looked up one by one; None where there is none."""
-        return InstructionTable(self.tree([BYTECODE]), 0) if BYTECODE in self.records else None
+        if BYTECODE not in self.records:
+            return None
+        with in_file(self.file):
+            return InstructionTable(self.tree([BYTECODE]), 0, self.allowance)
 
     @property
     def path_table(self) -> MethodTable | None:

@@ -13,6 +13,7 @@ from archive import ArchiveError, Limits
 from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import parse_callstack_map
 from archive.formats.effects.record import parse_effects
+from archive.formats.instructions import InstructionTable
 from archive.formats.method_handles import parse_methods
 from archive.formats.schema import (
     Chain,
@@ -30,7 +31,7 @@ from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.costs import pickled
-from tests.costs.pickled import HEAD, MARK, NONE, STOP, ZERO, Repeated, integers, text
+from tests.costs.pickled import HEAD, MARK, NONE, STOP, ZERO, Repeated, integers, sequence, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +88,12 @@ def check_asked(allowance: Allowance, run: Callable[[], object]) -> None:
 def test_a_record_asks_for_what_it_costs(parse: Parse, repeated: Repeated) -> None:
     tree, allowance = tree_of(repeated.pickle(TIMES))
     check_asked(allowance, lambda: parse(tree, allowance))
+
+
+def test_looking_through_bytecode_asks_for_what_it_costs() -> None:
+    named = sequence(text(b"m"), sequence(text(b"i") + b"\x85" * TIMES))
+    tree, allowance = tree_of(HEAD + MARK + b"X\1\0\0\0m)\x86" * TIMES + named + b"t" + STOP)
+    check_asked(allowance, lambda: InstructionTable(tree, 0, allowance).at(b"m", 0))
 
 
 PAIR, EMPTY = ZERO + ZERO + b"\x86", b")"

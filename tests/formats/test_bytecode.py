@@ -106,7 +106,7 @@ def test_constants_are_not_gone_through(constants: bytes) -> None:
     tree = tree_of(pieces.bytecode(pieces.method(name, constants, operators=3, opcode="RET")))
     assert dict(parse_bytecode(tree, 0).instructions) == {"m.f": 3}
     assert [len(calls) for calls in parse_operators(tree, 0).values()] == [3]
-    assert InstructionTable(tree, 0).at(b"m.f", 2) is not None
+    assert InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)).at(b"m.f", 2) is not None
 
 
 def test_a_name_may_be_remembered_and_used_again() -> None:
@@ -261,4 +261,5 @@ def test_a_warning_that_methods_share_keeps_one_number() -> None:
     "root", [pieces.NONE, pieces.number(1), pieces.several(pieces.number(1), pieces.NONE)]
 )
 def test_a_record_of_another_form_has_no_instructions(root: bytes) -> None:
-    assert InstructionTable(tree_of(pieces.pickled(root)), 0).at(b"", 0) is None
+    tree = tree_of(pieces.pickled(root))
+    assert InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)).at(b"", 0) is None

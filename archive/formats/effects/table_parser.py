@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.formats.effects.model import (
@@ -32,12 +32,16 @@ from archive.formats.effects.row_parser import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from archive.formats.effects.model import Source, Value
     from archive.formats.effects.row_parser import RowParser
     from archive.formats.effects.rows import SourceRow, ValueRow
     from archive.formats.schema import Ragged
 
     Defaults = tuple[tuple[Local, Value], ...]
+
+WordT = TypeVar("WordT", Op, Look)
 
 OP_BY_WORD = {str(op): op for op in Op}
 LOOK_BY_WORD = {str(look): look for look in Look}
@@ -122,24 +126,23 @@ class TableParser:
     def _value_or_none(self, number: int) -> Value | None:
         return self._values[number] if number >= 0 else None
 
+    def _worded(
+        self, table: str, field: str, words: Mapping[str, WordT], rows: Ragged, *numbers: str
+    ) -> Iterator[tuple[WordT, int, int, int, int]]:
+        """The word of each row, and its four numbers."""
+        texts = self._rows.words(table, field, rows.items[field].tolist())
+        columns = (rows.items[name].tolist() for name in numbers)
+        for row, (text, *some) in enumerate(zip(texts, *columns, strict=True)):
+            check_word(text, words, place_of(table, row), field)
+            yield words[text], *some
+
     def _effects(self, rows: Ragged) -> list[tuple[Effect, ...]]:
         """The effects of each method."""
-        fields = rows.items
-        ops = self._rows.words("effects", "op", fields["op"].tolist())
-        numbers = (fields[name].tolist() for name in ("source", "key", "value", "handle"))
-        effects = []
-        for row, (op, source, key, value, handle) in enumerate(zip(ops, *numbers, strict=True)):
-            if op not in OP_BY_WORD:
-                check_word(op, tuple(OP_BY_WORD), place_of("effects", row), "op")
-            effects.append(
-                Effect(
-                    OP_BY_WORD[op],
-                    self._sources[source],
-                    self._value_or_none(key),
-                    self._value_or_none(value),
-                    handle,
-                )
-            )
+        worded = self._worded("effects", "op", OP_BY_WORD, rows, "source", "key", "value", "handle")
+        effects = [
+            Effect(op, self._sources[source], self._value_or_none(key), self._value_or_none(value), handle)
+            for op, source, key, value, handle in worded
+        ]
         return [tuple(effects[begin:end]) for begin, end in pairwise(rows.first.tolist())]
 
     def _conditions(self) -> list[tuple[tuple[Guard, ...], Defaults]]:
@@ -155,23 +158,11 @@ class TableParser:
         ]
 
     def _guards(self, rows: Ragged) -> list[Guard]:
-        fields = rows.items
-        looks = self._rows.words("guards", "look", fields["look"].tolist())
-        numbers = (fields[name].tolist() for name in ("subject", "value", "key", "handle"))
-        guards = []
-        for row, (look, subject, value, key, handle) in enumerate(zip(looks, *numbers, strict=True)):
-            if look not in LOOK_BY_WORD:
-                check_word(look, tuple(LOOK_BY_WORD), place_of("guards", row), "look")
-            guards.append(
-                Guard(
-                    LOOK_BY_WORD[look],
-                    self._values[subject],
-                    self._values[value],
-                    self._value_or_none(key),
-                    handle,
-                )
-            )
-        return guards
+        worded = self._worded("guards", "look", LOOK_BY_WORD, rows, "subject", "value", "key", "handle")
+        return [
+            Guard(look, self._values[subject], self._values[value], self._value_or_none(key), handle)
+            for look, subject, value, key, handle in worded
+        ]
 
     def _defaults(self, rows: Ragged) -> list[tuple[Local, Value]]:
         fields = rows.items

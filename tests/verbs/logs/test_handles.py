@@ -73,7 +73,7 @@ def model(
             handle_table=handle_table,
             handle_form=form,
             method_table=MethodTable(table, 8, column(names), counts, column(instructions)),
-            instruction_table=InstructionTable(tree, 0),
+            instruction_table=InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)),
             qualified_top="__torch__.Top",
             lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},
         ),
