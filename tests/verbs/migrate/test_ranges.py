@@ -107,6 +107,29 @@ def test_code_that_loses_bytes_keeps_the_place_of_every_other_byte(
     assert cut["record.rows"].tolist() == [len(cut["row.offset"])]
 
 
+@pytest.mark.parametrize(
+    ("ranges", "cut", "left"),
+    [
+        ([7, 8, 7], (2, 4), ([0, 1, 2], [7, 8, 7])),  # the row before has another range
+        ([7, 8, 8], (2, 4), ([0, 1], [7, 8])),  # the row before has the same one
+        ([7, 8, 7], (0, 4), ([0], [7])),  # there is no row before
+        ([7, 8, 7], (0, 2), ([0], [7])),  # a row begins behind the bytes that go
+    ],
+)
+def test_of_rows_that_begin_in_lost_bytes_the_last_stays_where_its_range_goes_on(
+    ranges: list[int], cut: tuple[int, int], left: tuple[list[int], list[int]]
+) -> None:
+    rows = len(ranges)
+    columns: Columns = {
+        "record.rows": np.array([rows]),
+        "row.offset": np.arange(rows),
+        "row.range": np.array(ranges),
+    }
+    after = cut_out(columns, 0, *cut)
+    assert (after["row.offset"].tolist(), after["row.range"].tolist()) == left
+    assert after["record.rows"].tolist() == [len(left[0])]
+
+
 @pytest.mark.parametrize("path", LOWERED, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_rescued_code_is_the_code_without_one_method(path: Path) -> None:
     before, after = original(path)[STALE], records(migrated(path, "2.13").data)[STALE]
