@@ -52,6 +52,11 @@ def test_columns_too_wide_for_one_key_are_numbered_first(table: list[list[int]])
     assert one == again != other
 
 
+def test_a_key_that_has_no_room_for_a_narrow_column_is_numbered_first() -> None:
+    wide, narrow = column([0, 1 << 61] * 8), np.arange(16) // 2
+    assert len(set(keyed(wide, narrow).tolist())) == 16
+
+
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
 def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(
     count: int, monkeypatch: pytest.MonkeyPatch
