@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 KEY_LIMIT = 1 << 62
+SPARSE = 2
+"""Keys up to so many times the number of rows are numbered without sorting the rows."""
 STEP = 1 << 16
-"""Rows that are handled at once where all at once would take more memory."""
+"""Rows or items that are handled at once where all at once would take more memory."""
 
 
 def keyed(*columns: Ints) -> Ints:
@@ -38,11 +43,17 @@ def keyed(*columns: Ints) -> Ints:
 
 def numbered(*columns: Ints) -> tuple[Ints, Ints]:
     """Rows numbered by first appearance: each row's number (n), and the first row of each number."""
-    _, first, inverse = np.unique(keyed(*columns), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[inverse], first[order]
+    key = keyed(*columns)
+    if int(key.max(initial=0)) > SPARSE * len(key):
+        key = np.unique(key, return_inverse=True)[1]
+    count, rows = int(key.max(initial=-1)) + 1, len(key)
+    first = np.full(count, rows)
+    first[key[::-1]] = np.arange(rows - 1, -1, -1)  # of equal keys the first one, which is written last
+    distinct = np.flatnonzero(first < rows)
+    distinct = distinct[np.argsort(first[distinct])]
+    rank = np.empty(count, np.int64)
+    rank[distinct] = np.arange(len(distinct))
+    return rank[key], first[distinct]
 
 
 def ordinals(*columns: Ints) -> Ints:
@@ -63,6 +74,19 @@ def firsts(counts: Ints) -> Ints:
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
+
+
+def windows(first: Ints) -> Iterator[tuple[int, int]]:
+    """Sequences that are looked at together, so that the memory for it is bounded.
+
+    Args:
+        first: where each sequence begins, and where the last one ends (n + 1).
+
+    Yields:
+        The first sequence of each window, and the one behind its last: of STEP items, or one sequence more.
+    """
+    cuts = np.searchsorted(first, np.arange(0, int(first[-1]), STEP))
+    yield from pairwise(np.unique(np.concatenate(([0], cuts, [len(first) - 1]))).tolist())
 
 
 def spread(first: Ints, counts: Ints) -> Ints:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 DEFAULT_LEVEL, HIGHEST = 9, 22
 VALUE_BYTES, CANDIDATE_BYTES, STRING_BYTES = 16, 100, 200
 """Bytes of memory that a value of a column costs, one of the longest column besides, and a string."""
-COPIES = 5
+ENCODER_BYTES = 1 << 24
+"""Bytes of memory that LZMA takes, however little it compresses."""
+COPIES = 8
 """Copies of strings and raw records that there are at once."""
 
 
@@ -36,17 +38,18 @@ def build_companion(
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
     packed = profile is CompanionProfile.PACKED
-    with contents.form.allowance.lent(_cost(contents), "columns that are encoded"):
+    cost = _cost(contents, packed=packed)
+    with contents.form.allowance.lent(cost, "columns that are encoded"):
         return build_packed(contents, level) if packed else build_mapped(contents)
 
 
-def _cost(contents: Contents) -> int:
-    """Bytes of memory for encoding: several encodings of a column are compared, one column at a time."""
+def _cost(contents: Contents, *, packed: bool) -> int:
+    """Bytes of memory for encoding; of a packed one, several encodings of each column are compared."""
     rows = [len(values) for values in contents.columns.values()]
     strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
     return (
         sum(rows) * VALUE_BYTES
-        + max(rows, default=0) * CANDIDATE_BYTES
+        + (max(rows, default=0) * CANDIDATE_BYTES + ENCODER_BYTES) * packed
         + strings
         + len(contents.raw) * COPIES
     )

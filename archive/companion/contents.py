@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
-from archive.normalform.records import DebugRecords, record_name
+from archive.normalform.names import record_names
+from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from archive.base.strings import StringTable
@@ -63,7 +64,7 @@ class Contents:
             bounds = firsts(self.columns["raw.length"]).tolist()
         if bounds[-1] != len(self.raw):
             raise ArchiveError(place="raw.length", expected=f"{len(self.raw)} bytes", found=str(bounds[-1]))
-        names = [record_name(self.strings, number) for number in numbers]
+        names = record_names(self.strings, numbers, self.form.allowance)
         if len(set(names)) < len(names):
             raise ArchiveError(place="raw.name", expected="each record once", found="one twice")
         return {name: self.raw[begin:end] for name, (begin, end) in zip(names, pairwise(bounds), strict=True)}

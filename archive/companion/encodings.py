@@ -109,9 +109,13 @@ def _back(values: Ints) -> Ints | None:
 
 def _encoded(transform: Transform, residuals: Ints, start: int) -> Encoded:
     zigzag = bool(residuals.min() < 0)
-    coded = (residuals << 1 ^ residuals >> 63 if zigzag else residuals).astype(np.uint64)
+    signed = residuals
+    if zigzag:
+        signed = residuals << 1
+        signed ^= residuals >> 63
+    coded = signed.view(np.uint64)
     width = max(1, -(-int(coded.max()).bit_length() // 8))
-    planes = coded.astype("<u8").view(np.uint8).reshape(-1, VALUE_BYTES)[:, :width].T
+    planes = coded.astype("<u8", copy=False).view(np.uint8).reshape(-1, VALUE_BYTES)[:, :width].T
     return Encoded(transform, zigzag, width, start, planes.tobytes())
 
 
@@ -131,8 +135,11 @@ def decoded(encoded: Encoded, count: int) -> Ints:
     words = np.zeros((count, VALUE_BYTES), np.uint8)
     words[:, :width] = np.frombuffer(data, np.uint8).reshape(width, count).T
     coded = words.view("<u8").ravel()
-    residuals = (coded >> 1 ^ -(coded & 1) if zigzag else coded).astype(np.int64)
-    return _values(transform, residuals, start)
+    if zigzag:
+        negative = np.flatnonzero(coded & 1)
+        coded >>= 1
+        coded[negative] = ~coded[negative]
+    return _values(transform, coded.astype(np.uint64, copy=False).view(np.int64), start)
 
 
 def _values(transform: Transform, residuals: Ints, start: int) -> Ints:

@@ -145,6 +145,14 @@ class CompanionLookup:
         except ArchiveError as problem:
             raise problem.within(place=f"{name}, row {row}") from problem.__cause__
 
+    def all(self, name: ColumnName) -> np.ndarray:
+        """All values of a column, checked.
+
+        Raises:
+            ArchiveError: there is no such column, or it was changed.
+        """
+        return self._columns[name].all()
+
     def entry_of(self, handle: int) -> HandleEntry | None:
         """Tag, operator and call stack of a debug handle, in either form; None for an unknown one.
 
@@ -194,8 +202,14 @@ class CompanionLookup:
             ArchiveError: the file was changed there, or contradicts itself.
         """
         row = self._tagged(tag)
-        if row < 0:
-            return None
+        return None if row < 0 else self.range_at(row)
+
+    def range_at(self, row: int) -> SourceRange:
+        """The range of a row of the table ``range``.
+
+        Raises:
+            ArchiveError: there is none, the file was changed there, or contradicts itself.
+        """
         source = self.at("range.source", row)
         return SourceRange(self._source(source), self.at("range.start", row), self._end(row, source))
 

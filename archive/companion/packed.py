@@ -88,7 +88,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
     }
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
     texts, raw = b"".join(templates.texts), bytes(contents.raw)
-    solid = [body + texts + raw]
+    solid = [b"".join((body, texts, raw))]
     if len(texts) <= SMALL:
         solid = _shorter(solid, [body + raw, texts])
     sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.companion.layout import CompanionProfile, read_directory
-from archive.companion.lookup import CompanionLookup
+from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.companion.mapped import parse_mapped
 from archive.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
+from archive.companion.places import CodePlaces
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -46,6 +47,14 @@ class Opened:
         contents = parse(self._data, self.directory, self._allowance)
         _ = contents.records  # refuses records that cannot be told apart
         return contents
+
+    @cached_property
+    def places(self) -> CodePlaces:
+        """Looks up single places in generated code; of a mapped file, no more is read than that takes."""
+        if self.directory.profile is CompanionProfile.MAPPED:
+            return CodePlaces(self.lookup, self._allowance)
+        columns = {name: WholeColumn(values) for name, values in self.contents.columns.items()}
+        return CodePlaces(CompanionLookup(columns, self.contents.strings, self._allowance), self._allowance)
 
     @cached_property
     def lookup(self) -> CompanionLookup:

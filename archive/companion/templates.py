@@ -146,9 +146,10 @@ def templated(strings: Sequence[bytes]) -> Templates:
 
 def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
     """Where the numbers that leave a hole begin and end."""
-    digit = np.concatenate(([0], (data >= ord("0")) & (data <= ord("9")), [0])).astype(np.int8)
-    edges = np.diff(digit)
-    start, stop = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    digit = np.zeros(len(data) + 2, np.bool_)
+    digit[1:-1] = (data >= ord("0")) & (data <= ord("9"))
+    edges = np.flatnonzero(digit[1:] != digit[:-1])
+    start, stop = edges[::2], edges[1::2]
     fits = (stop - start <= MOST_DIGITS) & ((data[start] != ord("0")) | (stop - start == 1))
     start, stop = start[fits], stop[fits]
     bracketed = _stands(data, start - 1, b"(") & _stands(data, stop, AFTER)

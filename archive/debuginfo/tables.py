@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from archive.base.bounded import bounded_members
-from archive.base.columns import firsts, spread
+from archive.base.columns import firsts, spread, windows
 from archive.base.errors import counted
 from archive.base.strings import MANY, StringView, Text
 from archive.debuginfo.model import (
@@ -73,8 +73,29 @@ class SourceTable:
     @cached_property
     def lengths(self) -> Ints:
         """Bytes of each source's text (s)."""
-        ends = np.concatenate(([0], np.cumsum(self.strings.length[self.piece])))
-        return ends[self.first[1:]] - ends[self.first[:-1]]
+        lengths = np.empty(len(self), np.int64)
+        for low, high in windows(self.first):
+            first = self.first[low : high + 1]
+            ends = firsts(self.strings.length[self.piece[int(first[0]) : int(first[-1])]])
+            lengths[low:high] = np.diff(ends[first - first[0]])
+        return lengths
+
+
+@dataclass(frozen=True, eq=False)
+class RangeSummary:
+    """How much the records of source ranges hold.
+
+    Attributes:
+        names: the records (r).
+        layouts: the layout of each record (r).
+        rows: how many rows each has (r).
+        sources: how many sources all records have together; each counts those that it shares with others.
+    """
+
+    names: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+    rows: Ints
+    sources: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +131,11 @@ class RangeTable:
     def __len__(self) -> int:
         return len(self.offset)
 
+    @property
+    def summary(self) -> RangeSummary:
+        """How much the records hold."""
+        return RangeSummary(self.names, self.layouts, np.diff(self.first), len(self.sources))
+
     @cached_property
     def numbers(self) -> Mapping[str, int]:
         """The number of each record."""
@@ -128,14 +154,15 @@ class RangeTable:
         """The numbers of a record's rows."""
         return range(int(self.first[record]), int(self.first[record + 1]))
 
-    def locate(self, record: int, position: int) -> int | None:
-        """The row of a position in generated code: the last one whose offset is not behind it.
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The source of a position in a record's generated code: that of the last row not behind it.
 
         None before the first row, and for lowered modules: their rows have offset -1.
         """
+        record = self.numbers[name]
         rows = self.rows(record)
         found = rows.start + int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right")) - 1
-        return found if found >= rows.start and self.offset[found] >= 0 else None
+        return self.source_range(found) if found >= rows.start and self.offset[found] >= 0 else None
 
     @cached_property
     def _tags(self) -> tuple[Ints, Ints]:

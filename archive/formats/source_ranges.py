@@ -62,6 +62,7 @@ from archive.formats.schema import (
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
+    from archive.base.strings import Strings
     from archive.formats.schema.core import Ints, Schema
     from archive.pickles.tree import Tree
 
@@ -235,11 +236,29 @@ def build_source_ranges(
         "end": table.end[part],
     }
     fields = {"offset": table.offset[part], "range": span, "tag": table.tag[part]}
-    columns: Any = Ragged(np.array([0, len(rows)]), fields)
-    if pieced:
-        strings = _own_table(table, record)
-        columns = {"marker": None, "table": Ragged(np.array([0, len(strings)]), strings), "rows": columns}
-    return build(RANGE_SCHEMAS[layout], columns, table.sources.strings, allowance or unbounded())
+    own_table = _own_table(table, record) if pieced else None
+    return record_of(fields, own_table, table.sources.strings, layout, allowance or unbounded())
+
+
+def record_of(
+    fields: dict[str, Any], table: Ints | None, strings: Strings, layout: Layout, allowance: Allowance
+) -> bytes:
+    """A record of some columns.
+
+    Args:
+        fields: the columns of the rows.
+        table: the record's string table; None for layouts without one.
+        strings: what columns of texts, and the string table, refer to.
+        layout: of the record.
+        allowance: the memory that the writing may cost.
+
+    Raises:
+        LimitError: the writing would cost more.
+    """
+    columns: Any = Ragged(np.array([0, len(fields["offset"])]), fields)
+    if table is not None:
+        columns = {"marker": None, "table": Ragged(np.array([0, len(table)]), table), "rows": columns}
+    return build(RANGE_SCHEMAS[layout], columns, strings, allowance)
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:

@@ -59,8 +59,8 @@ class FormBuilder:
         Raises:
             LimitError: its rows, or the lines of its texts, would cost more memory than allowed.
         """
-        pool = Pool()
         allowance = allowance or unbounded()
+        pool = Pool(allowance)
         cost = ROW_BYTES * len(ranges)
         if handles is not None:
             cost += HANDLE_BYTES * len(handles) + FRAME_BYTES * len(handles.next)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.limits import Allowance, unbounded
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
-from archive.normalform.ranges import unpack_ranges
-from archive.normalform.relayout import laid_out
+from archive.normalform.range_records import RangeRecords
 
 if TYPE_CHECKING:
     from archive.base.strings import StringTable
@@ -37,13 +36,18 @@ class NormalForm:
     allowance: Allowance = field(default_factory=unbounded)
 
     @cached_property
+    def range_records(self) -> RangeRecords:
+        """The records of source ranges, each built when it is asked for."""
+        return RangeRecords(self.columns, self.strings, self.allowance)
+
+    @property
     def range_table(self) -> RangeTable:
         """The source ranges, laid out as the records have them.
 
         Raises:
-            LimitError: texts are repeated so often that they would take more memory than allowed.
+            LimitError: they would take more memory than allowed.
         """
-        return laid_out(unpack_ranges(self.columns, self.strings, self.allowance))
+        return self.range_records.table
 
     @cached_property
     def handle_table(self) -> HandleTable | None:

@@ -13,25 +13,48 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+
+
+STRING_BYTES, STRING_COPIES = 160, 2
+"""Bytes of memory that a string costs besides its own, and how often these are there: in the pool, and in the
+table that is made of it."""
+
+
+MANY = 1 << 10
+"""Strings that are copied at once."""
 
 
 class Pool:
-    """Distinct strings, each with a number; string 0 is ""."""
+    """Distinct strings, each with a number; string 0 is "".
 
-    def __init__(self) -> None:
+    Args:
+        allowance: the memory that the strings may cost; without bounds if none is given.
+    """
+
+    def __init__(self, allowance: Allowance | None = None) -> None:
         self._numbers: dict[bytes, int] = {b"": 0}
+        self._allowance = allowance
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def number(self, data: bytes) -> int:
-        """The number of a string, which is added if it is new."""
+        """The number of a string, which is added if it is new.
+
+        Raises:
+            LimitError: the strings take more memory than allowed.
+        """
+        known = self._numbers.get(data)
+        if known is not None:
+            return known
+        if self._allowance is not None:
+            self._allowance.take(STRING_BYTES + STRING_COPIES * len(data), "strings")
         return self._numbers.setdefault(data, len(self._numbers))
 
     def numbers(self, strings: Iterable[bytes]) -> Ints:
         """The numbers of some strings (n); new ones are added."""
-        known = self._numbers
-        return np.array([known.setdefault(data, len(known)) for data in strings], np.int64)
+        return np.array(list(map(self.number, strings)), np.int64)
 
     def add(self, table: StringTable, index: Ints) -> Ints:
         """The numbers of strings of another table, given by their numbers there; -1 stays -1 (n)."""
@@ -39,7 +62,8 @@ class Pool:
         distinct = index[at]
         found = np.full(len(distinct), -1)
         there = np.flatnonzero(distinct >= 0)
-        found[there] = self.numbers(table.copies(distinct[there]))
+        for some in np.array_split(there, len(there) // MANY + 1):
+            found[some] = self.numbers(table.copies(distinct[some]))
         return found[number]
 
     def strings(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The source ranges of a whole archive, to columns and back.
+"""The source ranges of a whole archive, to columns. :mod:`~archive.normalform.range_records` is the way back.
 
 Records repeat ranges, sources and texts by the hundreds; columns have each of them once:
 
@@ -18,21 +18,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts, numbered, ordinals
-from archive.container.names import decoded, encoded
-from archive.debuginfo.model import Layout
-from archive.debuginfo.tables import RangeTable, SourceTable
-from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS, VALUE_BYTES
+from archive.container.names import encoded
+from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
 from archive.normalform.pool import Pool
-from archive.normalform.texts import pack_texts, sum_over_texts, unpack_texts
+from archive.normalform.texts import pack_texts
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.base.strings import StringTable
+    from archive.debuginfo.tables import RangeTable, SourceTable
     from archive.normalform.columns import Columns
 
 LINE_BYTES = 250
-"""Bytes of memory that a line costs while texts become a tree of lines, or records again."""
+"""Bytes of memory that a line costs while texts become a tree of lines."""
 USE_BYTES = 24
 """The same for each further source that has the line."""
 
@@ -123,57 +121,3 @@ def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints
         counts.append(len(known[pieces]))
         numbers += known[pieces]
     return firsts(np.array(counts, np.int64)), np.array(numbers, np.int64)
-
-
-def unpack_ranges(columns: Columns, strings: StringTable, allowance: Allowance) -> RangeTable:
-    """The source ranges of some columns, with all texts in lines, whatever a record's layout.
-
-    Raises:
-        LimitError: texts are repeated so often that they would take more memory than allowed.
-    """
-    names = tuple(decoded(bytes(strings.data(name))) for name in columns["record.name"].tolist())
-    layouts = tuple(RANGE_LAYOUTS[layout] for layout in columns["record.layout"].tolist())
-    span = columns["row.range"]
-    first = firsts(columns["record.rows"])
-    record = np.repeat(np.arange(len(names)), columns["record.rows"])
-    own, own_at = numbered(record, columns["range.source"][span])
-    source = columns["range.source"][span[own_at]]
-    node = np.append(columns["text.node"], -1)[columns["source.text"][source]]
-    _check_lengths(columns, strings, node, np.array(columns["record.layout"])[record[own_at]], allowance)
-    lines_first, lines = unpack_texts(node, columns["node.parent"], columns["node.line"])
-    sources = SourceTable(
-        strings,
-        lines_first,
-        lines,
-        columns["source.filename"][source],
-        columns["source.line"][source],
-        columns["source.null"][source] > 0,
-    )
-    return RangeTable(
-        names,
-        layouts,
-        first,
-        columns["row.offset"],
-        own,
-        columns["range.start"][span],
-        columns["range.end"][span],
-        columns["range.tag"][span],
-        sources,
-        np.zeros(len(names) + 1, np.int64),
-        np.zeros(0, np.int64),
-    )
-
-
-def _check_lengths(
-    columns: Columns, strings: StringTable, node: Ints, layout: Ints, allowance: Allowance
-) -> None:
-    """Refuse texts that share lines so often that each for itself they would take too much memory.
-
-    Sources of one node share its text, which inline layouts have in one piece.
-    """
-    parent = columns["node.parent"]
-    lines = np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node]
-    allowance.take(VALUE_BYTES * int(lines.sum()), "lines", place="source.text")
-    joined = layout != RANGE_LAYOUTS.index(Layout.STRING_TABLE)
-    size = np.append(sum_over_texts(parent, strings.length[columns["node.line"]]), 0)
-    allowance.take(int(size[np.unique(node[joined])].sum()), "texts", place="source.text")

@@ -7,17 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.container.names import decoded
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.record_kinds import holds_ranges
-from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.normalform.form import NormalForm
 
@@ -41,7 +38,7 @@ class DebugRecords(Mapping[str, bytes]):
         self._form = form
         self.raw = raw or {}
         self._makers: dict[str, Callable[[], bytes]] = {}
-        self.range_names = [record_name(form.strings, name) for name in form.columns["record.name"].tolist()]
+        self.range_names = form.range_records.names
         for number, name in enumerate(self.range_names):
             if not holds_ranges(name):
                 expected = "the name of a record of source ranges"
@@ -75,7 +72,7 @@ class DebugRecords(Mapping[str, bytes]):
         return len(self._makers)
 
     def _ranges(self, number: int) -> bytes:
-        return build_source_ranges(self._form.range_table, number, allowance=self._form.allowance)
+        return self._form.range_records.build(number)
 
     def _methods(self, table: MethodTable, generation: Generation) -> bytes:
         return method_handles.build_methods(table, generation, allowance=self._form.allowance)
@@ -83,8 +80,3 @@ class DebugRecords(Mapping[str, bytes]):
     def _callstacks(self, table: HandleTable) -> bytes:
         generation = CALLSTACK_LAYOUTS[int(self._form.columns["file.callstacks"][0])]
         return callstack_map.build_callstack_map(table, generation, allowance=self._form.allowance)
-
-
-def record_name(strings: StringTable, number: int) -> str:
-    """A record's name, which may hold any bytes."""
-    return decoded(bytes(strings.data(number)))

@@ -2,138 +2,118 @@
 
 PyTorch's string table begins with "". Then follow, source by source in the order of the rows, the lines of
 the text ("" behind a last line that has a line feed) and the filename. Each string is there once, where it is
-first needed.
+first needed. A record writes each of its sources once.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
-from archive.base.errors import ArchiveError
-from archive.base.strings import StringTable
 from archive.debuginfo.model import Layout
-from archive.debuginfo.tables import SourceTable
+from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
+from archive.normalform.record_texts import Pieces, RecordTexts, nothing
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.debuginfo.tables import RangeTable
+    from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
+    from archive.normalform.columns import Columns
+
+ROW_BYTES, SOURCE_BYTES, NODE_BYTES, PIECE_BYTES = 48, 128, 40, 96
+"""Bytes of memory that a row, a source, a line of the tree and a piece of a text cost meanwhile."""
+KEPT_ROW_BYTES, KEPT_SOURCE_BYTES = 4, 32
+"""Bytes of memory that a row and a source cost from then on."""
 
 
-def laid_out(table: RangeTable) -> RangeTable:
-    """The same rows, ready for ``build_source_ranges`` in each record's layout.
+@dataclass(frozen=True, eq=False)
+class LaidOut:
+    """The s sources of r records with n rows, each record's in the order of its rows, and their t texts.
+
+    Attributes:
+        row_first: the first row of each record (r + 1).
+        own: the source of each row, int32 (n).
+        own_first: the first source of each record (r + 1).
+        source: the form's source that each one is (s).
+        text: the text of each source, int32 (s).
+        pieces: the texts' pieces; those of texts in lines are places in ``table``.
+        name: the place of the filename in ``table``; where there is no string table, string or -1 (s).
+        in_lines: whether the record of a text has a string table (t).
+        table_first: where each record's string table begins in ``table`` (r + 1).
+        table: the string tables' strings, in their order.
+    """
+
+    row_first: Ints
+    own: np.ndarray
+    own_first: Ints
+    source: Ints
+    text: np.ndarray
+    pieces: Pieces
+    name: Ints
+    in_lines: np.ndarray
+    table_first: Ints
+    table: Ints
+
+
+def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> LaidOut:
+    """The sources of all records of some columns, ready to be written.
 
     Args:
-        table: rows whose texts are in lines, the records' sources one behind the other, each record's in the
-            order of its rows; a string "" among its strings.
-    """
-    sources = table.sources
-    # Strings that a record with a string table needs: for each use the record, the string, and its turn.
-    owner = np.zeros(len(sources), np.int64)
-    owner[table.source] = np.repeat(np.arange(len(table.names)), np.diff(table.first))
-    pieced = np.array([layout is Layout.STRING_TABLE for layout in table.layouts], np.bool_)
-    in_lines = pieced[owner] if len(owner) else np.zeros(0, np.bool_)
-    strings, first, piece = _pieces(sources, in_lines)
-    sources = SourceTable(strings, first, piece, sources.filename, sources.line, sources.is_null)
-    nothing = _nothing(strings)
-    counts = np.diff(first)
-    chosen = np.flatnonzero(in_lines)
-    use = np.concatenate(
-        (
-            np.flatnonzero(pieced),
-            np.repeat(owner[chosen], counts[chosen]),
-            owner[chosen],
-        )
-    )
-    string = np.concatenate(
-        (
-            np.full(int(pieced.sum()), nothing),
-            piece[spread(first[:-1][chosen], counts[chosen])],
-            sources.filename[chosen],
-        )
-    )
-    turn = np.concatenate(
-        (np.full(int(pieced.sum()), -1), 2 * np.repeat(chosen, counts[chosen]), 2 * chosen + 1)
-    )
-    order = np.lexsort((turn, use))
-    use, string = use[order], string[order]
-    _, at = numbered(use, string)
-    return replace(
-        table,
-        sources=sources,
-        table_first=firsts(np.bincount(use[at], minlength=len(table.names))),
-        table=string[at],
-    )
-
-
-def _nothing(strings: StringTable) -> int:
-    """The number of the string "".
+        columns: by name.
+        strings: what columns of names refer to; "" among them.
+        allowance: the memory that this may cost.
 
     Raises:
-        ArchiveError: a companion has strings, and none is empty.
+        LimitError: the columns ask for more memory than allowed.
     """
-    empty = np.flatnonzero(strings.length == 0)
-    if not len(empty):
-        raise ArchiveError(place="strings", expected='one that is ""', found="none")
-    return int(empty[0])
+    span = columns["row.range"]
+    allowance.take(KEPT_ROW_BYTES * len(span), "source ranges")
+    with allowance.lent(ROW_BYTES * len(span), "source ranges"):
+        row_first = firsts(columns["record.rows"])
+        record = np.repeat(np.arange(len(row_first) - 1), columns["record.rows"])
+        number, own_at = numbered(record, columns["range.source"][span])
+        own, record, source = number.astype(np.int32), record[own_at], columns["range.source"][span[own_at]]
+    allowance.take(KEPT_SOURCE_BYTES * len(source), "sources")
+    with allowance.lent(SOURCE_BYTES * len(source) + NODE_BYTES * len(columns["node.line"]), "sources"):
+        in_lines = (columns["record.layout"] == RANGE_LAYOUTS.index(Layout.STRING_TABLE))[record]
+        texts = RecordTexts(columns, record, source, in_lines)
+        pieces = texts.pieces(strings, allowance)
+        allowance.take(VALUE_BYTES * 2 * len(pieces.piece), "lines", place="source.text")
+        with allowance.lent(PIECE_BYTES * len(pieces.piece), "lines", place="source.text"):
+            placed, name, table_first, table = _string_tables(columns, record, source, texts, pieces)
+    own_first = np.searchsorted(record, np.arange(len(row_first)))
+    text = texts.of.astype(np.int32)
+    return LaidOut(row_first, own, own_first, source, text, placed, name, texts.in_lines, table_first, table)
 
 
-def _pieces(sources: SourceTable, in_lines: np.ndarray) -> tuple[StringTable, Ints, Ints]:
-    """Strings, and the pieces of each source's text: its lines where ``in_lines``, else the whole text."""
-    strings = sources.strings
-    counts = np.diff(sources.first)
-    alone = np.flatnonzero(~in_lines)
-    texts, which = _joined(sources, alone)
-    more = table_with(strings, texts)
-    last = sources.piece[np.maximum(sources.first[1:] - 1, 0)] if len(sources.piece) else counts
-    ends = np.array([_is_ended(strings, string) for string in np.unique(last).tolist()], np.bool_)
-    open_end = counts > 0
-    if len(sources.piece):
-        open_end &= ~ends[np.searchsorted(np.unique(last), last)]
-    extra = in_lines & ~open_end & ~sources.is_null
-    length = np.where(in_lines, counts + extra, 1)
-    first = firsts(length)
-    piece = np.full(int(first[-1]), _nothing(strings), np.int64)
-    chosen = np.flatnonzero(in_lines)
-    piece[spread(first[:-1][chosen], counts[chosen])] = sources.piece[
-        spread(sources.first[:-1][chosen], counts[chosen])
-    ]
-    piece[first[:-1][alone]] = len(strings) + which
-    return more, first, piece
+def _string_tables(
+    columns: Columns, record: Ints, source: Ints, texts: RecordTexts, pieces: Pieces
+) -> tuple[Pieces, Ints, Ints, Ints]:
+    """Pieces and filenames as places in string tables; where each record's table begins; the tables.
 
-
-def _is_ended(strings: StringTable, string: int) -> bool:
-    data = strings.data(string)
-    return len(data) > 0 and data[-1] == ord("\n")
-
-
-def _joined(sources: SourceTable, which: Ints) -> tuple[list[bytes], Ints]:
-    """The distinct texts of some sources, and the number of each source's text.
-
-    Sources of the same pieces have the same text: it is put together once.
+    A string's turn is twice the source that needs it first, and one more for a filename.
     """
-    known: dict[bytes, int] = {}
-    number_of: dict[bytes, int] = {}
-    numbers = []
-    for source in which.tolist():
-        pieces = sources.piece[sources.first[source] : sources.first[source + 1]].tobytes()
-        number = number_of.get(pieces)
-        if number is None:
-            number = number_of[pieces] = known.setdefault(bytes(sources[source].text), len(known))
-        numbers.append(number)
-    return list(known), np.array(numbers, np.int64)
-
-
-def table_with(strings: StringTable, more: list[bytes]) -> StringTable:
-    """A table with further strings behind its own; they get a buffer of their own."""
-    length = np.array([len(data) for data in more], np.int64)
-    return StringTable(
-        [*strings.buffers, memoryview(b"".join(more))],
-        [*strings.borrowed, False],
-        np.append(strings.buffer, np.full(len(more), len(strings.buffers))),
-        np.append(strings.start, np.cumsum(length) - length),
-        np.append(strings.length, length),
-    )
+    empty = nothing(pieces.strings)
+    begun = np.flatnonzero(columns["record.layout"] == RANGE_LAYOUTS.index(Layout.STRING_TABLE))
+    lined = np.flatnonzero(texts.in_lines)
+    at, counts = texts.at[lined], np.diff(pieces.first)[lined]
+    part = spread(pieces.first[lined], counts)
+    name = columns["source.filename"][source]
+    named = np.flatnonzero(texts.in_lines[texts.of])
+    names = np.where(name[named] < 0, empty, name[named])
+    number, first = numbered(record[named], names)
+    use = np.concatenate((begun, np.repeat(record[at], counts), record[named][first]))
+    string = np.concatenate((np.full(len(begun), empty), pieces.piece[part], names[first]))
+    turn = np.concatenate((np.full(len(begun), -1), 2 * np.repeat(at, counts), 2 * named[first] + 1))
+    order = np.lexsort((turn, use))
+    place = np.empty(len(order), np.int64)
+    place[order], new = numbered(use[order], string[order])
+    new = order[new]
+    piece = pieces.piece.copy()
+    piece[part] = place[len(begun) :][: len(part)]
+    name[named] = place[len(begun) + len(part) :][number]
+    table_first = firsts(np.bincount(use[new], minlength=len(columns["record.layout"])))
+    return Pieces(pieces.strings, pieces.first, piece), name, table_first, string[new]

@@ -23,8 +23,16 @@ import numpy as np
 from archive.pickles.ops import BYTE_OF
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from archive.base.limits import Allowance
-    from archive.base.strings import StringTable
+    from archive.base.strings import Strings
+
+    class Sliced(Protocol):
+        """A column, or what makes parts of one when they are asked for."""
+
+        def __getitem__(self, part: slice, /) -> np.ndarray: ...
+
 
 TUPLE_CLOSINGS = [BYTE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
 """The opcodes that close tuples of 0 to 3 items."""
@@ -32,10 +40,10 @@ _BININT1, _BININT2, _BININT = BYTE_OF["BININT1"], BYTE_OF["BININT2"], BYTE_OF["B
 _LONG1 = BYTE_OF["LONG1"] + b"\x08"
 _BINPUT, _LONG_BINPUT = BYTE_OF["BINPUT"], BYTE_OF["LONG_BINPUT"]
 _BINGET, _LONG_BINGET = BYTE_OF["BINGET"], BYTE_OF["LONG_BINGET"]
-CHUNK = 1 << 14
+CHUNK = 1 << 12
 """Integers that become instructions at once."""
-INTEGER_BYTES, REFERENCE_BYTES = 20, 40
-"""Bytes of memory that an integer costs as an instruction, and the number of a text or shared value."""
+FEW = 64
+"""Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to costs, and a text besides its length."""
 BYTE = 256
@@ -52,6 +60,38 @@ def integer(value: int) -> bytes:
     if -(1 << 31) <= value < 1 << 31:
         return _BININT + value.to_bytes(4, "little", signed=True)
     return _LONG1 + value.to_bytes(8, "little", signed=True)
+
+
+class Integers:
+    """The instructions for a column of integers of 64 bits, made a part at a time for who reads in order.
+
+    Args:
+        values: the column; slices of it are arrays (n).
+    """
+
+    __slots__ = ("_begin", "_data", "_end", "_start", "_values")
+
+    def __init__(self, values: Sliced) -> None:
+        self._values = values
+        self._begin = self._end = 0
+        self._data, self._start = b"", array("q", [0])
+
+    def part(self, begin: int, end: int) -> bytes:
+        """The instructions for the integers from ``begin`` to ``end``."""
+        if begin < self._begin or end > self._end:
+            if begin != self._end:
+                return _one_by_one(self._values[begin:end])
+            self._begin, self._end = begin, max(end, begin + CHUNK)
+            self._data, self._start = integers(self._values[begin : self._end])
+        first = self._begin
+        return self._data[self._start[begin - first] : self._start[end - first]]
+
+
+def _one_by_one(values: np.ndarray) -> bytes:
+    """The instructions for some integers, which are few where many are asked for out of order."""
+    if len(values) > FEW:
+        return integers(values)[0]
+    return b"".join(map(integer, values.tolist()))
 
 
 def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
@@ -103,13 +143,13 @@ class Writer:
         entries: how many memo entries it has.
     """
 
-    __slots__ = ("_allowance", "_by_index", "_by_value", "_strings", "entries", "out")
+    __slots__ = ("_allowance", "_by_index", "_by_value", "_counted", "_strings", "entries", "out")
 
-    def __init__(self, strings: StringTable, allowance: Allowance) -> None:
+    def __init__(self, strings: Strings, allowance: Allowance) -> None:
         self._allowance = allowance
         self.out = BytesIO()
         self.out.write(BYTE_OF["PROTO"] + b"\x02")
-        self.entries = 0
+        self.entries = self._counted = 0
         self._strings = strings
         self._by_index: dict[int, bytes] = {}
         self._by_value: dict[bytes, bytes] = {}
@@ -121,6 +161,16 @@ class Writer:
             LimitError: the writing may not cost so much.
         """
         self._allowance.take(count * each, "values that are written")
+
+    def count(self) -> None:
+        """Ask for the memory of the bytes written since the last call: to be called now and then in a loop.
+
+        Raises:
+            LimitError: the pickle may not be so long.
+        """
+        size = self.out.tell()
+        self.take(size - self._counted, 1)
+        self._counted = size
 
     def put(self) -> bytes:
         """Give the value written last a memo entry; returns the instruction that reads it."""
@@ -137,11 +187,12 @@ class Writer:
         if known is not None:
             self.out.write(known)
             return
-        self._by_index[index] = self.text(bytes(self._strings.data(index)))
+        self._by_index[index] = self.text(self._strings.data(index))
 
-    def text(self, data: bytes) -> bytes:
+    def text(self, data: bytes | memoryview) -> bytes:
         """Write a text; returns the instruction that reads it from the memo."""
-        return self._once(BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little") + data)
+        self.take(1, len(data))
+        return self._once(b"".join((BYTE_OF["BINUNICODE"], len(data).to_bytes(4, "little"), data)))
 
     def name(self, module: str, name: str) -> None:
         """Write a global."""
@@ -153,7 +204,7 @@ class Writer:
         if known is not None:
             self.out.write(known)
             return known
-        self.take(1, TEXT_BYTES + 2 * len(data))
+        self.take(1, TEXT_BYTES + len(data))
         self.out.write(data)
         self._by_value[data] = known = self.put()
         return known
@@ -161,4 +212,5 @@ class Writer:
     def finish(self) -> bytes:
         """Close the pickle; returns all its bytes."""
         self.out.write(BYTE_OF["STOP"])
-        return self.out.getvalue()
+        self.count()
+        return self.out.getvalue()  # shares the buffer: no copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
@@ -114,6 +115,11 @@ class Archive(OpenedFile):
         return self._debug.range_table
 
     @property
+    def range_summary(self) -> RangeSummary:
+        """How much the records of source ranges hold."""
+        return self._debug.range_summary
+
+    @property
     def handle_table(self) -> HandleTable | None:
         """The call-stack debug map, as columns; None where there is none."""
         return self._debug.handle_table
@@ -149,7 +155,7 @@ class Archive(OpenedFile):
         Raises:
             ArchiveError: there is no such record.
         """
-        return RangeRows(self.range_table, self._range_number(name))
+        return RangeRows(self.range_table, self.range_table.numbers[self._range_name(name)])
 
     def locate(self, name: str, position: int) -> SourceRange | None:
         """The original source of a byte position in a generated code record; None where none is known.
@@ -157,17 +163,16 @@ class Archive(OpenedFile):
         Raises:
             ArchiveError: there is no such record.
         """
-        table = self.range_table
-        row = table.locate(self._range_number(name), position)
-        return None if row is None else table.source_range(row)
+        return self._debug.locate(self._range_name(name), position)
 
-    def _range_number(self, name: str) -> int:
-        table = self.range_table
+    def _range_name(self, name: str) -> str:
+        """The record of source ranges that goes with a name."""
+        names = self._debug.range_names
         for debug in (name, *range_records_of(name)):
-            if debug in table.numbers:
-                return table.numbers[debug]
-        known = ", ".join(table.names[:EXAMPLES]) or "none"
-        more = ", …" if len(table.names) > EXAMPLES else ""
+            if debug in names:
+                return debug
+        known = ", ".join(islice(names, EXAMPLES)) or "none"
+        more = ", …" if len(names) > EXAMPLES else ""
         raise ArchiveError(f"no source ranges for {name!r}; those there are: {known}{more}", file=self.file)
 
     @cached_property
@@ -247,8 +252,8 @@ class Archive(OpenedFile):
     @cached_property
     def generations(self) -> Mapping[str, str]:
         """The layout of each debug record, and of the lowered modules' states in ``data.pkl``."""
-        table = self.range_table
-        layouts: dict[str, str] = dict(zip(table.names, map(str, table.layouts), strict=True))
+        held = self.range_summary
+        layouts: dict[str, str] = dict(zip(held.names, map(str, held.layouts), strict=True))
         handles = self.handle_table
         if handles is not None:
             layouts[callstack_map.CALLSTACK_MAP] = callstack_map.generation(handles)

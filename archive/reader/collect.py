@@ -21,6 +21,8 @@ from archive.normalform.records import DebugRecords
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
     from archive.container.container import Record
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
@@ -33,8 +35,10 @@ ORIGINS = {
 }
 """Where a join takes the records of these names from, unless they are raw."""
 
-PLACE_BYTES, LINE_BYTES = 32, 24
-"""Bytes of memory that the place of a row in its code costs, and a line of code meanwhile."""
+PLACE_BYTES = 32
+"""Bytes of memory that the place of a row in its code costs."""
+CODE_BYTES = 1 << 20
+"""Bytes of generated code whose lines are looked for at once."""
 
 
 def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
@@ -63,7 +67,8 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     form.columns["file.top"] = form.pool.numbers([encoded(archive.top)])
     form.columns["file.qualified_top"] = form.pool.numbers([encoded(archive.qualified_top)])
     raw = _not_regenerated(form, records) | _foreign_id(records)
-    raw |= {name: bytes(records[name].view()) for name in others}
+    for name in others:
+        raw[name] = _raw(records[name], archive.allowance)
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
@@ -92,24 +97,43 @@ def _code_places(archive: Archive) -> Columns:
         rows = slice(int(table.first[number]), int(table.first[number + 1]))
         if code is None or not holds_ranges(name) or (table.offset[rows] < 0).any():
             continue
-        with archive.allowance.part() as part:
-            part.take(code.size, "bytes of code", record=code.name)
-            ends = np.frombuffer(code.view(), np.uint8) == ord("\n")
-            part.take(LINE_BYTES * int(np.count_nonzero(ends)), "lines of code", record=code.name)
-            starts = np.append(0, np.flatnonzero(ends) + 1)
-            line[rows] = np.searchsorted(starts, table.offset[rows], "right") - 1
-            start[rows] = starts[line[rows]]
+        line[rows], start[rows] = _lines_at(code.view(), table.offset[rows])
     return {"row.line": line, "row.column": table.offset - start}
+
+
+def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
+    """The line of each byte, from 0, and where it begins (n); bytes behind the code are in its last line."""
+    order = np.argsort(offset, kind="stable")
+    wanted = offset[order]
+    line, start = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    count, last = 0, 0
+    for low in range(0, len(code) + 1, CODE_BYTES):
+        at, first = low + CODE_BYTES, int(np.searchsorted(wanted, low))
+        rows = slice(first, int(np.searchsorted(wanted, at)) if at <= len(code) else len(wanted))
+        newlines = np.flatnonzero(np.frombuffer(code[low:at], np.uint8) == ord("\n")) + low + 1
+        begins = np.append(last, newlines)
+        within = np.searchsorted(newlines, wanted[rows], "right")
+        line[rows], start[rows] = count + within, begins[within]
+        count, last = count + len(newlines), int(begins[-1])
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return line[back], start[back]
 
 
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not give again to the byte."""
     made = DebugRecords(form.form())
     return {
-        name: bytes(record.view())
+        name: _raw(record, form.allowance)
         for name, record in records.items()
         if kind_of(name).is_debug and (name not in made or made[name] != record.view())
     }
+
+
+def _raw(record: Record, allowance: Allowance) -> bytes:
+    """A record's bytes, which will be there a second time among those of all raw records."""
+    allowance.take(2 * record.size, "raw records", record=record.name)
+    return bytes(record.view())
 
 
 def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:

@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.normalform.columns import ColumnName
     from archive.normalform.records import DebugRecords
-
-COLUMN_BITS = 40
-"""Bits of a column in a place, below its line: no line is longer than 2^40 bytes."""
 
 
 class MadeRecord:
     """A debug record, made from a companion when it is asked for: a :class:`~.records.ReadableRecord`."""
 
-    __slots__ = ("_records", "_view", "name")
+    __slots__ = ("_allowance", "_records", "_view", "name")
 
     compression = "companion"
     borrowed = False
     stored_size = 0
 
-    def __init__(self, records: DebugRecords, name: str) -> None:
+    def __init__(self, records: DebugRecords, name: str, allowance: Allowance) -> None:
         self.name = name
         self._records = records
+        self._allowance = allowance
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
         """The record's bytes, as PyTorch wrote them. Made on the first call, kept from then on."""
         if self._view is None:
-            self._view = memoryview(self._records[self.name])
+            data = self._records[self.name]
+            self._allowance.take(len(data), "bytes of a record", record=self.name)
+            self._view = memoryview(data)
         return self._view
 
     @property
@@ -146,7 +146,7 @@ class Companion:
     def records(self) -> Mapping[str, MadeRecord]:
         """The debug records by name, each made when it is asked for."""
         made = self.contents.records
-        return {name: MadeRecord(made, name) for name in made}
+        return {name: MadeRecord(made, name, self.allowance) for name in made}
 
     # Debug tables
 
@@ -164,6 +164,22 @@ class Companion:
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
         return self.contents.form.range_table
+
+    @property
+    def range_summary(self) -> RangeSummary:
+        """How much the records of source ranges hold."""
+        return self.contents.form.range_records.summary
+
+    @property
+    def range_names(self) -> Collection[str]:
+        """The records of source ranges."""
+        with in_file(self.file):
+            return self.opened.places.records
+
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The source of a position in the code of a record of source ranges; None where none is known."""
+        with in_file(self.file):
+            return self.opened.places.of_byte(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
@@ -215,15 +231,8 @@ class Companion:
         Returns:
             The source range; None where there is no such record, or no range begins before the place.
         """
-        table, columns = self.range_table, self.contents.columns
-        record = table.numbers.get(name + SUFFIX)
-        if record is None:
-            return None
-        rows = table.rows(record)
-        lines = columns["row.line"][rows.start : rows.stop]
-        places = lines << COLUMN_BITS | columns["row.column"][rows.start : rows.stop]
-        found = int(np.searchsorted(places, line - 1 << COLUMN_BITS | column, "right")) - 1
-        return table.source_range(rows.start + found) if found >= 0 and lines[found] >= 0 else None
+        with in_file(self.file):
+            return self.opened.places.of_line(name + SUFFIX, line, column)
 
 
 def check_same_model(records: Mapping[str, Record], known: bytes, file: str, companion: str) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.model import SourceRange
+    from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.reader.records import Records
 
 
@@ -89,6 +90,20 @@ class PickleRecords:
             with self._allowance.part() as meanwhile:
                 table = parse_source_ranges(self._tree(self.range_records, meanwhile), meanwhile)
             return self._kept(table)
+
+    @property
+    def range_summary(self) -> RangeSummary:
+        """How much these records hold."""
+        return self.range_table.summary
+
+    @property
+    def range_names(self) -> Collection[str]:
+        """The records of source ranges that could be read: all of them."""
+        return self.range_table.numbers
+
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The source of a position in the code of a record of source ranges; None where none is known."""
+        return self.range_table.locate(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
 
 
@@ -98,6 +99,17 @@ class DebugTables(Protocol):
     @property
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
+
+    @property
+    def range_summary(self) -> RangeSummary:
+        """How much these records hold."""
+
+    @property
+    def range_names(self) -> Collection[str]:
+        """The records of source ranges, in the file's order."""
+
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The source of a position in the code of a record of source ranges; None where none is known."""
 
     @property
     def handle_table(self) -> HandleTable | None:

@@ -141,8 +141,8 @@ def inspect(archive: Archive) -> Inspection:
             for name, record in archive.records.items()
         },
         archive.generations,
-        len(archive.range_table),
-        len(archive.range_table.sources),
+        int(archive.range_summary.rows.sum()),
+        archive.range_summary.sources,
         list(archive.handles),
         archive.handle_form.prefix,
         {name: len(handles) for name, handles in archive.methods.items()},
@@ -193,9 +193,9 @@ def _version(archive: Archive) -> str:
 
 def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     """The contents of debug records, in words, by name."""
-    table = archive.range_table
-    for number, name in enumerate(table.names):
-        yield name, f"{table.layouts[number]}, {len(table.rows(number)):,} rows"
+    held = archive.range_summary
+    for name, layout, rows in zip(held.names, held.layouts, held.rows.tolist(), strict=True):
+        yield name, f"{layout}, {rows:,} rows"
     handles = archive.handle_table
     if handles is not None:
         stacks = int((handles.stack >= 0).sum())

@@ -17,7 +17,7 @@ from archive.companion.codecs import Codec, compressed, inflated, zstd
 from archive.companion.encodings import Encoded, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import templated
-from archive.normalform.texts import pack_texts, unpack_texts
+from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.made_archives import Made, archives
 from tests.support.strategies import EDGES, column, patient, texts, whole
@@ -127,8 +127,9 @@ def test_texts_are_harvested_as_they_were_planted(lines: list[list[int]]) -> Non
     first = firsts(column(map(len, lines)))
     flat = column(line for text in lines for line in text)
     node, parent, line = pack_texts(first, flat)
-    again, lines_again = unpack_texts(node, parent, line)
-    assert (again.tolist(), lines_again.tolist()) == (first.tolist(), flat.tolist())
+    again = line_bounds(node, parent)
+    assert again.tolist() == first.tolist()
+    assert unpack_texts(again, node, parent, line).tolist() == flat.tolist()
     pairs = list(zip(parent.tolist(), line.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)  # what texts end alike in is there once
     assert all(before < number for number, (before, _) in enumerate(pairs))
@@ -147,8 +148,9 @@ def test_texts_that_share_no_line_are_planted_at_once() -> None:
     lines = np.arange(100_000)
     node, parent, line = pack_texts(column([0, 60_000, 100_000]), lines)
     assert len(parent) == 100_000
-    first, again = unpack_texts(node, parent, line)
-    assert (first.tolist(), np.array_equal(again, lines)) == ([0, 60_000, 100_000], True)
+    first = line_bounds(node, parent)
+    assert first.tolist() == [0, 60_000, 100_000]
+    assert np.array_equal(unpack_texts(first, node, parent, line), lines)
 
 
 # --- templates

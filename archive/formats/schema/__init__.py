@@ -38,10 +38,12 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 
 from archive.formats.schema.containers import IntList, Sequence, Tuple
 from archive.formats.schema.core import (
+    Gathered,
     Indexed,
     Links,
     Mismatch,
     Ragged,
+    Repeated,
     Schema,
     build,
     first_item,
@@ -54,6 +56,7 @@ from archive.formats.schema.shared import Chain, Memo, NextInChain, Shared
 __all__ = [
     "Chain",
     "Const",
+    "Gathered",
     "Indexed",
     "Int",
     "IntList",
@@ -63,6 +66,7 @@ __all__ = [
     "NextInChain",
     "Optional",
     "Ragged",
+    "Repeated",
     "Schema",
     "Sequence",
     "Shared",

@@ -13,6 +13,7 @@ from archive.formats.schema.core import (
     NUMBER_BYTES,
     Mismatch,
     Ragged,
+    Repeated,
     distinct,
     expect,
     gathering,
@@ -20,7 +21,7 @@ from archive.formats.schema.core import (
 from archive.formats.schema.scalars import Int
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES, TUPLE_CLOSINGS
+from archive.pickles.write import TUPLE_CLOSINGS
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
+ITEMS = 1 << 9
+"""Items of a sequence after which the bytes of its pickle are counted."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -114,17 +117,19 @@ class Sequence:
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the head, the items, and the end of the tuple."""
-        emit_item, out, first = self.item.emitter(writer, columns.items), writer.out.write, columns.first
+        emit_item, out, bounds = self.item.emitter(writer, columns.items), writer.out.write, columns.bounds
         emit_head = None if self.head is None else self.head.emitter(writer, columns.head)
 
         def emit(index: int) -> None:
-            begin, end = int(first[index]), int(first[index + 1])
+            begin, end = bounds(index)
             opening, closing = brackets(end - begin + (emit_head is not None))
             out(opening)
             if emit_head is not None:
                 emit_head(index)
-            for item in range(begin, end):
-                emit_item(item)
+            for low in range(begin, end, ITEMS):
+                for item in range(low, min(low + ITEMS, end)):
+                    emit_item(item)
+                writer.count()
             out(closing)
 
         return emit
@@ -169,18 +174,15 @@ class IntList:
         expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
         return _take_items(Int(), tree, lists, 0, allowance)
 
-    def emitter(self, writer: Writer, columns: Ragged) -> Emit:
+    def emitter(self, writer: Writer, columns: Ragged | Repeated) -> Emit:
         """Writes the list and the call that builds it."""
-        writer.take(len(columns.first), REFERENCE_BYTES)
-        writer.take(len(columns.items), INTEGER_BYTES)
         out = writer.out.write
-        data, start = write.integers(columns.items)
-        first = [start[item] for item in columns.first.tolist()]
+        part, bounds = write.Integers(columns.items).part, columns.bounds
         opening = BYTE_OF["MARK"] + BYTE_OF["EMPTY_LIST"] + BYTE_OF["MARK"]
         closing = BYTE_OF["APPENDS"] + BYTE_OF["TUPLE"] + BYTE_OF["REDUCE"]
 
         def emit(index: int) -> None:
             writer.name(*INTLIST)
-            out(opening + data[first[index] : first[index + 1]] + closing)
+            out(opening + part(*bounds(index)) + closing)
 
         return emit

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
-    from archive.base.strings import StringTable
+    from archive.base.strings import Strings
     from archive.pickles.tree import Tree
 
     Emit = Callable[[int], None]
@@ -50,6 +50,48 @@ class Ragged:
     first: Ints
     items: Any
     head: Any = None
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """Where a sequence begins and ends among the items."""
+        return int(self.first[index]), int(self.first[index + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """n sequences to be written, of which several may be the same one.
+
+    Attributes:
+        index: the number of each sequence (n).
+        lists: the distinct ones.
+    """
+
+    index: np.ndarray
+    lists: Ragged
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """Where a sequence begins and ends among the items."""
+        return self.lists.bounds(int(self.index[index]))
+
+    @property
+    def items(self) -> Any:  # noqa: ANN401
+        """The columns of all items."""
+        return self.lists.items
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A column of integers to be written, whose parts are looked up in another one when they are asked for.
+
+    Attributes:
+        values: the other column.
+        index: the row there of each value (n).
+    """
+
+    values: Ints
+    index: Ints
+
+    def __getitem__(self, part: slice) -> Ints:
+        return self.values[self.index[part]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +182,7 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
 
 
-def build(schema: Schema, columns: Any, strings: StringTable, allowance: Allowance) -> bytes:  # noqa: ANN401
+def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) -> bytes:  # noqa: ANN401
     """The pickle of the only value of some columns.
 
     Args:

@@ -10,7 +10,6 @@ import numpy as np
 from archive.formats.schema.core import NUMBER_BYTES, Mismatch, distinct, expect, gathering
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import INTEGER_BYTES, REFERENCE_BYTES
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -43,12 +42,10 @@ class Int:
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes integers of the least width."""
-        writer.take(len(columns), INTEGER_BYTES)
-        data, start = write.integers(columns)
-        out = writer.out.write
+        part, out = write.Integers(columns).part, writer.out.write
 
         def emit(index: int) -> None:
-            out(data[start[index] : start[index + 1]])
+            out(part(index, index + 1))
 
         return emit
 
@@ -69,8 +66,7 @@ class String:
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes texts, memoised by value."""
-        writer.take(len(columns), REFERENCE_BYTES)
-        values, string = columns.tolist(), writer.string
+        values, string = columns.data, writer.string
         return lambda index: string(values[index])
 
 
@@ -128,9 +124,8 @@ class Optional:
 
     def emitter(self, writer: Writer, columns: Any) -> Emit:  # noqa: ANN401
         """Writes None or the item."""
-        writer.take(len(columns if isinstance(columns, np.ndarray) else columns.index), REFERENCE_BYTES)
         emit_item, out, none = self.item.emitter(writer, columns), writer.out.write, BYTE_OF["NONE"]
-        index = (columns if isinstance(columns, np.ndarray) else columns.index).tolist()
+        index = (columns if isinstance(columns, np.ndarray) else columns.index).data
 
         def emit(i: int) -> None:
             if index[i] < 0:

@@ -7,7 +7,6 @@ from then on.
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import MEMO_BYTES, REFERENCE_BYTES
+from archive.pickles.write import MEMO_BYTES, memo_read
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -83,19 +82,19 @@ class Shared:
 
     def emitter(self, writer: Writer, columns: Indexed) -> Emit:
         """Writes the value, or its memo read if it was written before."""
-        writer.take(len(columns.index), columns.index.itemsize)
-        writer.take(len(np.unique(columns.index)), MEMO_BYTES)
+        count = int(columns.index.max(initial=-1)) + 1
+        writer.take(count, np.dtype(np.int32).itemsize)
         emit_item, out = self.item.emitter(writer, columns.items), writer.out.write
-        index = array("q", columns.index.tobytes())
-        written: dict[int, bytes] = {}  # the memo read of each value
+        index, entries = columns.index.data, np.full(count, -1, np.int32).data
 
         def emit(i: int) -> None:
             item = index[i]
-            if item in written:
-                out(written[item])
+            if entries[item] >= 0:
+                out(memo_read(entries[item]))
             else:
                 emit_item(item)
-                written[item] = writer.put()
+                entries[item] = writer.entries
+                writer.put()
 
         return emit
 
@@ -206,9 +205,8 @@ class Chain:
         the outside in (fields before ``link``), then closed from the inside out (fields behind it, memo
         entry).
         """
-        writer.take(len(columns.index), REFERENCE_BYTES)
-        writer.take(len(columns.next), REFERENCE_BYTES + MEMO_BYTES)
-        index, following = columns.index.tolist(), columns.next.tolist()
+        writer.take(len(columns.next), MEMO_BYTES)
+        index, following = columns.index.data, columns.next.data
         written: dict[int, bytes] = {}
         out, none = writer.out.write, BYTE_OF["NONE"]
         names = list(self.item.fields)
@@ -237,6 +235,7 @@ class Chain:
                         field(done)
                 out(closing)
                 written[done] = writer.put()
+            writer.count()
 
         return emit
 

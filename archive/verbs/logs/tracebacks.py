@@ -131,7 +131,7 @@ class CompanionCode(CodeRecord):
 
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Whether there is such a record; its lines are not known."""
-        return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.records
+        return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.range_names
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""

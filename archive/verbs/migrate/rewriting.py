@@ -27,6 +27,7 @@ from archive.verbs.migrate.stacks import MAP, carry_over
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.normalform.form import NormalForm
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.verbs.migrate.plan import Target
@@ -120,9 +121,18 @@ class Rewriting:
             carry_over(form, self._bytecode, self.plan, self.release)
         if self._mended and "handle.handle" in form.columns:
             self.plan.rescues.append(PlanStep("tags of no source range in the call-stack map", self._mended))
-        self.records = {**DebugRecords(form.form()), **self._code}
+        self.records = {**self._debug_records(form.form()), **self._code}
         self.formats = format_records(archive.container.records, self.release)
         self._tell_records()
+
+    def _debug_records(self, form: NormalForm) -> dict[str, bytes]:
+        """The debug records of a form, all of which stay in memory."""
+        made = DebugRecords(form)
+        records = {}
+        for name in made:
+            records[name] = made[name]
+            self.archive.allowance.take(len(records[name]), "bytes of a record", record=name)
+        return records
 
     def _rescue(self, form: FormBuilder) -> None:
         """Take stale methods out of lowered code."""

@@ -84,16 +84,22 @@ def _restored(archive: Archive) -> list[Diagnostic]:
     more than the file is allowed; then the companion's columns are checked instead, and a note says so.
     """
     again = archive.reread()
+    problem = _too_large(again)
+    if problem is None:
+        return _checked(again, restored=True)
+    note = Diagnostic("note", "", "", f"{NOT_PARSED}: {problem}")
+    return [note, *_checked(again, restored=True, ranged=archive)]
+
+
+def _too_large(archive: Archive) -> str | None:
+    """The bound that the source ranges of an archive exceed; None if they can be parsed."""
     try:
-        _ = again.range_table
+        _ = archive.range_table
     except LimitError as error:
-        if error.resource != "memory":
-            return _checked(again, restored=True)
-        note = Diagnostic("note", "", "", f"{NOT_PARSED}: {error.problem}")
-        return [note, *_checked(again, restored=True, ranged=archive)]
-    except ArchiveError:
-        pass  # the check finds it again, and says where
-    return _checked(again, restored=True)
+        return error.problem if error.resource == "memory" else None
+    except ArchiveError:  # the check finds it again, and says where
+        return None
+    return None
 
 
 def _checked(archive: Archive, *, restored: bool, ranged: Archive | None = None) -> list[Diagnostic]:

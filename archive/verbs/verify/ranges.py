@@ -58,8 +58,9 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
         archive: the archive.
         readable: the records that can be read.
         report: takes the diagnostics.
-        parsed: whether the archive's tables are parsed from its records; the texts of a companion's columns
-            have no place in a record, and are not checked to be UTF-8.
+        parsed: whether the archive's tables are parsed from its records. A companion's columns are what its
+            records are made of, so these cannot differ; its texts have no place in a record, and are not
+            checked to be UTF-8.
 
     Returns:
         The tags that call stacks may lead to, sorted (n); None where a record of ranges cannot be read.
@@ -77,7 +78,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
         for number, name in enumerate(table.names):
             if table.layouts[number] is Layout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)
-            if not is_legacy(name):
+            if parsed and not is_legacy(name):
                 check_bytes(
                     archive,
                     name,

@@ -15,8 +15,10 @@ from archive.base.strings import StringTable
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
-from archive.formats.source_ranges import SUFFIX, build_source_ranges
-from archive.normalform.relayout import laid_out, table_with
+from archive.formats.source_ranges import SUFFIX
+from archive.normalform.builder import FormBuilder
+from archive.normalform.record_texts import table_with
+from archive.normalform.records import DebugRecords
 from archive.verbs.verify import NOT_PARSED, verify
 from tests.support.commands import well
 from tests.support.tampering import packed
@@ -42,28 +44,27 @@ def traced() -> bytes:
     )
     row = np.arange(ROWS)
     start = np.zeros(ROWS, np.int64)
-    record = laid_out(
-        RangeTable(
-            (CODE + SUFFIX,),
-            (Layout.STRING_TABLE,),
-            np.array([0, ROWS]),
-            row * len(LINE),
-            row // ROWS_OF_A_SOURCE,
-            start,
-            start + 10,
-            row,
-            sources,
-            np.zeros(2, np.int64),
-            none,
-        )
+    table = RangeTable(
+        (CODE + SUFFIX,),
+        (Layout.STRING_TABLE,),
+        np.array([0, ROWS]),
+        row * len(LINE),
+        row // ROWS_OF_A_SOURCE,
+        start,
+        start + 10,
+        row,
+        sources,
+        np.zeros(2, np.int64),
+        none,
     )
+    records = DebugRecords(FormBuilder.of(table).form())
     return packed(
         [
             new_member("data.pkl", b"\x80\x02)."),
             new_member("constants.pkl", b"\x80\x02)."),
             new_member("version", b"3\n"),
             new_member(CODE, LINE * ROWS, compress=True),
-            new_member(CODE + SUFFIX, build_source_ranges(record, 0), compress=True),
+            new_member(CODE + SUFFIX, records[CODE + SUFFIX], compress=True),
         ]
     )
 
