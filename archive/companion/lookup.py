@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import ColumnName
 
 
-PIECE_BYTES = 16
+PIECE_BYTES = 40
 """Bytes of memory that a line of a text costs besides its own, while the text is in use."""
 
 

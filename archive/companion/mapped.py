@@ -23,7 +23,7 @@ from archive.companion.layout import (
     check_crc,
     written,
 )
-from archive.normalform.check import check
+from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
@@ -104,13 +104,16 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         start, end = directory.places[number]
         check_crc(zlib.crc32(data[start:end]), section.checksum, f"section {number}, byte {start}")
         if number in BY_NUMBER:
+            allowance.take(VALUE_BYTES * section.rows, "values", place=BY_NUMBER[number].name)
             columns[BY_NUMBER[number].name] = values(data[start:end], section).astype(np.int64)
     ends = columns.pop("string.end")
     start, end = directory.places[STRINGS]
     if (np.diff(ends, prepend=0) < 0).any() or ends[-1] != end - start:
         raise ArchiveError(place="string.end", expected=f"ends up to {end - start}", found="others")
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
-    check(columns, len(strings), allowance)
+    longest = max(section.rows for section in directory.sections.values())
+    with allowance.lent(CHECKED_BYTES * longest, "values"):
+        check(columns, len(strings), allowance)
     start, end = directory.places[RAW]
     form = NormalForm(columns, strings, allowance)
     return Contents(directory.archive_id, form, data[start:end])

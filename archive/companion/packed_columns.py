@@ -20,7 +20,7 @@ from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
 from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES
 from archive.companion.templates import Templates, cut
-from archive.normalform.check import check
+from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_of
@@ -71,7 +71,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         self._directory = directory
         self.allowance = allowance
         self._body = self._inflated(SOLID)
-        self._lines, self.end = _lines(self._body, directory, allowance)
+        self._lines, self.end = _lines(self._body, directory)
         self._made: dict[ColumnName, ColumnReader] = {}
 
     def _inflated(self, number: int) -> memoryview:
@@ -80,6 +80,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
             raise ArchiveError(place="directory", expected=f"section {number}", found="others")
         section, stored = self._directory.sections[number], self._stored(number)
         place = f"section {number}"
+        self.allowance.take(section.inflated, "bytes", place=place)
         check_crc(zlib.crc32(stored), section.checksum, place)
         try:
             return memoryview(inflated(section.codec, stored, section.inflated))
@@ -111,13 +112,20 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
                 raise problem.within(place=name) from problem.__cause__
         return self._made[name]
 
+    def rows(self, name: ColumnName) -> int:
+        """How many rows a column has; it is not decoded."""
+        return self._lines[name].rows if name in self._lines else len(self[name])
+
     def _column(self, name: ColumnName) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
             return BlockColumn(self._directory.sections[number], self._stored(number))
         line = self._lines[name]
-        data = bytes(self._body[line.begin : line.end])
-        return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
+        size = line.rows * VALUE_BYTES
+        self.allowance.take(size, "values")
+        with self.allowance.lent(3 * size, "values"):  # its bytes, and the steps of the transform
+            data = bytes(self._body[line.begin : line.end])
+            return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
 
     def parts(self) -> dict[str, bytes]:
         """The solid section, cut into its lines, columns, strings and raw records."""
@@ -166,9 +174,7 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         return self._body[self.end + self._texts_here :]
 
 
-def _lines(
-    body: memoryview, directory: Directory, allowance: Allowance
-) -> tuple[dict[ColumnName, _Line], int]:
+def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Line], int]:
     """The lines of the solid section by column, and where the strings begin."""
     count = body[0] if len(body) else 0
     stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
@@ -181,7 +187,6 @@ def _lines(
     rows = 0
     for line in parsed:
         rows = line.count - 1 if line.count else rows
-        allowance.take(rows * VALUE_BYTES, "values", place=f"section {SOLID}")
         column, coding = BY_NUMBER.get(line.number), line.coding
         twice = column is not None and (column.name in lines or column.number in directory.sections)
         if column is None or twice or coding.transform > max(Transform) or coding.width > VALUE_BYTES:
@@ -205,12 +210,15 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
         LimitError: it asks for more than allowed.
     """
     kept = PackedColumns(data, directory, allowance)
-    columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
-    strings = kept.strings
-    check(columns, len(strings), allowance, unread=MODELLED)
-    columns = restored(columns, kept.templates, strings.length)
-    check(columns, len(strings), allowance)
-    return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw)
+    rows = {name: kept.rows(name) for name in kept}
+    again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
+    with allowance.lent(again + CHECKED_BYTES * max(rows.values(), default=0), "values"):
+        columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
+        strings = kept.strings
+        check(columns, len(strings), allowance, unread=MODELLED)
+        columns = restored(columns, kept.templates, strings.length)
+        check(columns, len(strings), allowance)
+        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw)
 
 
 class PackedLookup(CompanionLookup):

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Column, ColumnName, Columns
 
 
+CHECKED_BYTES = 56
+"""Bytes of memory that each row of the longest column costs while columns are checked."""
+
+
 def check(columns: Columns, strings: int, allowance: Allowance, unread: Collection[str] = ()) -> None:
     """Refuse columns that contradict one another, so that whoever follows a reference finds its row.
 

@@ -46,6 +46,8 @@ FEW = 64
 """Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to costs, and a text besides its length."""
+TEXT_COPIES = 2
+"""Copies of a text in memory besides that in the pickle."""
 BYTE = 256
 """Integers and memo indices below this take one byte."""
 SMALL_INTEGERS = [_BININT1 + bytes([value]) for value in range(BYTE)]
@@ -191,7 +193,7 @@ class Writer:
 
     def text(self, data: bytes | memoryview) -> bytes:
         """Write a text; returns the instruction that reads it from the memo."""
-        self.take(1, len(data))
+        self.take(TEXT_COPIES, len(data))
         return self._once(b"".join((BYTE_OF["BINUNICODE"], len(data).to_bytes(4, "little"), data)))
 
     def name(self, module: str, name: str) -> None:
@@ -204,7 +206,7 @@ class Writer:
         if known is not None:
             self.out.write(known)
             return known
-        self.take(1, TEXT_BYTES + len(data))
+        self.take(1, TEXT_BYTES)
         self.out.write(data)
         self._by_value[data] = known = self.put()
         return known

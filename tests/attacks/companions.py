@@ -10,7 +10,8 @@ from archive.companion.codecs import compressed
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.normalform.columns import SOLID
 from tests.attacks.attack import MIB, Attack
-from tests.support.companion_bombs import deep, repeated
+from tests.support.companion_bombs import deep, long_text, repeated, traced
+from tests.support.companion_questions import SMALL
 from tests.support.corpus import RELEASES
 from tests.support.halves import companion_of, facts_of, halves
 from tests.support.hostile_companions import (
@@ -25,6 +26,8 @@ from tests.support.hostile_companions import (
 from tests.support.packed_companions import body, line
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from archive.normalform.columns import ColumnName
 
 MODEL = RELEASES / "torch-2.13.0" / "nested.ptl"
@@ -37,9 +40,9 @@ READ = (
 )
 
 
-def beside_model(companion: bytes) -> dict[str, bytes]:
+def beside_model(companion: bytes, model: Path = MODEL) -> dict[str, bytes]:
     """A companion, and the archive that it was split from."""
-    return {"c.ptdbg": companion, "m.ptl": halves(MODEL).out}
+    return {"c.ptdbg": companion, "m.ptl": halves(model).out}
 
 
 def reading(*names: str, commands: tuple[str, ...] = READ) -> tuple[str, ...]:
@@ -128,6 +131,16 @@ ATTACKS = {
     "companion of lines": Attack(
         "20,000 texts, each a line longer than the one before, that share their lines.",
         lambda: beside_model(packed_of(deep(20_000), compress=True)),
+        reading("c.ptdbg"),
+    ),
+    "companion of rows and sources": Attack(
+        "100,000 rows, each of a source of its own, in 500 bytes: as a traced model's companion is.",
+        lambda: beside_model(packed_of(traced(100_000), compress=True), SMALL),
+        reading("c.ptdbg"),
+    ),
+    "companion of a long text": Attack(
+        "A text of a million lines, in 500 bytes.",
+        lambda: beside_model(packed_of(long_text(1_000_000), compress=True), SMALL),
         reading("c.ptdbg"),
     ),
     "companion of cycles": Attack(

@@ -14,6 +14,7 @@ from tests.support.strategies import column
 
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
+    from archive.normalform.columns import Columns
 
 
 def repeated(count: int, size: int) -> bytes:
@@ -23,6 +24,29 @@ def repeated(count: int, size: int) -> bytes:
     texts = [*templates.texts, b"x" * size]
     which = np.append(templates.which, np.full(count, len(texts) - 1))
     return packed_of(facts, columns, Templates(texts, which, templates.numbers), compress=True)
+
+
+def traced(count: int) -> Contents:
+    """A record of many rows, each of a source of its own, which all share one text."""
+    each, nothing = np.arange(count), np.zeros(count, np.int64)
+    facts = deep(count)
+    lines: Columns = {"node.parent": column([-1]), "node.line": column([1]), "text.node": column([0])}
+    return facts.with_columns({**facts.columns, **lines, "source.line": each, "range.start": nothing})
+
+
+def long_text(lines: int) -> Contents:
+    """Ten rows of one source, whose text has many lines."""
+    facts = deep(lines)
+    few: Columns = {
+        name: values[:10] if name.startswith(("row.", "range.")) else values[:1]
+        for name, values in facts.columns.items()
+        if name.startswith(("row.", "range.", "source."))
+    }
+    ten: Columns = {
+        "record.rows": np.minimum(facts.columns["record.rows"], 10),
+        "range.source": np.zeros(10, np.int64),
+    }
+    return facts.with_columns({**facts.columns, **few, **ten})
 
 
 def deep(count: int) -> Contents:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable
 
-HANDLE_BYTES, FRAME_BYTES = 180, 500
+HANDLE_BYTES, FRAME_BYTES = 320, 500
 """Bytes of memory that a row and a frame cost while they are written in several ways."""
 MANY_HANDLES = 50_000
 """Handles from which on only the one way is tried that suits large maps."""
