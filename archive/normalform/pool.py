@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 
-STRING_BYTES, STRING_COPIES = 160, 2
-"""Bytes of memory that a string costs besides its own, and how often these are there: in the pool, and in the
-table that is made of it."""
+STRING_BYTES, STRING_COPIES = 160, 3
+"""Bytes of memory that a string costs besides its own, and how often these are there: in the pool, on the
+way, and in the table that is made of it."""
 
 
 MANY = 1 << 10

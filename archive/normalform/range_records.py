@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 
+PIECE_BYTES = 2
+"""Bytes of the shortest integer in a record."""
+
+
 @dataclass(frozen=True, eq=False)
 class RangeRecords:
     """The records of source ranges that some columns stand for.
@@ -84,8 +88,16 @@ class RangeRecords:
         }
         with self.allowance.part() as meanwhile:
             meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
+            with meanwhile.lent(self._least_bytes(own), "texts of a record"):
+                pass
             strings = laid.pieces.strings
             return record_of(fields, self._string_table(record), strings, layout, meanwhile)
+
+    def _least_bytes(self, own: slice) -> int:
+        """Bytes that the texts of some sources take at least in a record with a string table."""
+        laid = self.laid_out
+        pieces = np.diff(laid.pieces.first)[laid.text[own]]
+        return PIECE_BYTES * int(pieces.sum())
 
     def _string_table(self, record: int) -> Ints | None:
         """A record's string table; None in layouts without one."""

@@ -170,7 +170,7 @@ class Writer:
         Raises:
             LimitError: the pickle may not be so long.
         """
-        size = self.out.tell()
+        size = self.out.tell() * 9 // 8  # a buffer that grows is up to an eighth larger
         self.take(size - self._counted, 1)
         self._counted = size
 

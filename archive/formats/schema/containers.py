@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from archive.pickles.write import Writer
 
 ITEMS = 1 << 9
-"""Items of a sequence after which the bytes of its pickle are counted."""
+"""Items of a sequence, or of lists, after which the bytes of the pickle are counted."""
 INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
@@ -183,6 +183,9 @@ class IntList:
 
         def emit(index: int) -> None:
             writer.name(*INTLIST)
-            out(opening + part(*bounds(index)) + closing)
+            begin, end = bounds(index)
+            out(opening + part(begin, end) + closing)
+            if end - begin > ITEMS:
+                writer.count()
 
         return emit
