@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import archive
-from archive import Limits
+from archive import LimitError, Limits
 from archive.base.columns import firsts
 from archive.base.strings import StringTable
 from archive.container.container import new_member
@@ -20,7 +20,9 @@ from archive.normalform.builder import FormBuilder
 from archive.normalform.record_texts import table_with
 from archive.normalform.records import DebugRecords
 from archive.verbs.verify import NOT_PARSED, verify
+from tests.support import companion_bombs as bombs
 from tests.support.commands import well
+from tests.support.hostile_companions import packed_of
 from tests.support.tampering import packed
 
 if TYPE_CHECKING:
@@ -122,3 +124,17 @@ def test_an_embedded_one_is_verified_by_columns_where_its_records_are_too_large(
     assert (note.severity, note.message.partition(":")[0]) == ("note", NOT_PARSED)
     assert others == verify(path)
     assert [one.severity for one in verify(path, limits=Limits(memory=needed // 8))] == ["error"]
+
+
+def test_a_companion_of_many_more_rows_is_shown_whole_within_its_own_allowance() -> None:
+    """150,000 rows, each of a source of its own, which share one text: 500 bytes as a companion."""
+    data = packed_of(bombs.traced(150_000), compress=True)
+    with archive.open(data) as opened:
+        (record, *_) = opened.range_summary.names
+        assert opened.range_summary.sources == 150_000
+        assert opened.records[record].size > 100 * len(data)
+        assert opened.allowance.memory < (64 << 20) + 256 * 1_000
+    with archive.open(data, limits=Limits(memory=8 << 20)) as opened:
+        with pytest.raises(LimitError, match="memory is limited to 8,388,608"):
+            _ = opened.records
+        assert opened.allowance.peak <= 8 << 20
