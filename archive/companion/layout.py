@@ -48,7 +48,7 @@ import construct
 from archive.base.errors import ArchiveError
 from archive.companion.magic import MAGIC, is_companion
 from archive.formats.archive_id import ID_BYTES
-from archive.normalform.columns import BY_NUMBER, VALUE_BYTES
+from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -215,7 +215,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
         data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES))
     )
     check_crc(found, checksum, "header")
-    wanted = sum([line.inflated + VALUE_BYTES * line.rows * (line.number in BY_NUMBER) for line in lines])
+    wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
     return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))

@@ -212,7 +212,9 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
     kept = PackedColumns(data, directory, allowance)
     rows = {name: kept.rows(name) for name in kept}
     again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
-    with allowance.lent(again + CHECKED_BYTES * max(rows.values(), default=0), "values"):
+    longest = max(rows, key=rows.__getitem__, default=None)
+    most = 0 if longest is None else rows[longest]
+    with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
         columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
         strings = kept.strings
         check(columns, len(strings), allowance, unread=MODELLED)
