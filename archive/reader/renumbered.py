@@ -10,9 +10,12 @@ from archive.debuginfo.symbolicate import InTables
 from archive.debuginfo.unique_handles import HandleForm, unique
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.reader.records import DebugTables
 
 
@@ -32,6 +35,20 @@ class UniqueTables:
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
         return self._tables.range_table
+
+    @property
+    def range_summary(self) -> RangeSummary:
+        """How much these records hold."""
+        return self._tables.range_summary
+
+    @property
+    def range_names(self) -> Collection[str]:
+        """The records of source ranges."""
+        return self._tables.range_names
+
+    def locate(self, name: str, position: int) -> SourceRange | None:
+        """The source of a position in the code of a record of source ranges; None where none is known."""
+        return self._tables.locate(name, position)
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
