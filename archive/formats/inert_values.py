@@ -15,7 +15,10 @@ through ``Pickler::pushIValue`` (``pickler.cpp``), tensors by ``pushLiteralTenso
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
@@ -29,8 +32,28 @@ if TYPE_CHECKING:
 DATA = "data.pkl"
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
-VALUE_BYTES, KEPT_BYTES = 180, 56
-"""Bytes of memory that a value costs while all are made, and afterwards."""
+NODE_BYTES, CHILD_BYTES = 8, 64
+"""Bytes of memory that a node and a child of one cost while values are made."""
+SIZES = {
+    ValueKind.INT: 36,
+    ValueKind.FLOAT: 24,
+    ValueKind.TEXT: 56,
+    ValueKind.TUPLE: 56,
+    ValueKind.LIST: 88,
+    ValueKind.DICT: 80,
+    ValueKind.GLOBAL: 220,
+    ValueKind.REDUCE: 300,
+    ValueKind.OBJECT: 64,
+    ValueKind.PERSISTENT: 56,
+}
+"""Bytes of memory that a value takes besides its parts, by kind."""
+SIZE = np.array([SIZES.get(kind, 0) for kind in ValueKind])
+PART_BYTES, PAIR_BYTES = 9, 60
+"""Bytes of memory that each part takes in its container, and each key and value in a dict besides."""
+WIDEST = 16
+"""Bytes of memory that a byte of a text takes at most: escaped as four characters, of four bytes each."""
+_NEW, _OPENED = object(), object()
+"""A node that was not met, and one that was met but has no value yet."""
 STORAGE = 5
 """Elements of a storage's persistent id."""
 
@@ -38,50 +61,65 @@ STORAGE = 5
 def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node, described and not made.
 
+    Args:
+        tree: values of pickles.
+        root: the node.
+        allowance: the memory that the value may cost, its depth, and the dimensions of a tensor.
+
     Raises:
         ArchiveError: a value holds itself, or a dict has a key that cannot be one.
-        LimitError: values are nested too deep, a tensor has too many dimensions, or all values together
-            would cost more memory than the allowance has.
+        LimitError: values cost more memory or are nested deeper than allowed, or a tensor has too many
+            dimensions.
     """
-    with allowance.part() as meanwhile:
-        made = _all_values(tree, root, meanwhile)
-    allowance.take(KEPT_BYTES * len(made), "values")
-    return made[root]
+    name = tree.tokens.place(root)[0]
+    allowance.take(_kept(tree), "values", record=name)
+    with allowance.lent(
+        NODE_BYTES * len(tree.count) + CHILD_BYTES * len(tree.children), "values", record=name
+    ):
+        return _valued(tree, root, allowance)
 
 
-def _all_values(tree: Tree, root: int, allowance: Allowance) -> dict[int, object]:
-    """The values of a node and of all nodes under it, by node."""
+def _kept(tree: Tree) -> int:
+    """Bytes of memory that the values of all nodes take; texts and names as if they were ASCII."""
+    kinds = tree.kinds(np.arange(len(tree.count)))
+    objects = int(SIZE[kinds].sum())
+    items = PART_BYTES * len(tree.children) + PAIR_BYTES * int(tree.count[kinds == ValueKind.DICT].sum())
+    names = int(tree.value[kinds == ValueKind.GLOBAL].sum())
+    return objects + items + names + int(tree.strings.length.sum())
+
+
+def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
+    """The value of a node."""
     # Depth first without recursion, for a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
-    done: dict[int, object] = {}
-    opened: set[int] = set()
+    values: list[object] = [_NEW] * len(tree.count)
     stack = [root]
     depth = 0
     while stack:
         node = stack[-1]
-        if node in done:
+        opened = values[node] is _OPENED
+        if not opened and values[node] is not _NEW:
             stack.pop()
             continue
         parts = tree.items(node) if tree.count[node] else []
         if node in tree.states:
             parts.append(tree.states[node])
-        if node in opened:
+        if opened:
             depth -= 1
-            done[node] = _value(tree, node, [done[part] for part in parts], allowance)
+            values[node] = _value(tree, node, [values[part] for part in parts], allowance)
             stack.pop()
             continue
-        opened.add(node)
+        values[node] = _OPENED
         depth += 1
         if depth > allowance.limits.depth:
             name, at = tree.tokens.place(node)
             raise LimitError("depth", allowance.limits.depth, depth, record=name, place=f"byte {at}")
         for part in reversed(parts):
-            if part in opened and part not in done:
+            if values[part] is _OPENED:
                 raise tree.tokens.fault(node, "a value that holds itself")
-            if part not in done:
-                allowance.take(VALUE_BYTES, "values")
+            if values[part] is _NEW:
                 stack.append(part)
-    return done
+    return values[root]
 
 
 def class_names(root: object) -> set[str]:
@@ -116,7 +154,7 @@ def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> 
     if kind == ValueKind.FLOAT:
         return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
     if kind == ValueKind.TEXT:
-        return decoded(tree.strings.data(int(tree.value[node])))
+        return _text(tree.strings.data(int(tree.value[node])), allowance)
     if kind == ValueKind.GLOBAL:
         return Global(*tree.names(node))
     if kind == ValueKind.LIST:
@@ -126,6 +164,17 @@ def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> 
     if kind in (ValueKind.REDUCE, ValueKind.OBJECT):
         return _made(tree, node, parts, allowance)
     return tuple(parts)
+
+
+def _text(data: memoryview, allowance: Allowance) -> str:
+    """A text; what it takes beyond a byte for each byte is asked for here."""
+    written = bytes(data)
+    if written.isascii():
+        return written.decode()
+    with allowance.lent(WIDEST * len(written), "texts"):
+        text = decoded(written)
+    allowance.take(sys.getsizeof(text), "texts")
+    return text
 
 
 def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:

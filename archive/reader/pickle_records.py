@@ -70,11 +70,14 @@ class PickleRecords:
         Raises:
             ArchiveError: there is no such record, or it cannot be read.
         """
-        if name not in self._source.records:
-            raise ArchiveError("no such record", file=self._source.file, record=name)
+        with self._allowance.part() as part:
+            return self._value(name, part)
+
+    def _value(self, name: str, allowance: Allowance) -> object:
+        """The same, at the cost of an allowance."""
         with in_file(self._source.file), self._allowance.part() as meanwhile:
             tree = self._tree([name], meanwhile)
-            return inert_value(tree, int(tree.roots[0]), self._allowance)
+            return inert_value(tree, int(tree.roots[0]), allowance)
 
     # Debug tables
 
@@ -158,7 +161,12 @@ class PickleRecords:
     @cached_property
     def data(self) -> object:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
-        return self.value(DATA) if DATA in self._source.records else None
+        if DATA not in self._source.records:
+            return None
+        with self._allowance.part() as part:
+            value, kept = self._value(DATA, part), part.taken
+        self._allowance.take(kept, "values")
+        return value
 
     @cached_property
     def top(self) -> str:
