@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, overload
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from archive.base.limits import Allowance
 
+
+WIDEST = 17
+"""Bytes of memory that a byte takes while it becomes text: a copy, and four characters of four bytes."""
 MANY = 64
 """Pieces of a text; the lengths of more are added up as a column."""
 
@@ -88,6 +93,18 @@ class StringTable:
 def decoded(data: bytes | memoryview) -> str:
     """UTF-8 as ``str``; other bytes are shown escaped."""
     return bytes(data).decode("utf-8", "backslashreplace")
+
+
+def charged(data: bytes | memoryview, allowance: Allowance) -> str:
+    """UTF-8 as ``str``, whose memory is asked for.
+
+    Raises:
+        LimitError: it costs more than the allowance has.
+    """
+    with allowance.lent(WIDEST * len(data), "texts"):
+        text = decoded(data)
+    allowance.take(getsizeof(text), "texts")
+    return text
 
 
 class _Readable(ABC):

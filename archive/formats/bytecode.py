@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.strings import charged
 from archive.formats.schema import found_at
 from archive.pickles.ops import ValueKind
 from archive.pickles.write import integer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.errors import ArchiveError
+    from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
 BYTECODE = "bytecode.pkl"
@@ -31,6 +33,8 @@ UNVERSIONED = 3
 INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
 WARN = b"WARN"
 CALLING = (b"OP", b"OPN")
+METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
+"""Bytes of memory that a method, an instruction and an operator cost besides their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,12 @@ class Bytecode:
     instructions: Mapping[str, int]
 
 
-def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
+def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
     """The methods of one record of a tree.
 
     Raises:
         ArchiveError: a value is not as above.
+        LimitError: the methods cost more memory than the allowance has.
     """
     version, items = _methods(tree, pickle)
     names: dict[int, str] = {}  # by their strings, and counts by their tables: both may be shared
@@ -56,24 +61,30 @@ def parse_bytecode(tree: Tree, pickle: int) -> Bytecode:
         if table not in counts:
             counts[table] = int(tree.count[_entry(tree, table, INSTRUCTIONS)])
         if string not in names:
-            names[string] = str(tree.strings[string])
+            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
+            names[string] = charged(tree.strings.data(string), allowance)
         instructions[names[string]] = counts[table]
     return Bytecode(version, instructions)
 
 
-def parse_operators(tree: Tree, pickle: int) -> dict[str, list[bytes]]:
+def parse_operators(tree: Tree, pickle: int, allowance: Allowance) -> dict[str, list[bytes]]:
     """For each method, the operator that each instruction calls; b"" where it calls none.
 
     Raises:
         ArchiveError: a value is not as above.
+        LimitError: the methods and instructions cost more memory than the allowance has.
     """
+    names: dict[int, str] = {}
     called: dict[int, list[bytes]] = {}  # by table
     operators = {}
     for item in _methods(tree, pickle)[1]:
-        name, table = _method(tree, item)
+        string, table = _method(tree, item)
         if table not in called:
-            called[table] = _called(tree, table)
-        operators[str(tree.strings[name])] = called[table]
+            called[table] = _called(tree, table, allowance)
+        if string not in names:
+            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
+            names[string] = charged(tree.strings.data(string), allowance)
+        operators[names[string]] = called[table]
     return operators
 
 
@@ -90,7 +101,7 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     numbers = []
     for item in _methods(tree, pickle)[1]:
         _, table = _method(tree, item)
-        for instruction in tree.items(_entry(tree, table, INSTRUCTIONS)):
+        for instruction in _items(tree, _entry(tree, table, INSTRUCTIONS)):
             code, number = _first_two(tree, instruction, "an instruction")
             if bytes(tree.strings.data(_text(tree, code))) == WARN:
                 numbers.append(number)
@@ -102,19 +113,24 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     return b"".join([*pieces, data[end:]])
 
 
-def _called(tree: Tree, table: int) -> list[bytes]:
+def _called(tree: Tree, table: int, allowance: Allowance) -> list[bytes]:
     """The operator of each instruction of a method."""
-    instruction = np.array(tree.items(_entry(tree, table, INSTRUCTIONS)), np.int64)
+    instruction = np.array(_items(tree, _entry(tree, table, INSTRUCTIONS)), np.int64)
+    allowance.take(INSTRUCTION_BYTES * len(instruction), "instructions", record=BYTECODE)
     names = []
-    for entry in tree.items(_entry(tree, table, OPERATORS)):
+    for entry in _items(tree, _entry(tree, table, OPERATORS)):
         name, _ = _first_two(tree, entry, "an operator: name and overload")
-        names.append(bytes(tree.strings.data(_text(tree, name))))
+        written = tree.strings.data(_text(tree, name))
+        allowance.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
+        names.append(bytes(written))
     short = np.flatnonzero((tree.kinds(instruction) != ValueKind.TUPLE) | (tree.count[instruction] < 2))  # noqa: PLR2004
     if len(short):
         raise _unexpected(tree, int(instruction[short[0]]), "an instruction")
     first = tree.first[instruction]
     code, number = tree.children[first], tree.children[first + 1]
-    calls = [node for node in set(code.tolist()) if bytes(tree.strings.data(_text(tree, node))) in CALLING]
+    calls = [
+        node for node in np.unique(code).tolist() if bytes(tree.strings.data(_text(tree, node))) in CALLING
+    ]
     calling = np.isin(code, calls)
     which = tree.value[number]
     wrong = calling & ((tree.kinds(number) != ValueKind.INT) | (which < 0) | (which >= len(names)))
@@ -123,7 +139,7 @@ def _called(tree: Tree, table: int) -> list[bytes]:
     return [names[one] if call else b"" for one, call in zip(which.tolist(), calling.tolist(), strict=True)]
 
 
-def _methods(tree: Tree, pickle: int) -> tuple[int, list[int]]:
+def _methods(tree: Tree, pickle: int) -> tuple[int, memoryview]:
     """The version, and the methods."""
     items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
     if items and tree.kind(items[0]) == ValueKind.INT:
@@ -161,10 +177,16 @@ def _first_two(tree: Tree, node: int, expected: str) -> tuple[int, int]:
     return int(tree.children[first]), int(tree.children[first + 1])
 
 
-def _tuple(tree: Tree, node: int, expected: str) -> list[int]:
+def _tuple(tree: Tree, node: int, expected: str) -> memoryview:
     if tree.kind(node) != ValueKind.TUPLE:
         raise _unexpected(tree, node, expected)
-    return tree.items(node)
+    return _items(tree, node)
+
+
+def _items(tree: Tree, node: int) -> memoryview:
+    """The children of a node, as they lie in the tree: a list would take ten times the memory."""
+    first = int(tree.first[node])
+    return tree.children[first : first + int(tree.count[node])].data
 
 
 def _unexpected(tree: Tree, node: int, expected: str) -> ArchiveError:

@@ -15,13 +15,12 @@ through ``Pickler::pushIValue`` (``pickler.cpp``), tensors by ``pushLiteralTenso
 from __future__ import annotations
 
 import struct
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, shown
-from archive.base.strings import decoded
+from archive.base.strings import charged
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.pickles.ops import NEWTRUE, ValueKind
 
@@ -50,8 +49,6 @@ SIZES = {
 SIZE = np.array([SIZES.get(kind, 0) for kind in ValueKind])
 PART_BYTES, PAIR_BYTES = 9, 60
 """Bytes of memory that each part takes in its container, and each key and value in a dict besides."""
-WIDEST = 16
-"""Bytes of memory that a byte of a text takes at most: escaped as four characters, of four bytes each."""
 _NEW, _OPENED = object(), object()
 """A node that was not met, and one that was met but has no value yet."""
 STORAGE = 5
@@ -80,7 +77,7 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
 
 
 def _kept(tree: Tree) -> int:
-    """Bytes of memory that the values of all nodes take; texts and names as if they were ASCII."""
+    """Bytes of memory that the values of all nodes take, with texts and names as ASCII."""
     kinds = tree.kinds(np.arange(len(tree.count)))
     objects = int(SIZE[kinds].sum())
     items = PART_BYTES * len(tree.children) + PAIR_BYTES * int(tree.count[kinds == ValueKind.DICT].sum())
@@ -167,14 +164,9 @@ def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> 
 
 
 def _text(data: memoryview, allowance: Allowance) -> str:
-    """A text; what it takes beyond a byte for each byte is asked for here."""
+    """A text, which was asked for as ASCII."""
     written = bytes(data)
-    if written.isascii():
-        return written.decode()
-    with allowance.lent(WIDEST * len(written), "texts"):
-        text = decoded(written)
-    allowance.take(sys.getsizeof(text), "texts")
-    return text
+    return written.decode() if written.isascii() else charged(written, allowance)
 
 
 def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:

@@ -12,7 +12,7 @@ from archive.debuginfo.model import Generation, HandleEntry, LoweredState, Sourc
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
+from archive.formats.bytecode import BYTECODE, Bytecode
 from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.instructions import InstructionTable
@@ -210,13 +210,10 @@ class Archive(OpenedFile):
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
         return self._pickles.data
 
-    @cached_property
+    @property
     def bytecode(self) -> Bytecode | None:
         """The version and the methods of ``bytecode.pkl``; None where there is none."""
-        if BYTECODE not in self.records:
-            return None
-        with in_file(self.file):
-            return parse_bytecode(self.tree([BYTECODE]), 0)
+        return self._pickles.bytecode
 
     @cached_property
     def effects(self) -> EffectTable | None:

@@ -11,6 +11,7 @@ from archive.debuginfo.model import Generation, Global, Inert
 from archive.debuginfo.symbolicate import InTables, Known
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
 from archive.formats.inert_values import DATA, class_names, inert_value
 from archive.formats.record_kinds import holds_ranges
 from archive.formats.source_ranges import parse_source_ranges
@@ -18,7 +19,7 @@ from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
@@ -71,13 +72,19 @@ class PickleRecords:
             ArchiveError: there is no such record, or it cannot be read.
         """
         with self._allowance.part() as part:
-            return self._value(name, part)
+            return self._read(name, _value, part)
 
-    def _value(self, name: str, allowance: Allowance) -> object:
-        """The same, at the cost of an allowance."""
-        with in_file(self._source.file), self._allowance.part() as meanwhile:
-            tree = self._tree([name], meanwhile)
-            return inert_value(tree, int(tree.roots[0]), allowance)
+    def _read(self, name: str, read: Callable[[Tree, Allowance], T], allowance: Allowance) -> T:
+        """What is read of a record's tree, which itself is given up, at the cost of an allowance."""
+        with in_file(self._source.file), allowance.part() as meanwhile:
+            return read(self._tree([name], meanwhile), allowance)
+
+    def _read_once(self, name: str, read: Callable[[Tree, Allowance], T]) -> T:
+        """The same for what stays in memory."""
+        with self._allowance.part() as part:
+            value, kept = self._read(name, read, part), part.taken
+        self._allowance.take(kept, "values")
+        return value
 
     # Debug tables
 
@@ -163,10 +170,14 @@ class PickleRecords:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
         if DATA not in self._source.records:
             return None
-        with self._allowance.part() as part:
-            value, kept = self._value(DATA, part), part.taken
-        self._allowance.take(kept, "values")
-        return value
+        return self._read_once(DATA, _value)
+
+    @cached_property
+    def bytecode(self) -> Bytecode | None:
+        """The version and the methods of ``bytecode.pkl``; None where there is none."""
+        if BYTECODE not in self._source.records:
+            return None
+        return self._read_once(BYTECODE, lambda tree, allowance: parse_bytecode(tree, 0, allowance))
 
     @cached_property
     def top(self) -> str:
@@ -186,3 +197,8 @@ class PickleRecords:
     def classes(self) -> Collection[str]:
         """The qualified names of all classes in the module tree."""
         return class_names(self.data)
+
+
+def _value(tree: Tree, allowance: Allowance) -> object:
+    """The value of the only pickle of a tree."""
+    return inert_value(tree, int(tree.roots[0]), allowance)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.base.limits import Limits
+from archive.formats.bytecode import parse_bytecode, parse_operators
 from archive.formats.inert_values import inert_value
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
-from tests.costs.pickled import ANYWHERE, DATA, Repeated, text
+from tests.costs.pickled import ANYWHERE, BYTECODE, DATA, Repeated, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +48,31 @@ def test_values_take_no_more_than_is_asked_for(shape: str) -> None:
     assert_asked(pickle, lambda tree, allowance: inert_value(tree, int(tree.roots[0]), allowance))
 
 
+_TABLE, _OPERATORS = BYTECODE["called methods"].before.removesuffix(b"\x86q\0"), BYTECODE["operators"]
+METHODS = {
+    "called methods": BYTECODE["called methods"],
+    "lite instructions": BYTECODE["lite instructions"],
+    "operators": BYTECODE["operators"],
+    "methods of one table": Repeated(_TABLE + b"q\1\x86", b"X\4\0\0\0wideh\1\x86", after=b"t"),
+    "names of one text": Repeated(
+        _OPERATORS.before + text(b"x" * 1_000) + b"q\0N\x86", b"h\0N\x86", after=_OPERATORS.after
+    ),
+}
+
+
+@pytest.mark.parametrize("read", [parse_bytecode, parse_operators])
+@pytest.mark.parametrize("shape", METHODS)
+def test_methods_take_no_more_than_is_asked_for(
+    shape: str, read: Callable[[Tree, int, Allowance], object]
+) -> None:
+    pickle = METHODS[shape].pickle(BYTES // METHODS[shape].step)
+    assert_asked(pickle, lambda tree, allowance: read(tree, 0, allowance))
+
+
 def assert_asked(pickle: bytes, read: Callable[[Tree, Allowance], object]) -> None:
     """Reading a pickle takes what it asks for, at most, both meanwhile and afterwards."""
     tree = read_trees([Pickle("record", memoryview(pickle))], [False], UNBOUNDED.allowance(0))
+    read(tree, UNBOUNDED.allowance(0))  # what is imported at the first time is not measured
     allowance = UNBOUNDED.allowance(0)
     tracemalloc.start()
     try:

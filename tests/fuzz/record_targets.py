@@ -100,8 +100,8 @@ def read_paths(data: bytes) -> None:
 def read_bytecode(data: bytes) -> None:
     """Methods of the lite interpreter."""
     tree = tree_of(data, BYTECODE)
-    known = parse_bytecode(tree, 0)
-    called = parse_operators(tree, 0)
+    known = parse_bytecode(tree, 0, LIMITS.allowance(len(data)))
+    called = parse_operators(tree, 0, LIMITS.allowance(len(data)))
     assert {name: len(calls) for name, calls in called.items()} == known.instructions
     check_slowly((known.version, called), slow_reader.bytecode, data)
     numbered = renumber_warnings(tree, 0)

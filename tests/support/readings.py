@@ -59,7 +59,7 @@ def read(name: str, data: bytes, limits: Limits = DEFAULT_LIMITS) -> object:
     if name == "mobile_debug.pkl":
         return plain_methods(parse_methods(tree, 0, Generation.MODULE_PATHS, allowance), texts=True)
     if name == "bytecode.pkl":
-        return parse_bytecode(tree, 0)
+        return parse_bytecode(tree, 0, allowance)
     return find_lowered(inert_value(tree, int(tree.roots[0]), allowance), allowance)
 
 

@@ -180,7 +180,7 @@ class Rewriting:
         archive = self.archive
         if archive.bytecode is None:
             return None
-        operators = bytecode.parse_operators(archive.tree([bytecode.BYTECODE]), 0)
+        operators = bytecode.parse_operators(archive.tree([bytecode.BYTECODE]), 0, archive.allowance)
         return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:
