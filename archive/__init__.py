@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archive.base.errors import ArchiveError, LimitError
     from archive.base.limits import Limits
     from archive.debuginfo.symbolicate import Style, Symbolication
+    from archive.fleet.explaining import explain
     from archive.reader.archive import Archive
     from archive.reader.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader.recognition import FileKind, Recognised, recognise
@@ -41,6 +42,7 @@ _HOMES = {
     "Style": "debuginfo.symbolicate",
     "Symbolication": "debuginfo.symbolicate",
     "convert": "verbs.convert",
+    "explain": "fleet.explaining",
     "join": "verbs.split",
     "migrate": "verbs.migrate.migrate",
     "open": "reader.opening",
@@ -67,6 +69,7 @@ __all__ = [
     "Style",
     "Symbolication",
     "convert",
+    "explain",
     "join",
     "migrate",
     "open",

@@ -90,6 +90,28 @@ class StringTable:
         return [bytes(self.buffers[buffer][begin:end]) for buffer, begin, end in places]
 
 
+@dataclass(frozen=True, slots=True)
+class HeldStrings:
+    """Strings that need no file: those of views that were pickled.
+
+    Attributes:
+        values: the strings' bytes.
+    """
+
+    values: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def data(self, index: int) -> memoryview:
+        """The bytes of a string."""
+        return memoryview(self.values[index])
+
+    def is_borrowed(self, index: int) -> bool:  # noqa: ARG002 (none is)
+        """Whether a string's bytes are part of the mapped file: they are not."""
+        return False
+
+
 def decoded(data: bytes | memoryview) -> str:
     """UTF-8 as ``str``; other bytes are shown escaped."""
     return bytes(data).decode("utf-8", "backslashreplace")
@@ -158,6 +180,9 @@ class StringView(_Readable):
     def __bytes__(self) -> bytes:
         return bytes(self.data)
 
+    def __reduce__(self) -> tuple[type[StringView], tuple[Strings, int]]:
+        return StringView, (HeldStrings([bytes(self)]), 0)
+
     def __len__(self) -> int:
         return len(self.data)
 
@@ -178,6 +203,10 @@ class Text(_Readable):
 
     def __bytes__(self) -> bytes:
         return b"".join([self.table.data(index) for index in self.indices])
+
+    def __reduce__(self) -> tuple[type[Text], tuple[Strings, Sequence[int]]]:
+        pieces = [bytes(piece) for piece in self.pieces]
+        return Text, (HeldStrings(pieces), range(len(pieces)))
 
     def __len__(self) -> int:
         if isinstance(self.table, StringTable) and len(self.indices) > MANY:

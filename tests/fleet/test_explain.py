@@ -1,0 +1,39 @@
+"""``archive.explain``, and explanations that are sent to other processes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from tests.fleet.test_three_models import FAILURES, FLEET, NAMES
+from tests.support.corpus import ORACLES
+
+
+def test_a_log_is_explained_by_files_or_a_folder() -> None:
+    log = [one.unique.encode() + b"\n" for one in FAILURES]
+    expected = "".join(one.explained + "\n" for one in FAILURES).encode()
+    for models in (FLEET, str(FLEET), [FLEET / f"{name}.ptdbg" for name in NAMES]):
+        assert b"".join(archive.explain(log, models)) == expected
+
+
+def test_a_pattern_that_is_none_is_an_error() -> None:
+    with pytest.raises(ArchiveError, match="no regular expression"):
+        list(archive.explain([b""], FLEET, names="("))
+
+
+@pytest.mark.parametrize("file", ["lowered_shape.ptl", "plain_unicode.ptl"])
+def test_an_explanation_can_be_pickled_and_needs_no_file_then(file: str) -> None:
+    with archive.open(ORACLES / file) as opened:
+        for handle in opened.handles:
+            found = opened.symbolicate(handle)
+            data, text = pickle.dumps(found), bytes(found)
+            again = pickle.loads(data)  # noqa: S301 (made here)
+            assert bytes(again) == text
+            assert (again.handles, again.module_hierarchy) == (found.handles, found.module_hierarchy)
+            assert [entry.op for entry in again.entries] == [entry.op for entry in found.entries]
+            assert [frame.range and frame.range.line for frame in again.frames] == [
+                frame.range and frame.range.line for frame in found.frames
+            ]

@@ -1,0 +1,85 @@
+"""Lines of a log that name a model, and how long they hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from archive import ArchiveError
+from archive.fleet.models import models_in
+from archive.fleet.naming import NEAR, Naming
+from tests.fleet.test_three_models import FLEET
+from tests.support.corpus import ORACLES, RELEASES
+
+MODELS = models_in([FLEET])
+IDS = {model.file.rpartition("/")[2].removesuffix(".ptdbg"): sorted(model.ids) for model in MODELS.all}
+
+
+def named(naming: Naming) -> list[str] | None:
+    """The models that are named, by their files' names."""
+    found = naming.named
+    return None if found is None else [model.file.rpartition("/")[2] for model in found.models]
+
+
+def test_an_archive_id_holds_for_a_few_lines() -> None:
+    naming = Naming(MODELS)
+    archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
+    naming.saw(b"trace 0123456789abcdef0123456789abcdef", 1)
+    assert named(naming) is None
+    naming.saw(f"[{archive_id}] failed".encode(), 2)
+    for number in range(3, 3 + NEAR):
+        naming.saw(b"other", number)
+        assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(b"other", 3 + NEAR)
+    assert named(naming) is None
+
+
+def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
+    naming = Naming(MODELS, names=r"model=(\w+)")
+    assert named(naming) is None
+    naming.saw(b"model=Encoder", 1)
+    naming.saw(b"x", 1_000)
+    assert named(naming) == ["Encoder.ptdbg"]
+    naming.saw(b"model=Stranger", 1_001)
+    assert named(naming) == []
+    assert str(naming.named) == "line 1001 names 'Stranger'"
+
+
+@pytest.mark.parametrize("name", ["Ranker", "Encoder", "Detector"])
+def test_ids_are_archive_ids_and_prefixes(name: str) -> None:
+    for one in IDS[name]:
+        naming = Naming(MODELS, ids=r"id=\w+|(?<=id:)\w+")
+        naming.saw(f"id:{one}".encode(), 1)
+        assert named(naming) == [f"{name}.ptdbg"]
+
+
+def test_archives_have_a_serialization_id_and_are_called_by_file_or_class() -> None:
+    models = models_in([ORACLES / "plain_unicode.ptl", RELEASES / "torch-2.13.0" / "nested.pt"])
+    unicode, nested = models.all
+    assert any(len(one) == 40 and one.isdigit() for one in unicode.ids)
+    assert {"plain_unicode", "plain_unicode.ptl", "Unicode"} <= unicode.names
+    assert "nested.pt" in nested.names
+    assert models.by_name["plain_unicode"] == [unicode]
+    assert not models.by_prefix
+
+
+def test_several_models_of_one_class_are_all_meant() -> None:
+    models = models_in([RELEASES / f"torch-{release}" / "nested.pt" for release in ("2.4.1", "2.13.0")])
+    naming = Naming(models, names=r"run (\w+)")
+    naming.saw(b"run nested", 1)
+    assert named(naming) == ["nested.pt", "nested.pt"]
+
+
+def test_a_companion_is_for_one_archive() -> None:
+    with pytest.raises(ArchiveError, match="a companion is for one archive"):
+        models_in([FLEET], companion=FLEET / "Ranker.ptdbg")
+
+
+def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.fleet.models.MOST_OPEN", 2)
+    models = models_in([FLEET])
+    opened = [models.archive(model) for model in models.all]
+    assert list(models.closed()) == [models.all[0]]
+    assert models.archive(models.all[2]) is opened[2]
+    assert models.archive(models.all[0]) is not opened[0]
+    models.close()
+    assert repr(models.all[0]).startswith("<Model ")
