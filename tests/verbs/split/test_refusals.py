@@ -143,7 +143,7 @@ def test_an_archive_with_an_embedded_companion_is_not_split(tmp_path: Path) -> N
 
 
 def test_archive_and_companion_need_two_names(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError):
+    with pytest.raises(ArchiveError, match=r"m\.ptl: archive and companion need two names"):
         split(STACK, tmp_path / "m.ptl", tmp_path / "m.ptl")
     assert list(tmp_path.iterdir()) == []
 
