@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
+from tests.support.effect_classes import Kinds, Members
 from tests.support.effect_containers import Aliases, Cache, History, Keyed, Looked, Refilled, Results, Window
 
 if TYPE_CHECKING:
@@ -297,5 +298,7 @@ CASES = {
         Looked,
         Refilled,
         Keyed,
+        Members,
+        Kinds,
     )
 } | {"Results": Case(Results, (X, 2))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import heapq
 import random
+from functools import cached_property
 from random import randint
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,6 +44,32 @@ class Strict:
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+
+class Guarded:
+    """Attributes that are read and deleted in ways of its own."""
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        return object.__getattribute__(self, name)
+
+
+class Kept:
+    """Attributes that are deleted in a way of its own, and a descriptor."""
+
+    part = cached_property(lambda _: 1)
+
+    def __init__(self) -> None:
+        self.one = 1
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+
+
+class Single:
+    """A class that makes its objects itself."""
+
+    def __new__(cls) -> Any:  # noqa: ANN401
+        return object.__new__(cls)
 
 
 def hooked() -> nn.Module:
@@ -223,6 +250,34 @@ def kept_type(self: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("Strict has a __setattr__ of its own", strict=Strict())
 def custom_setattr(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.strict.a = 1  # here
+    return x
+
+
+@refused("Guarded has a __getattribute__ of its own", guarded=Guarded())
+def custom_getattribute(self: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * self.guarded.one  # here
+
+
+@refused("Kept has a __delattr__ of its own", kept=Kept())
+def custom_delattr(self: Model, x: torch.Tensor) -> torch.Tensor:
+    del self.kept.one  # here
+    return x
+
+
+@refused("part: a cached_property, which cannot be followed", kept=Kept())
+def descriptor(self: Model, x: torch.Tensor) -> torch.Tensor:
+    return x * self.kept.part  # here
+
+
+@refused("__class__, which cannot be followed, is set", kept=Kept())
+def class_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.kept.__class__ = Single  # here
+    return x
+
+
+@refused("a new Single, whose __new__ is its own")
+def own_new(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.one = Single()  # here
     return x
 
 

@@ -14,6 +14,8 @@ from archive.effects.capture.scalars import NUMBERS, is_scalar, value_of
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from archive.effects.capture.call import CapturedCall
 
 INPUT_OUTPUT = ("print", "open", "input", "breakpoint")
@@ -69,28 +71,30 @@ class NumberType:
 
 
 class TypeOf:
-    """The proxy of ``type``: tells the real classes of proxies.
+    """The proxy of ``type``: tells the classes of proxies, which the model compares by ``is``.
 
     Args:
         call: the captured call.
+        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model has in place of them.
     """
 
-    def __init__(self, call: CapturedCall) -> None:
+    def __init__(self, call: CapturedCall, numbers: Mapping[type, NumberType]) -> None:
         self._call = call
+        self._numbers = numbers
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
         """Give the class of one argument, or make a class of three."""
         if len(args) != 1:
             return type(*args)
-        if is_scalar(args[0]):
-            return type(value_of(args[0]))
-        variable = self._call.side_effects.variable_of(args[0])
-        if variable is None:
-            return type(args[0])
+        cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
+        if cls in self._numbers:
+            return self._numbers[cls]
+        if self._call.side_effects.variable_of(args[0]) is None:
+            return cls
         return self._call.objects.class_of(args[0])
 
     def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, type)
+        return isinstance(value, type | NumberType)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(type, name)
@@ -164,14 +168,14 @@ class ReplacedBuiltins:
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
 
 
-def replaced_builtins(call: CapturedCall) -> dict[str, Any]:
-    """The builtins, by name, for copies of functions."""
+def replaced_builtins(call: CapturedCall, numbers: Mapping[type, NumberType]) -> dict[str, Any]:
+    """The builtins, by name, for copies of functions; ``numbers`` are the proxies of the types of numbers."""
     replaced = ReplacedBuiltins(call)
     return vars(builtins) | {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
-        **{kind.__name__: NumberType(call, kind) for kind in NUMBERS},
+        **{kind.__name__: proxy for kind, proxy in numbers.items()},
         "super": replaced.super_of,
-        "type": TypeOf(call),
+        "type": TypeOf(call, numbers),
         "len": replaced.length,
         "__import__": replaced.imported,
         "min": replaced.choosing(min),

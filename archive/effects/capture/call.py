@@ -23,7 +23,7 @@ from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, Item, Local, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import CellType, CodeType, FrameType, ModuleType
 
     from archive.effects.capture.snapshot import Snapshot
@@ -40,6 +40,10 @@ class Wrap(Protocol):
 
 class FunctionCopies(Protocol):
     """Copies of the model's functions, with globals and cells of their own."""
+
+    @property
+    def numbers(self) -> Mapping[type, object]:
+        """The proxies of ``int``, ``float`` and ``bool``."""
 
     def copy(self, function: Any) -> Any:  # noqa: ANN401
         """The copy of a function."""

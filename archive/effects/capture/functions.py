@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.builtin import replaced_builtins
+from archive.effects.capture.builtin import NumberType, replaced_builtins
 from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
+from archive.effects.capture.scalars import NUMBERS
 from archive.effects.capture.sites import position_of, statement_in
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import ClosureCell, GlobalName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.sites import Statement
@@ -107,11 +108,15 @@ class Functions:
 
     Args:
         call: the captured call.
+
+    Attributes:
+        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
     """
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
-        self._builtins = replaced_builtins(call)
+        self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
+        self._builtins = replaced_builtins(call, self.numbers)
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
         self._labels: dict[ClosureCell, CellType] = {}

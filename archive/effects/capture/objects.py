@@ -67,8 +67,13 @@ class Objects:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def load(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """An attribute of a proxy.
+
+        Args:
+            proxy: of the object.
+            name: of the attribute.
+            custom: whether the class's own ``__getattr__`` asks for it, which is not asked again.
 
         Raises:
             AttributeError: the object has no such attribute.
@@ -91,7 +96,7 @@ class Objects:
             return value
         if raw is not ABSENT and not isinstance(raw, MemberDescriptorType):
             return self._bound(raw, cls, proxy, variable, name)
-        return self._missing(cls, proxy, name)
+        return self._missing(cls, proxy, name, custom=custom)
 
     def _own(self, proxy: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
         """An object's own attribute, not its class's; ``ABSENT`` if it has none or is new."""
@@ -109,8 +114,8 @@ class Objects:
             return ABSENT
         return call.wrap(value, None if variable.source is None else Attribute(variable.source, name))
 
-    def _missing(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        getter = static(cls.__mro__, "__getattr__")
+    def _missing(self, cls: type, proxy: Any, name: str, *, custom: bool) -> Any:  # noqa: ANN401
+        getter = ABSENT if custom else static(cls.__mro__, "__getattr__")
         if isinstance(getter, FunctionType) and getter is not torch.nn.Module.__getattr__:
             return self._called(getter, proxy, name)
         source = self._call.side_effects[proxy].source
@@ -171,7 +176,7 @@ class Objects:
             object.__init__: lambda *_, **__: None,
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
-            torch.nn.Module.__getattr__: lambda key: self.load(proxy, key),
+            torch.nn.Module.__getattr__: lambda key: self.load(proxy, key, custom=True),
             torch.nn.Module.__call__: lambda *args, **kwargs: call_module(self._call, proxy, args, kwargs),
         }.get(raw)
 

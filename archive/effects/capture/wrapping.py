@@ -131,6 +131,8 @@ class Wrapping:
         if isinstance(value, MethodType):
             return self._method(value, source)
         if isinstance(value, type):
+            if value in functions.numbers:
+                return functions.numbers[value]
             is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
             return self._other(value, ClassProxy(self._call, value), source) if is_own else value
         if isinstance(value, ModuleType):
