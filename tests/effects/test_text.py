@@ -27,7 +27,7 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
-from archive.formats.effects.parts import output_count
+from archive.formats.effects.parts import guarded, output_count
 from archive.formats.effects.program_text import method_program, method_source
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from tests.support import effect_tables
@@ -236,6 +236,11 @@ def test_the_graph_has_as_many_outputs_as_its_method_uses() -> None:
     assert output_count(MethodEffects("f", (), made, ())) == 5
     assert output_count(MethodEffects("f", (), Constant(1), (Effect(Op.APPEND, X, None, Output(6)),))) == 7
     assert output_count(MethodEffects("f", (), Constant(1), ())) == 0
+
+
+def test_guards_name_the_sources_of_subject_and_value() -> None:
+    guards = (Guard(Look.SAME, At(X), At(SELF)), Guard(Look.DIM, Output(0), Constant(2)))
+    assert list(guarded(MethodEffects("f", (), Constant(1), (), guards))) == [X, SELF]
 
 
 @patient
