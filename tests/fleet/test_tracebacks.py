@@ -1,0 +1,101 @@
+"""TorchScript's tracebacks of many models: a traceback quotes the code of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.fleet.answers import FleetAnswers
+from archive.fleet.explaining import explainer_of
+from archive.fleet.models import models_in
+from archive.verbs.logs.lines import Lines, Window
+from archive.verbs.logs.outline import MAX_KEY, Outline
+from tests.support.corpus import ORACLES
+from tests.support.halves import halves
+from tests.support.reports import Report, case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from archive.fleet.models import Model
+    from archive.verbs.logs.archive_answers import ArchiveAnswers
+
+NAMES = [path.name.removesuffix(".stripped.txt") for path in sorted(ORACLES.glob("*.jit.stripped.txt"))]
+REPORTS = [case(name) for name in NAMES]
+TRACEBACKS = [one for one in REPORTS if b"Traceback of TorchScript" in one.stripped]
+HEADING = b"Traceback of TorchScript (most recent call last):\n"
+
+
+def explained(report: Report, files: list[Path]) -> tuple[bytes, int, int, list[str]]:
+    explainer = explainer_of(models_in(files))
+    text = b"".join(explainer.explain([report.stripped]))
+    return text, explainer.explained, explainer.ambiguous, explainer.notes
+
+
+def test_each_is_explained_by_its_own_archive_or_told() -> None:
+    files = sorted({one.path for one in REPORTS})
+    counts = {"explained": 0, "ambiguous": 0}
+    for one in TRACEBACKS:
+        text, done, ambiguous, notes = explained(one, files)
+        assert text == (one.full if done else one.stripped)
+        assert done + ambiguous == 1
+        assert done or "and nothing tells which" in notes[0]
+        counts["explained" if done else "ambiguous"] += 1
+    assert counts["explained"] > 10
+
+
+def test_a_companion_explains_it_where_no_other_has_such_code(tmp_path: Path) -> None:
+    for one in TRACEBACKS:
+        (tmp_path / f"{one.path.stem}.ptdbg").write_bytes(halves(one.path).companion)
+    files = [tmp_path / f"{name}.ptdbg" for name in ("plain_free_functions", "lowered_shape")]
+    one = case("plain_free_functions.jit")
+    text, done, _, notes = explained(one, files)
+    assert (text, done) == (one.full, 1)
+    assert notes == [f"line 2: {'not checked against the model'}'s code, which a companion doesn't have"]
+
+
+def test_of_none_of_the_models_is_told() -> None:
+    one = case("plain_free_functions.jit")
+    others = [path for path in sorted({one.path for one in REPORTS}) if "plain_free" not in path.name][:3]
+    assert explained(one, others) == (one.stripped, 0, 0, ["line 2: traceback: of none of 3 models"])
+
+
+def test_equal_tracebacks_are_asked_of_all_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a logger writes before them."""
+    asked: list[str] = []
+    one = case("plain_free_functions.jit")
+    files = sorted({one.path for one in REPORTS})
+    explainer = explainer_of(models_in(files))
+    lines = one.stripped.splitlines(keepends=True)
+    list(explainer.explain(lines))
+    of = FleetAnswers._of
+
+    def noted(answers: FleetAnswers, model: Model) -> ArchiveAnswers:
+        asked.append(model.file)
+        return of(answers, model)
+
+    monkeypatch.setattr(FleetAnswers, "_of", noted)
+    list(explainer.explain([b"E 12:00: " + line for line in lines]))
+    assert asked == [str(one.path)]
+    assert explainer.explained == 2
+
+
+def outline(*lines: bytes) -> Outline:
+    return Outline(Window(Lines(lines)), HEADING)
+
+
+def test_a_traceback_of_other_code_needs_no_explanation() -> None:
+    frame = b'  File "models/net.py", line 3, in forward\n    x\n    ~ <--- HERE\n'
+    assert not outline(frame, b"RuntimeError: x\n").has_code
+    assert outline(frame.replace(b"models/", b"code/"), b"RuntimeError: x\n").has_code
+
+
+def test_the_lines_behind_the_error_do_not_tell_tracebacks_apart() -> None:
+    frame = b'  File "code/net.py", line 3, in forward\n'
+    assert outline(frame, b"RuntimeError: a\n", b"b\n").key == outline(frame, b"RuntimeError: c\n").key
+    assert outline(frame, b"  x\n").key != outline(frame, b"  y\n").key
+    endless = outline(*[b"  x" * 100 + b"\n"] * 1_000)
+    assert len(endless.key[0]) < 2 * MAX_KEY
+    assert b"".join(endless.explained(b"text")) == HEADING + b"text"
+    assert endless.size(b"text") == 4
