@@ -35,14 +35,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.columns import STEP, gathered
+from archive.base.columns import gathered
+from archive.pickles.brackets import Brackets
 from archive.pickles.memo import last_puts
 from archive.pickles.ops import (
     FILLS,
     IS_PUT,
     KIND,
-    LEVEL,
-    MARK,
     PROTO,
     STOP,
     TAKES,
@@ -96,14 +95,14 @@ def assemble(tokens: Tokens, allowance: Allowance) -> Assembly:
         ArchiveError: the values don't add up.
         LimitError: the memo is written so that it costs more memory than allowed.
     """
-    depth = np.cumsum(lookup(LEVEL, tokens.op), dtype=tokens.at.dtype)
+    brackets = Brackets(tokens)
     assembler = _Assembler(tokens)
-    closers, marks = assembler.pairs(depth)
+    closers, marks = brackets.pairs()
     assembler.take_fixed(closers, marks)
     del marks
     roots = assembler.roots()
-    assembler.take_between(closers, depth)
-    del closers, depth
+    assembler.take_between(closers, brackets)
+    del closers, brackets
     return Assembly(assembler.runs, roots, assembler.resolved(allowance))
 
 
@@ -125,7 +124,6 @@ class _Assembler:
         self.tokens = tokens
         self.op = tokens.op
         self.index = tokens.at.dtype
-        self.bits = len(self.op).bit_length()
         self.kind = lookup(KIND, self.op)
         last = np.zeros(len(self.op) + 1, self.index)  # the last token that is no memo write, behind each
         last[1:] = np.arange(len(self.op), dtype=self.index)
@@ -134,26 +132,6 @@ class _Assembler:
         self.taken = np.zeros(len(self.op), np.bool_)
         self.runs: list[Run] = []
         self.same: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def pairs(self, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The opcodes that take all from a MARK on (*closers*), and the MARK of each.
-
-        Brackets match by depth: within one depth, MARKs and closers alternate. So both, sorted by depth and
-        position, stand in the same order.
-
-        Args:
-            depth: open MARKs behind each token (n).
-        """
-        op = self.op
-        stops = np.flatnonzero(op == STOP)
-        lone = np.flatnonzero(depth < 0)
-        open_ = stops[depth[stops] > 0]
-        if len(lone) and not (len(open_) and open_[0] < lone[0]):
-            raise self.tokens.fault(int(lone[0]), "no MARK for this opcode")
-        if len(open_):
-            raise self.tokens.fault(int(open_[0]), f"{int(depth[open_[0]])} open MARKs at STOP")
-        closers, marks = np.flatnonzero(lookup(TAKES, op) < 0), np.flatnonzero(op == MARK)
-        return self._numbers(self._by_depth(closers, depth)), self._numbers(self._by_depth(marks, depth))
 
     def take_fixed(self, closers: np.ndarray, marks: np.ndarray) -> None:
         """Find the parts of opcodes of fixed arity, round by round, where their beginnings are known."""
@@ -270,33 +248,11 @@ class _Assembler:
             nodes[others] = nodes[nodes[others]]
         return nodes
 
-    def take_between(self, closers: np.ndarray, depth: np.ndarray) -> None:
-        """Find the parts of closers, and how many each takes.
-
-        A value belongs to the first closer behind it at its depth. Depth and position form one key, so that a
-        single search among the sorted values finds where each closer's parts end.
-        """
-        free = self._by_depth(np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING)), depth)
-        inside = self._keys(closers.astype(np.int64), depth) + (1 << self.bits)
-        size = np.diff(np.searchsorted(free, inside), prepend=0)
-        self.runs.append(Run(closers, size.astype(self.index), self._numbers(free)))
-
-    def _by_depth(self, tokens: np.ndarray, depth: np.ndarray) -> np.ndarray:
-        """The keys of some tokens, sorted; takes the place of the tokens."""
-        keys = self._keys(tokens, depth)
-        keys.sort()
-        return keys
-
-    def _keys(self, tokens: np.ndarray, depth: np.ndarray) -> np.ndarray:
-        """Depth and number of tokens as one integer of 64 bits each; takes the place of the tokens."""
-        for at in range(0, len(tokens), STEP):
-            keys = tokens[at : at + STEP]
-            keys |= depth[keys].astype(np.int64) << self.bits
-        return tokens
-
-    def _numbers(self, keys: np.ndarray) -> np.ndarray:
-        """The tokens of some keys."""
-        return (keys & ((1 << self.bits) - 1)).astype(self.index)
+    def take_between(self, closers: np.ndarray, brackets: Brackets) -> None:
+        """Find the parts of closers, and how many each takes: the values that are free yet."""
+        free = np.flatnonzero(~self.taken & (self.kind != ValueKind.NOTHING))
+        size, parts = brackets.between(free, closers)
+        self.runs.append(Run(closers, size, parts))
 
     def _where(self, there: np.ndarray) -> np.ndarray:
         """The tokens where a column is true."""
