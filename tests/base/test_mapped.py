@@ -61,6 +61,12 @@ def test_a_temporary_file_is_mapped_with_what_was_just_written() -> None:
             assert container.root == "nested"
 
 
+def test_what_a_file_holds_back_is_mapped_too() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"short")
+        assert bytes(Mapped(file).data) == b"short"
+
+
 def test_a_compressed_file_is_read_not_mapped(tmp_path: Path) -> None:
     path = tmp_path / "nested.ptl.gz"
     path.write_bytes(gzip.compress(NESTED.read_bytes()))
