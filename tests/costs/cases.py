@@ -11,6 +11,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.normalform.columns import BY_NAME
 from tests.costs import pickled
+from tests.costs.companions import COMPANIONS
 from tests.costs.pickled import HEAD, STOP, Repeated, integer, integers, sequence, text
 from tests.fuzz.zip_mutations import Stored, records, zipped
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
@@ -83,6 +84,13 @@ def _pieced_source(times: int) -> Files:
     pieced = sequence(integers(b"K\1" * max(1, times // 64)), integer(0), integer(0))
     rows = sequence(*(_range(pieced, at) for at in range(8)))
     return archive_with({RANGES: HEAD + sequence(text(pickled.MARKER), table, rows) + STOP})
+
+
+def _long_range(motif: bytes, at: int, times: int) -> Files:
+    """A range of a long text, from some byte on; if it is not all of it, each of its lines is marked."""
+    written = motif * max(1, times // len(motif))
+    row = _range(_source(written), 0, max(1, len(written) - at))
+    return archive_with({RANGES: HEAD + sequence(row) + STOP, CALLSTACKS: _handles([1], 1)})
 
 
 def _code(motif: bytes, times: int) -> Files:
@@ -218,6 +226,8 @@ PICKLES: dict[str, Case] = {
 OTHERS: dict[str, Case] = {
     **{f"one source of {name}": partial(_one_source, motif) for name, motif in TEXTS.items()},
     **{f"sources of {name}": partial(_several_sources, motif) for name, motif in TEXTS.items()},
+    **{f"a range of most of {name}": partial(_long_range, motif, 1) for name, motif in TEXTS.items()},
+    **{f"a range of all {name}": partial(_long_range, motif, 0) for name, motif in TEXTS.items()},
     "pieced source": _pieced_source,
     **{f"code of {name}": partial(_code, motif) for name, motif in TEXTS.items()},
     "equal digits": _digits,
@@ -234,4 +244,4 @@ OTHERS: dict[str, Case] = {
     "rows of all tables": partial(_rows, tuple(sorted(BY_NAME))),
     "inflated body": _deflated_body,
 }
-CASES: dict[str, Case] = {**PICKLES, **OTHERS}
+CASES: dict[str, Case] = {**PICKLES, **OTHERS, **COMPANIONS}

@@ -14,6 +14,8 @@ OUT = "out.ptl"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "inspect": ("inspect", MODEL),
     "inspect as JSON": ("inspect", MODEL, "--json"),
+    "effects": ("inspect", MODEL, "--effects"),
+    "effects as JSON": ("inspect", MODEL, "--effects", "--json"),
     "sizes": ("sizes", MODEL),
     "verify": ("verify", MODEL),
     "symbolicate a handle": ("symbolicate", MODEL, "1"),
@@ -21,6 +23,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "split": ("split", MODEL, "-o", OUT, "-c", COMPANION),
     "shrink": ("shrink", MODEL, "-o", OUT, "--level", "compact"),
     "embed": ("shrink", MODEL, "-o", OUT, "--level", "embed"),
+    "look up beside": ("symbolicate", MODEL, "1", "-c", COMPANION),
+    "join": ("join", MODEL, "-o", OUT, "-c", COMPANION),
     "restore": ("restore", MODEL, "-o", OUT),
     "migrate": ("migrate", MODEL, "-o", OUT, "--to", "1.9"),
     "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),

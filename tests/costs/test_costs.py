@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXAMPLES = 80
-MOST = 1 << 14
+MOST = 1 << 16
 """Repetitions of drawn cases: as many as every budget allows so far; EXCEEDING has larger ones."""
 EXCEEDING = Path(__file__).with_name("exceeding.tsv")
 """Cases that still exceed their budget, a line each: case, command, repetitions, and what is exceeded.
