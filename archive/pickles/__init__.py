@@ -1,7 +1,7 @@
 """Pickles as data: bytes <-> tokens <-> trees, in columns. Nothing in here can execute anything.
 
 In: records' bytes. ``scan`` finds each instruction (``walk``: where it begins), ``assemble`` the values that
-each one takes, ``tree`` holds the result. Out: a ``Tree``. Back: ``write`` lays values out as PyTorch's
+each one takes (``brackets``, ``children``), ``tree`` holds the result. Out: a ``Tree``. Back: ``write`` lays values out as PyTorch's
 pickler does.
 
 These modules do what ``pickletools`` and a stack machine do in 25 lines. They stand here for speed: on large
