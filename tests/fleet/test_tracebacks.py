@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from archive.fleet.answers import FleetAnswers
 from archive.fleet.explaining import explainer_of
 from archive.fleet.models import models_in
-from archive.verbs.logs.lines import Lines, Window
-from archive.verbs.logs.outline import MAX_KEY, Outline
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 NAMES = [path.name.removesuffix(".stripped.txt") for path in sorted(ORACLES.glob("*.jit.stripped.txt"))]
 REPORTS = [case(name) for name in NAMES]
 TRACEBACKS = [one for one in REPORTS if b"Traceback of TorchScript" in one.stripped]
-HEADING = b"Traceback of TorchScript (most recent call last):\n"
 
 
 def explained(report: Report, files: list[Path]) -> tuple[bytes, int, int, list[str]]:
@@ -79,23 +76,3 @@ def test_equal_tracebacks_are_asked_of_all_models_once(monkeypatch: pytest.Monke
     list(explainer.explain([b"E 12:00: " + line for line in lines]))
     assert asked == [str(one.path)]
     assert explainer.explained == 2
-
-
-def outline(*lines: bytes) -> Outline:
-    return Outline(Window(Lines(lines)), HEADING)
-
-
-def test_a_traceback_of_other_code_needs_no_explanation() -> None:
-    frame = b'  File "models/net.py", line 3, in forward\n    x\n    ~ <--- HERE\n'
-    assert not outline(frame, b"RuntimeError: x\n").has_code
-    assert outline(frame.replace(b"models/", b"code/"), b"RuntimeError: x\n").has_code
-
-
-def test_the_lines_behind_the_error_do_not_tell_tracebacks_apart() -> None:
-    frame = b'  File "code/net.py", line 3, in forward\n'
-    assert outline(frame, b"RuntimeError: a\n", b"b\n").key == outline(frame, b"RuntimeError: c\n").key
-    assert outline(frame, b"  x\n").key != outline(frame, b"  y\n").key
-    endless = outline(*[b"  x" * 100 + b"\n"] * 1_000)
-    assert len(endless.key[0]) < 2 * MAX_KEY
-    assert b"".join(endless.explained(b"text")) == HEADING + b"text"
-    assert endless.size(b"text") == 4
