@@ -42,7 +42,8 @@ class Naming:
 
     Args:
         models: the models.
-        ids: a pattern whose first group, or whole match, is an archive id, prefix or serialization id.
+        ids: a pattern whose first group, or whole match, is an archive id, prefix or serialization id. A
+            line in which that is empty names none.
         names: the same for the name of a file or of the top module's class.
 
     Raises:
@@ -78,8 +79,9 @@ class Naming:
         line = line[:MAX_SEARCHED]
         for pattern, known in self._patterns:
             found = pattern.search(line)
-            if found:
-                text = decoded(found[1] if pattern.groups else found[0])
+            name = found and found[1 if pattern.groups else 0]
+            if name:
+                text = decoded(name)
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
                 self._found = Named(by.get(text, ()), text, number)
                 return
@@ -97,5 +99,5 @@ def compiled(pattern: str) -> re.Pattern[bytes]:
     """
     try:
         return re.compile(pattern.encode("utf-8", "surrogateescape"))
-    except re.error as error:
+    except (re.error, ValueError, OverflowError) as error:
         raise ArchiveError(f"{shown(pattern)} is no regular expression: {error}") from None

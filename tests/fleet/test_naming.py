@@ -83,3 +83,16 @@ def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     assert models.archive(models.all[0]) is not opened[0]
     models.close()
     assert repr(models.all[0]).startswith("<Model ")
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(?u)a", "(?P<x>a)(?(2)b|c)"])
+def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> None:
+    with pytest.raises(ArchiveError, match="is no regular expression"):
+        Naming(MODELS, ids=pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"model=(\w+)?", r"model=(\w*)", r"\w*$"])
+def test_a_line_in_which_a_pattern_finds_no_text_names_none(pattern: str) -> None:
+    naming = Naming(MODELS, names=pattern)
+    naming.saw(b"model=", 1)
+    assert naming.named is None

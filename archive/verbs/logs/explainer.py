@@ -12,7 +12,7 @@ from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.failures import LiteFailure
-from archive.verbs.logs.json_lines import explained_json, has_failure, may_be_json
+from archive.verbs.logs.json_lines import explained_strings, has_failure, is_escaped
 from archive.verbs.logs.lines import InnerLines, Lines, Window
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import TRACEBACK_START
@@ -27,6 +27,7 @@ MAX_LINES_BEFORE = 5
 """Lines above the handles in which the error message is looked for."""
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
+ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 
 
 @bounded
@@ -118,11 +119,19 @@ class Explainer:
         before = deque([b""], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
             self.answers.saw(line, lines.number)
-            if nested and has_failure(line) and may_be_json(line):
-                yield explained_json(line, partial(self._inside, lines.number, nested - 1)) or line
-            else:
-                yield from self._line(line, before, lines)
+            strings = self._strings(line, lines.number, nested) if has_failure(line) else None
+            yield from self._line(line, before, lines) if strings is None else (strings,)
             before.append(line)
+
+    def _strings(self, line: bytes, number: int, nested: int) -> bytes | None:
+        """A line with the failures in its strings explained; None where its failure is in none."""
+        inside = partial(self._inside, number, nested - 1)
+        explained = explained_strings(line, inside) if nested else None
+        if explained is None and is_escaped(line):
+            self.unknown += 1
+            self._notes.add(number, ESCAPED_NOTE)
+            return line
+        return explained
 
     def _inside(self, number: int, nested: int, text: bytes) -> bytes:
         """A text inside of a line, with the failures in it explained."""

@@ -1,4 +1,7 @@
-r"""Lines of JSON, as servers log them: failures stand escaped inside of strings, and are explained there.
+r"""Failures in quoted strings with escapes, as in JSON, are explained there, with escapes again.
+
+Servers log lines of JSON. Other lines have such strings, too: JSON behind a logger's prefix, ``key="value"``
+pairs, a line of a JSON file that has many. A newline in one of them would break what reads the log.
 
 Only the strings that hold a failure are written anew; all other bytes of the line stay. A string that had
 other characters than ASCII in it gets them unescaped, one that had none gets ``\u`` escapes, as before.
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
 
 MARKS = (b"Debug info for handle", b"Traceback of TorchScript")
 """Each failure has one of these in its first line."""
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+# One that is not closed reaches to the end, so that a line is read only once.
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
+ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
+"""A failure that PyTorch printed with newlines, which became escapes."""
 
 
 def has_failure(text: bytes) -> bool:
@@ -23,39 +29,52 @@ def has_failure(text: bytes) -> bool:
     return any(mark in text for mark in MARKS)
 
 
-def may_be_json(line: bytes) -> bool:
-    """Whether a line may be an object of JSON."""
-    return line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}"
+def is_escaped(line: bytes) -> bool:
+    """Whether the newlines of a line's failure are escapes, so that an explanation must not have others."""
+    return ESCAPED.search(line) is not None
 
 
-def explained_json(line: bytes, explain: Callable[[bytes], bytes]) -> bytes | None:
-    """A line of JSON with the failures in its strings explained; None if the line is none.
+def explained_strings(line: bytes, explain: Callable[[bytes], bytes]) -> bytes | None:
+    """A line with the failures in its quoted strings explained; None if there are none in them.
 
     Args:
         line: the line.
         explain: explains a text.
     """
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+    texts = {found[0]: _string(found[0]) for found in STRING.finditer(line) if has_failure(found[0])}
+    if not any(text is not None for text in texts.values()):
         return None
-    return STRING.sub(lambda found: _explained(found[0], explain), line)
+    return STRING.sub(lambda found: _explained(found[0], texts.get(found[0]), explain), line)
 
 
-def _explained(literal: bytes, explain: Callable[[bytes], bytes]) -> bytes:
-    """A string of JSON with its failures explained; the same bytes where there are none."""
-    if not has_failure(literal):
+def _string(literal: bytes) -> str | None:
+    """The text of a quoted string; None if it is none of JSON."""
+    try:
+        text = json.loads(literal.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    return str(text)
+
+
+def _explained(literal: bytes, string: str | None, explain: Callable[[bytes], bytes]) -> bytes:
+    """A quoted string with the failures in its text explained; the same bytes where there are none."""
+    if string is None:
         return literal
-    text = json.loads(literal).encode("utf-8", "surrogatepass")
+    text = string.encode("utf-8", "surrogatepass")
     explained = explain(text)
     if explained == text:
         return literal
-    return json.dumps(_text(explained), ensure_ascii=literal.isascii()).encode("utf-8", "surrogatepass")
+    # Half of a surrogate pair has no form in UTF-8: it stays an escape.
+    dumped = json.dumps(_text(explained), ensure_ascii=literal.isascii())
+    return dumped.encode("utf-8", "backslashreplace")
 
 
 def _text(data: bytes) -> str:
-    """Bytes as JSON can hold them; what is no UTF-8, as a model's source may be, is replaced."""
-    try:
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace")
+    """Bytes as JSON can hold them; in lines that are no UTF-8, as a model's source may be, it is replaced."""
+    lines = []
+    for line in data.split(b"\n"):
+        try:
+            lines.append(line.decode("utf-8", "surrogatepass"))
+        except UnicodeDecodeError:
+            lines.append(line.decode("utf-8", "replace"))
+    return "\n".join(lines)

@@ -71,3 +71,50 @@ def test_other_strings_stay_to_the_byte(record: dict[str, object], is_ascii: boo
     line = json.dumps(marked, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") + b"\n"
     explainer = Explainer.of(archive.open(REPORTS[0].path))
     assert b"".join(explainer.explain([line])) == line
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("2026-03-01T10:00:00.5Z stderr F {", "}"),
+        ("", ","),
+        ("[{", "}]"),
+        ("  ", ","),
+        ("Jan  1 host app[3]: level=error ", " at=4"),
+    ],
+)
+def test_strings_are_looked_into_wherever_they_stand_in_a_line(before: str, behind: str) -> None:
+    path, stripped, full = REPORTS[1]
+    key = "msg=" if "=" in before else '"msg": '
+    log, expected = (
+        f"{before}{key}{json.dumps(text.decode())}{behind}\n".encode() for text in (stripped, full)
+    )
+    assert explained(log, path)[0] == expected
+
+
+@pytest.mark.parametrize("template", ["{{'msg': '{}'}}\n", 'cut": "x", "msg": "{}', '{{"msg": "{}\\q"}}'])
+def test_a_failure_with_escaped_newlines_in_no_string_is_left_and_told(template: str) -> None:
+    message = "a\\n  \\n  Debug info for handle(s): debug_handles:{1494}, was not found.\\n  "
+    line = template.format(message).encode()
+    text, explainer = explained(line, REPORTS[0].path)
+    assert text == line
+    assert (explainer.explained, explainer.unknown) == (0, 1)
+    assert explainer.notes == [
+        "line 1: a failure with escaped newlines, in no string of JSON that can be read"
+    ]
+
+
+def test_half_a_surrogate_pair_stays_an_escape() -> None:
+    path, stripped, full = REPORTS[1]
+    log, expected = (
+        json.dumps({"msg": f"\ud800 é {text.decode()}"}, ensure_ascii=False).encode(
+            "utf-8", "backslashreplace"
+        )
+        for text in (stripped, full)
+    )
+    assert explained(log, path)[0] == expected
+
+
+def test_strings_that_are_never_closed_are_read_once() -> None:
+    line = b'Debug info for handle "' + b'\\"' * 100_000 + b"\\"
+    assert explained(line, REPORTS[0].path)[0] == line
