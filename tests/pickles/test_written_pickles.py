@@ -1,0 +1,161 @@
+"""Pickles as PyTorch's pickler writes them: a text or global once, then memo reads; and what that costs."""
+
+from __future__ import annotations
+
+import pickletools
+import tracemalloc
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from archive import LimitError, Limits
+from archive.base.limits import unbounded
+from archive.base.strings import StringTable
+from archive.pickles.write import CHUNK, FEW, Integers, Writer, integer
+from tests.support import slow_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.limits import Allowance
+
+EMPTY = b"\x80\x02."
+
+
+def writer_of(texts: Sequence[bytes] = (), allowance: Allowance | None = None) -> Writer:
+    """A writer that knows some texts by number."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    starts = np.cumsum(lengths) - lengths
+    buffers = [memoryview(b"".join(texts))]
+    strings = StringTable(buffers, [False], np.zeros(len(texts), np.int64), starts, lengths)
+    return Writer(strings, allowance or unbounded())
+
+
+# --- the memo
+
+
+def test_a_text_or_global_is_written_once_and_then_read_from_the_memo() -> None:
+    writer = writer_of()
+    writer.out.write(b"(")
+    assert writer.text(b"ab") == b"h\x00"
+    writer.name("m", "C")
+    writer.name("m", "D")
+    assert writer.text(memoryview(b"ab")) == b"h\x00"
+    writer.name("m", "C")
+    writer.out.write(b"t")
+    written = b"\x80\x02(X\x02\x00\x00\x00abq\x00cm\nC\nq\x01cm\nD\nq\x02h\x00h\x01t."
+    assert (writer.finish(), writer.entries) == (written, 3)
+
+
+def test_numbers_of_the_same_text_share_its_memo_entry() -> None:
+    writer = writer_of([b"a", b"b", b"a"])
+    for number in (2, 1, 0, 1, 2):
+        writer.string(number)
+    assert writer.text(b"b") == b"h\x01"
+    assert writer.finish() == EMPTY[:2] + b"X\x01\x00\x00\x00aq\x00X\x01\x00\x00\x00bq\x01" + (
+        b"h\x00h\x01h\x00h\x01."
+    )
+
+
+def test_a_text_that_looks_like_a_global_is_a_text() -> None:
+    writer = writer_of()
+    writer.out.write(b"(")
+    writer.name("m", "C")
+    writer.text(b"m\nC\n")
+    writer.out.write(b"t")
+    assert slow_reader.load(writer.finish()) == (slow_reader.Name("m", "C"), b"m\nC\n")
+
+
+def test_memo_entries_above_255_take_four_bytes() -> None:
+    texts = [b"%d" % number for number in range(258)]
+    writer = writer_of(texts)
+    writer.out.write(b"(")
+    for number in [*range(258), *range(258)]:
+        writer.string(number)
+    writer.out.write(b"t")
+    data = writer.finish()
+    assert slow_reader.load(data) == (*texts, *texts)
+    opcodes = Counter(opcode.name for opcode, _, _ in pickletools.genops(data))
+    assert {name: count for name, count in opcodes.items() if name.endswith(("PUT", "GET"))} == {
+        "BINPUT": 256,
+        "LONG_BINPUT": 2,
+        "BINGET": 256,
+        "LONG_BINGET": 2,
+    }
+
+
+# --- integers of a column, part by part
+
+
+@pytest.mark.parametrize("size", [3, FEW, FEW + 1, CHUNK - 1, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_parts_of_a_column_are_its_integers_in_whatever_order(size: int, *, backwards: bool) -> None:
+    values = np.arange(2 * CHUNK + 10) * 40_503 % (1 << 33)
+    column = Integers(values)
+    begins = range(0, len(values), size)
+    for begin in reversed(begins) if backwards else begins:
+        part = values[begin : begin + size].tolist()
+        assert column.part(begin, begin + len(part)) == b"".join(map(integer, part))
+
+
+def test_a_part_may_be_asked_for_again_and_be_empty() -> None:
+    values = np.arange(3 * CHUNK) * 40_503 % (1 << 33)
+    column = Integers(values)
+    for begin, end in [
+        (0, 0),
+        (0, 9),
+        (3, 7),
+        (9, CHUNK),
+        (CHUNK - 1, CHUNK + 1),
+        (0, 2),
+        (CHUNK, CHUNK + 3),
+    ]:
+        assert column.part(begin, end) == b"".join(map(integer, values[begin:end].tolist()))
+
+
+# --- memory
+
+
+@pytest.mark.parametrize("size", [1, 300, 100_000])
+def test_what_is_asked_for_is_what_texts_take(size: int) -> None:
+    allowance = unbounded()
+    texts = [b"%0*d" % (size, number) for number in range(400_000 // (size + 200))]
+    writer = writer_of(texts, allowance)
+    tracemalloc.start()
+    try:
+        for number in range(len(texts)):
+            writer.string(number)
+        data = writer.finish()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(data) > len(texts) * size
+    assert 0.4 * allowance.peak < peak < allowance.peak
+
+
+def test_bytes_written_are_asked_for_once() -> None:
+    allowance = unbounded()
+    writer = writer_of(allowance=allowance)
+    before = allowance.taken
+    for _ in range(3):
+        writer.out.write(bytes(800))
+        writer.count()
+        writer.count()
+    assert allowance.taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8
+    writer.take(5, 7)
+    assert allowance.taken - before == (2_400 + len(EMPTY) - 1) * 9 // 8 + 35
+
+
+def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
+    writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
+    writer.text(bytes(4_000))
+    with pytest.raises(LimitError, match="memory is limited to 10,000") as caught:
+        writer.text(bytes(4_001))
+    assert "values that are written" in str(caught.value)
+    assert writer.out.tell() < 4_100
+    writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
+    writer.out.write(bytes(10_000))
+    with pytest.raises(LimitError):
+        writer.finish()
