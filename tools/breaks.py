@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tools.break_faults import Fault, Key
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("archive", "fixtures", "tests", "tools", "pyproject.toml", "README.md")
+PARTS = ("archive", "docs", "fixtures", "tests", "tools", "pyproject.toml", "README.md")
 EQUIVALENT = "tools/equivalent_faults.tsv"
 FURTHER = {
     "base": (

@@ -108,3 +108,24 @@ def test_lines_are_found_by_their_places(text: bytes) -> None:
         assert lines.is_line(number, expected[number - 1])
         assert lines.start(number) == starts[number - 1]
     assert not lines.is_line(len(expected) + 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "log"),
+    [
+        (case("plain_stack").path, b"Debug info for handle(s): 1445, was not found.\n"),
+        (PLAIN.path, PLAIN.stripped),
+    ],
+    ids=["lite", "torchscript"],
+)
+def test_what_an_explanation_takes_is_counted(path: Path, log: bytes) -> None:
+    """Apart from the search for handles, of which there is none here."""
+    one = Explainer.of(archive.open(path))
+    list(one.explain([log]))
+    assert (one.explained, one.spending.steps > 0) == (1, True)
+
+
+def test_a_place_behind_a_line_has_no_byte() -> None:
+    lines = CodeLines(memoryview(b"ab\ncd\n"))
+    assert [lines.byte(2, column) for column in range(4)] == [b"c", b"d", b"", b""]
+    assert not lines.is_line(0, b"")

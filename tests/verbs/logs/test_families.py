@@ -6,7 +6,7 @@ import pytest
 
 import archive
 from archive.verbs.logs import Explainer
-from archive.verbs.logs.families import cannot_print, families, known_message
+from archive.verbs.logs.families import MAX_STARTS, cannot_print, families, known_message
 from tests.support.reports import Outcome, case, cases, explained
 
 LINEAR = case("plain_stack")
@@ -93,3 +93,8 @@ def test_what_is_explained_by_handles_alone_is_told() -> None:
 
 def test_no_report_of_pytorch_is_contradicted() -> None:
     assert all(explained(one.stripped, one.path).explained == 1 for one in cases())
+
+
+def test_a_message_is_looked_for_behind_few_prefixes_of_loggers() -> None:
+    assert known_message("x: " * MAX_STARTS + MATMUL) == MATMUL
+    assert known_message("x: " * (MAX_STARTS + 1) + MATMUL) == ""

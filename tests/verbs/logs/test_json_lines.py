@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import archive
 from archive.verbs.logs import Explainer
 from tests.support.reports import Report, case
+from tests.support.strategies import patient
 
 REPORTS = [case("plain_unicode"), case("plain_free_functions.jit"), case("lowered_shape")]
 
@@ -65,6 +66,7 @@ def test_what_only_looks_like_json_stays_or_is_a_line_like_others(line: bytes) -
     assert text == line or b"Module hierarchy" in text
 
 
+@patient
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.floats(allow_nan=False)), st.booleans())
 def test_other_strings_stay_to_the_byte(record: dict[str, object], is_ascii: bool) -> None:  # noqa: FBT001
     marked = {**record, "Debug info for handle": "Traceback of TorchScript"}

@@ -18,11 +18,13 @@ from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.lines import Lines, Window
-from archive.verbs.logs.tracebacks import CodeRecord, Traceback
+from archive.verbs.logs.tracebacks import CodeRecord, Traceback, place_of
+from tests.support.halves import halves
 from tests.support.reports import case, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from archive.base.strings import StringView
     from tests.support.reports import Report
@@ -232,3 +234,42 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
     traceback = Traceback(Window(Lines([frame, frame, END])), HEADING, lambda _: cast("CodeRecord", code))
     original = traceback.original(DEFAULT_LIMITS, Steps(100))
     assert b"".join(traceback.explained(original)) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2
+
+
+def place(filename: str | None, line: int, *, is_null: bool = False) -> SourceRange:
+    name = None if filename is None else cast("StringView", filename)
+    return SourceRange(Source(cast("StringView", b"x"), name, line, is_null), 0, 1)
+
+
+OURS, OTHERS_OURS = place("models/net.py", 3), place("top.py", 9)
+TORCHS = place("/usr/lib/python3/site-packages/torch/nn/functional.py", 1695)
+WINDOWS = place(r"C:\Python\Lib\site-packages\torch\nn\functional.py", 7)
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([TORCHS, WINDOWS, OURS, OTHERS_OURS], ("models/net.py", 3)),
+        ([OURS, TORCHS], ("models/net.py", 3)),
+        ([None, place(None, 1), place("none", 1, is_null=True), OTHERS_OURS], ("top.py", 9)),
+        ([place("torch/nn.py", 2), OURS], ("torch/nn.py", 2)),
+        ([TORCHS, WINDOWS], (str(TORCHS.source.filename), 1695)),
+        ([None, place(None, 1)], ("", 0)),
+    ],
+)
+def test_the_place_of_a_failure_is_the_innermost_line_that_is_not_pytorchs(
+    spans: list[SourceRange | None], expected: tuple[str, int]
+) -> None:
+    assert place_of(spans) == expected
+
+
+def test_a_companion_explains_a_traceback_unchecked(tmp_path: Path) -> None:
+    path = tmp_path / "model.ptdbg"
+    path.write_bytes(halves(JIT.path).companion)
+    text, found, unknown, notes = explained(JIT.stripped, path)
+    assert (text, found, unknown) == (JIT.full, 1, 0)
+    assert notes == ["line 2: not checked against the model's code, which a companion doesn't have"]
+    foreign = JIT.stripped.replace(b"plain.py", b"other.py")
+    text, found, unknown, notes = explained(foreign, path)
+    assert (text, found, unknown) == (foreign, 0, 1)
+    assert "no code of the name code/__torch__/other.py: the failure is another model's" in notes[0]
