@@ -68,7 +68,7 @@ def _visited(stack: Ints, following: Ints) -> Ints:
     never = np.iinfo(np.int64).max
     seen = np.full(len(step), never)
     at, visit, depth = stack, np.arange(len(stack)), 0
-    deepest = len(step) + 1
+    deepest = len(step)  # more than the depth of any frame
     while len(at := at[going := at >= 0]):
         visit = visit[going]
         np.minimum.at(seen, at, visit * deepest + depth)

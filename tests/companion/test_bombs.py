@@ -10,6 +10,7 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.build import build_companion
 from archive.companion.codecs import Codec, compressed, inflated
 from archive.companion.layout import CompanionProfile
 from archive.normalform.columns import BY_NAME
@@ -149,3 +150,20 @@ def test_long_lines_are_not_repeated_beyond_the_limit() -> None:
     data = packed_of(replace(facts, form=replace(facts.form, strings=table_of(strings))), compress=True)
     assert_refused(data)
     assert_refused(data, "ranges", "records", limits=TIGHT)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_building_is_refused_where_copies_of_strings_or_raw_records_cost_too_much(
+    profile: CompanionProfile,
+) -> None:
+    facts, memory = facts_of(SMALL), 24 << 20
+
+    def build(strings: int, raw: int) -> None:
+        table = table_of([*facts.strings.copies(), b"x" * strings])
+        form = replace(facts.form, strings=table, allowance=Limits(memory=memory).allowance(0))
+        build_companion(replace(facts, form=form, raw=bytes(raw)), profile)
+
+    build(1 << 10, 1 << 10)
+    for strings, raw in ((memory // 4, 0), (0, memory // 4), (memory // 4, memory // 4)):
+        with pytest.raises(LimitError, match="with columns that are encoded"):
+            build(strings, raw)

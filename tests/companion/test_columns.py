@@ -251,6 +251,12 @@ def test_the_codec_that_gives_least_is_taken() -> None:
     assert bytes(inflated(Codec.ZSTD, memoryview(stored), 300)) == b"abc" * 100
 
 
+def test_the_slow_codec_is_tried_on_little_or_at_the_strongest_levels() -> None:
+    numbers = np.arange(1 << 20, dtype="<u4").tobytes()
+    assert compressed(numbers[: 1 << 17], 1)[0] is Codec.LZMA
+    assert compressed(numbers + b"x", 1)[0] is Codec.ZSTD
+
+
 @quick
 @given(st.sampled_from([*Codec, 3, 1 << 40]), st.binary(max_size=60), st.integers(0, 1 << 24))
 def test_any_bytes_inflate_or_end_in_one_error(codec: int, data: bytes, size: int) -> None:

@@ -166,6 +166,7 @@ def test_call_stacks_that_come_back_to_themselves_are_refused(turn: str, profile
     error = refused(data)
     assert isinstance(error, LimitError)
     assert error.place == "frame.next"
+    assert error.actual > error.limit
     assert asked(data).broken == {}
 
 

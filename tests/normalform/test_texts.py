@@ -1,0 +1,48 @@
+"""Texts of a normal form as records have them: what they cost meanwhile, and which strings they are of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from archive import LimitError, Limits
+from archive.debuginfo.model import Layout
+from archive.normalform.builder import FormBuilder
+from archive.normalform.columns import BY_NAME
+from archive.normalform.form import NormalForm
+from archive.normalform.pool import table_of
+from archive.normalform.records import DebugRecords
+from tests.support.companion_questions import PATHS, SMALL
+from tests.support.halves import facts_of
+from tests.support.strategies import Range
+from tests.support.strategies import table_of as ranges_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB = 1 << 20
+
+
+def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
+    table = ranges_of([0], [Range(b"x" * MIB, 0, 1)], Layout.INLINE)
+    form = FormBuilder.of(table).form()
+    for memory in (MIB // 2, MIB + MIB // 2):
+        with pytest.raises(LimitError):
+            _ = replace(form, allowance=Limits(memory=memory).allowance(0)).range_table
+    enough = replace(form, allowance=Limits(memory=2 * MIB + MIB // 2).allowance(0)).range_table
+    assert enough.sources.lengths.tolist() == [MIB]
+
+
+@pytest.mark.parametrize("path", [SMALL, PATHS], ids=lambda path: path.parent.name)
+def test_records_do_not_depend_on_the_numbers_of_strings(path: Path) -> None:
+    form = facts_of(path).form
+    strings = [bytes(form.strings.data(string)) for string in range(len(form.strings))]
+    columns = dict(form.columns)
+    for name, values in form.columns.items():
+        if BY_NAME[name].refers == "string":
+            columns[name] = np.where(values < 0, values, len(strings) - 1 - values)
+    turned = NormalForm(columns, table_of(strings[::-1]))
+    assert dict(DebugRecords(turned)) == dict(DebugRecords(form))
