@@ -36,13 +36,24 @@ def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
     assert enough.sources.lengths.tolist() == [MIB]
 
 
+def test_a_text_of_short_lines_costs_64_bytes_a_line_while_it_is_put_together() -> None:
+    lines = MIB // 16
+    form = FormBuilder.of(ranges_of([0], [Range(b"\n" * lines, 0, 1)], Layout.INLINE)).form()
+    with pytest.raises(LimitError):
+        _ = replace(form, allowance=Limits(memory=64 * lines).allowance(0)).range_table
+    enough = replace(form, allowance=Limits(memory=110 * lines).allowance(0)).range_table
+    assert enough.sources.lengths.tolist() == [lines]
+
+
 @pytest.mark.parametrize("path", [SMALL, PATHS], ids=lambda path: path.parent.name)
 def test_records_do_not_depend_on_the_numbers_of_strings(path: Path) -> None:
     form = facts_of(path).form
     strings = [bytes(form.strings.data(string)) for string in range(len(form.strings))]
     columns = dict(form.columns)
+    first = int(columns["source.filename"].max())
     for name, values in form.columns.items():
         if BY_NAME[name].refers == "string":
-            columns[name] = np.where(values < 0, values, len(strings) - 1 - values)
-    turned = NormalForm(columns, table_of(strings[::-1]))
+            columns[name] = np.where(values < 0, values, (values - first) % len(strings))
+    turned = NormalForm(columns, table_of(strings[first:] + strings[:first]))
+    assert first > 0
     assert dict(DebugRecords(turned)) == dict(DebugRecords(form))
