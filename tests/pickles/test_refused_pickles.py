@@ -59,6 +59,23 @@ def test_a_record_has_no_part_in_its_neighbours(other: bytes) -> None:
             tree_of(other, data)
 
 
+@pytest.mark.parametrize(
+    ("records", "problem"),
+    [
+        ((b"N", b"((", b"ttt"), "record 1, byte 4: 2 open MARKs at STOP"),
+        ((b"t", b"(("), "record 0, byte 2: no MARK for this opcode"),
+        ((b"(", b"N", b"tt", b"(("), "record 0, byte 3: 1 open MARKs at STOP"),
+        ((b"N", b"N(tt", b"((("), "record 1, byte 5: no MARK for this opcode"),
+    ],
+)
+def test_of_records_whose_marks_do_not_match_the_first_is_named(
+    records: tuple[bytes, ...], problem: str
+) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        tree_of(*(PROTO + record + STOP for record in records))
+    assert str(caught.value) == problem
+
+
 def test_limits_are_named() -> None:
     error = refused(PROTO + b"(" + b"N" * 50 + b"t" + STOP, Limits(memory=1_500))
     assert isinstance(error, LimitError)
@@ -129,7 +146,9 @@ def test_a_pickle_starts_with_its_protocol(data: bytes) -> None:
     assert "starts with PROTO" in refused(data).problem
 
 
-@pytest.mark.parametrize("data", [b"", PROTO, b"\x80", PROTO + b"N", PROTO + b"NNNN"])
+@pytest.mark.parametrize(
+    "data", [b"", PROTO, b"\x80", PROTO + b"N", PROTO + b"NNNN", b"X", PROTO + b"X", PROTO + b"X\x00"]
+)
 def test_a_pickle_has_a_stop(data: bytes) -> None:
     assert refused(data).place == f"byte {len(data)}"
     with pytest.raises(ArchiveError, match="record 1, byte"):
