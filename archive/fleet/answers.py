@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from archive.verbs.logs.lines import Window
 
     Ask = Callable[[ArchiveAnswers], Answer | None]
+    MayHave = Callable[[Model], bool]
 
 LISTED = 3
 """Models that a note names."""
@@ -41,6 +42,24 @@ MOST_ASKED = 256
 """Models that are asked about a failure that names none."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, together."""
+
+
+class Question(NamedTuple):
+    """A failure, as it is asked of models.
+
+    Attributes:
+        failure: the failure.
+        what: the failure, in words.
+        key: the same for failures that get the same answer.
+        ask: asks one model.
+        may_have: whether a model may have failed so, by the facts that are kept of it while it is closed.
+    """
+
+    failure: Failure
+    what: str
+    key: tuple[object, ...]
+    ask: Ask
+    may_have: MayHave
 
 
 class Candidate(NamedTuple):
@@ -82,54 +101,65 @@ class FleetAnswers:
         known = self.models.by_prefix.get(prefix, ()) if prefix else ()
         if prefix and not known:
             what += f", of the archive {prefix} if they are unique"
-        key = failure.digits, failure.is_joined, failure.message
-        return self._answer(failure, known, key, lambda one: one.of_handles(failure), what)
+        asked = Question(
+            failure,
+            what,
+            (failure.digits, failure.is_joined, failure.message),
+            lambda one: one.of_handles(failure),
+            lambda model: model.may_have_handles(failure.digits),
+        )
+        return self._answer(asked, known)
 
     def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
         outline = Outline(lines.again(), heading)
         if not outline.has_code:
             return None
-        return self._answer(
-            outline, (), outline.key, lambda one: one.of_traceback(lines.again(), heading), "traceback"
+        asked = Question(
+            outline,
+            "traceback",
+            outline.key,
+            lambda one: one.of_traceback(lines.again(), heading),
+            lambda model: model.may_have_code(outline.names),
         )
+        return self._answer(asked, ())
 
-    def _answer(
-        self, failure: Failure, known: Sequence[Model], key: tuple[object, ...], ask: Ask, what: str
-    ) -> Answer:
+    def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.
 
         Args:
-            failure: the failure.
+            asked: the failure.
             known: the models that the failure itself names; none if it names none.
-            key: the same for failures that get the same answer.
-            ask: asks one model.
-            what: the failure, in words.
         """
         named = None if known else self._naming.named
         models = known or (self.models.all if named is None else named.models)
-        if named is not None:
-            what += f", and {named}"
-        if len(models) > MOST_ASKED:
-            why = f"no more than {MOST_ASKED} models are asked, and there are {len(models):,}: name one"
-            return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
-        left = self._left(models, (key, *models), ask)
+        what = asked.what if named is None else f"{asked.what}, and {named}"
+        if len(models) == 1:
+            for one in self._asked(models, asked.ask):
+                return replace(one.answer, models=(one.model.file,))
+        possible = self._possible(models, asked)
+        if len(possible) > MOST_ASKED:
+            why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
+            return Answer(asked.failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+        left = [one for one in self._asked(possible, asked.ask) if one.answer.is_possible]
+        self._choices.keep((asked.key, *models), [one.model for one in left], 1 + len(models))
         texts = {one.answer.text for one in left}
-        if len(models) == 1 and left:
-            return replace(left[0].answer, models=(left[0].model.file,))
         if len(texts) == 1 and None not in texts:
             return replace(left[0].answer, models=tuple(one.model.file for one in left))
-        return Answer(failure, None, ((0, f"{what}: {self._why(models, left)}"),), is_possible=bool(left))
+        note = f"{what}: {self._why(models, left)}"
+        return Answer(asked.failure, None, ((0, note),), is_possible=bool(left))
 
-    def _left(self, models: Sequence[Model], key: tuple[object, ...], ask: Ask) -> list[Candidate]:
-        """The models that nothing contradicts; of a single model, its answer in any case."""
-        if len(models) == 1:
-            return list(self._asked(models, ask))
-        known = self._choices.get(key)
-        left = [one for one in self._asked(models if known is None else known, ask) if one.answer.is_possible]
-        if known is None:
-            self._choices.keep(key, [one.model for one in left], 1 + len(models))
-        return left
+    def _possible(self, models: Sequence[Model], asked: Question) -> list[Model]:
+        """The models that may have failed so, as far as it is known without opening them."""
+        chosen = self._choices.get((asked.key, *models))
+        if chosen is not None:
+            return chosen
+        found = []
+        for model in models:
+            with self.models.noting_unread(model):
+                if asked.may_have(model):
+                    found.append(model)
+        return found
 
     def _asked(self, models: Sequence[Model], ask: Ask) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one."""

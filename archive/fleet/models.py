@@ -13,17 +13,21 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
+from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, SPAN, prefix_at_end
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
 
 K = TypeVar("K", int, str)
 MOST_OPEN = 32
 """Models that are open at a time; of the others, the facts alone are kept."""
+CODE = (LEGACY_CODE[0], PACKAGE_CODE)
+"""The folders of code records."""
 KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 MAX_ID = 64
 """Bytes of a serialization id that is read."""
@@ -94,6 +98,42 @@ class Model:
         """The prefix of its unique handles; 0 where it has none."""
         with self.open() as opened:
             return opened.handle_form.prefix
+
+    @cached_property
+    def _handles(self) -> frozenset[int]:
+        """Its debug handles, without a prefix."""
+        with self.open() as opened:
+            table = opened.handle_table
+            return frozenset() if table is None else frozenset((table.handle % SPAN).tolist())
+
+    @cached_property
+    def _codes(self) -> frozenset[str]:
+        """The code records that a traceback may name; of a companion, those with source ranges."""
+        with self.open() as opened:
+            if opened.has_code:
+                return frozenset(name for name in opened.records if name.startswith(CODE))
+            return frozenset(code_of(name) for name in opened.range_records)
+
+    def may_have_handles(self, digits: str) -> bool:
+        """Whether digits can be split into handles of the model; nothing else is asked of these.
+
+        Args:
+            digits: handles as they are printed, one behind the other.
+        """
+        digits = digits[:-DIGITS] if prefix_at_end(digits) == self.prefix else digits
+        if not (digits + "0").isdecimal() or not self._handles:
+            return False
+        ends = {0}
+        for at in range(len(digits)):
+            if at in ends:
+                longest = 1 if digits[at] == "0" else HANDLE_DIGITS
+                stops = range(at + 1, min(at + longest, len(digits)) + 1)
+                ends.update(end for end in stops if int(digits[at:end]) in self._handles)
+        return len(digits) in ends
+
+    def may_have_code(self, names: Collection[str]) -> bool:
+        """Whether the model has code records of all these names."""
+        return self._codes.issuperset(names)
 
 
 class Models:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from archive.base.limits import DEFAULT_LIMITS
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
-from tests.support.corpus import FIXTURES
+from archive.fleet.models import Model, models_in
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,3 +138,29 @@ def test_the_frozen_failures_are_what_pytorch_prints(tmp_path: Path) -> None:
     explainer = explainer_of(models_in([tmp_path / "Encoder.ptl", FLEET / "Ranker.ptdbg"]))
     for one in made:
         assert of_one(explainer, one.plain) in {one.plain, one.explained}
+
+
+def test_models_that_are_left_unasked_would_have_answered_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of closed models only spares questions."""
+    models = [*FLEET.glob("*.ptdbg"), *RELEASES.glob("torch-2.*/*.ptl"), *ORACLES.glob("*.ptl")]
+    spared = explainer_of(models_in(models))
+    texts = [of_one(spared, text) for one in FAILURES[::4] for text in (one.unique, one.plain)]
+    monkeypatch.setattr(Model, "may_have_handles", lambda *_: True)
+    asked = explainer_of(models_in(models))
+    assert [of_one(asked, text) for one in FAILURES[::4] for text in (one.unique, one.plain)] == texts
+    assert (asked.explained, asked.ambiguous, asked.notes) == (
+        spared.explained,
+        spared.ambiguous,
+        spared.notes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("digits", "may"), [("0", True), ("7", True), ("77", True), ("1999", True), ("1099", False), ("", True)]
+)
+def test_digits_are_split_into_handles_of_the_model(digits: str, may: bool) -> None:  # noqa: FBT001
+    model = Model("m.ptdbg", limits=DEFAULT_LIMITS)
+    vars(model).update(_handles=frozenset({0, 7, 1999, 12345678}), prefix=1_234_567_890)
+    assert model.may_have_handles(digits) == may
+    assert model.may_have_handles(f"{digits}123456789000000007") == may
+    assert not model.may_have_handles("-1")

@@ -41,6 +41,7 @@ def test_the_package_offers_these_names() -> None:
             "Style",
             "Symbolication",
             "convert",
+            "explain",
             "join",
             "migrate",
             "open",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base.strings import decoded
 from archive.verbs.logs.lines import without_end
 from archive.verbs.logs.tracebacks import CODE_FOLDERS, FRAME_HEADER, MAX_LINES, TRACEBACK_START
 
@@ -29,7 +30,8 @@ class Outline:
     Attributes:
         raw: the heading.
         key: the same for tracebacks of the same lines, whatever a logger writes before them.
-        has_code: whether a frame is of serialized code.
+        names: the code records that its frames name.
+        has_code: whether there are some.
     """
 
     def __init__(self, lines: Window, heading: bytes) -> None:
@@ -38,7 +40,9 @@ class Outline:
         text = b"\n".join(self._frames(lines))
         self.key = (text,)
         headers = map(FRAME_HEADER.fullmatch, text.split(b"\n"))
-        self.has_code = any(found["file"].startswith(CODE_FOLDERS) for found in headers if found)
+        files = {found["file"] for found in headers if found}
+        self.names = frozenset(decoded(file) for file in files if file.startswith(CODE_FOLDERS))
+        self.has_code = bool(self.names)
 
     def _frames(self, lines: Window) -> Iterator[bytes]:
         """The lines behind the heading, without the logger's prefix."""
