@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError, LimitError, Limits
+from archive.base.limits import unbounded
 from archive.base.strings import decoded
+from archive.pickles.scan import Pickle
+from archive.pickles.tree import read_trees
 from tests.support import slow_reader
 from tests.support.programs import PROTO, STOP, get, integer, program, put, text
 from tests.support.readings import archive_of, assert_same, read, refused, tree_of
@@ -74,6 +77,62 @@ def test_of_records_whose_marks_do_not_match_the_first_is_named(
     with pytest.raises(ArchiveError) as caught:
         tree_of(*(PROTO + record + STOP for record in records))
     assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"](NK\x01aNK\x01ae", "byte 7: expected a list to fill"),
+        (b"(]NNs]NNst", "byte 6: expected a dict to fill"),
+        (b"(NNbNNbt", "byte 5: expected an object to give a state"),
+        (b"\x86\x86", "byte 2: too few values on the stack for this opcode"),
+        (b"NNN", "byte 5: more than one value on the stack at STOP"),
+        (b"(q\x00q\x01t", "byte 3: nothing on the stack to put into the memo"),
+        (b"(h\x00h\x00t", "byte 3: the memo has no such entry"),
+        (b"(h\x00Nq\x05h\x01t", "byte 3: the memo has no such entry"),
+        (b"(Nq\x01q\x01h\x00h\x00t", "byte 8: the memo has no such entry"),
+        (b"(N\x80\x02N\x80\x02t", "byte 4: a pickle starts with PROTO and has no other"),
+        (b"(\x00\x01t", "byte 3: expected a pickle opcode that PyTorch knows, found 0x00"),
+        (b"(N\x8a\x09" + bytes(8) + b"\x01t", "byte 4: expected an integer of 64 bits, found one of 9 bytes"),
+        (b"(ca\nt", "byte 8: the pickle ends before its STOP"),
+    ],
+)
+def test_of_several_faults_the_first_one_is_named_by_record_and_byte(data: bytes, problem: str) -> None:
+    well = PROTO + b"]q\x00" + STOP + b"behind"
+    with pytest.raises(ArchiveError) as caught:
+        tree_of(well, PROTO + data + STOP, PROTO + data + STOP)
+    assert str(caught.value) == f"record 1, {problem}"
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "place"),
+    [
+        (b"(" + b"N" * 90 + b"t", "pickle opcodes", "byte 0"),
+        (b"(NN" + text(b"") * 90 + b"t", "texts of pickles", "byte 5"),
+        (b"(cm\nC\nq\x00" + b"h\x00)\x81Nb" * 90 + b"t", "states of objects", "byte 13"),
+        (b"(N]" + b"Na" * 90 + b"t", "values of one container", "byte 6"),
+    ],
+)
+def test_memory_that_is_not_allowed_is_named_with_what_asks_for_it(
+    data: bytes, what: str, place: str
+) -> None:
+    pickle = PROTO + data + STOP
+    needed = _peak(pickle)
+    said = next(error for memory in range(needed - 1, 0, -64) if what in str(error := _over(pickle, memory)))
+    assert (said.resource, said.record, said.place) == ("memory", "record 0", place)
+
+
+def _peak(pickle: bytes) -> int:
+    """The most memory that is asked for to read a pickle."""
+    allowance = unbounded()
+    read_trees([Pickle("", memoryview(pickle))], [False], allowance)
+    return allowance.peak
+
+
+def _over(pickle: bytes, memory: int) -> LimitError:
+    with pytest.raises(LimitError) as caught:
+        tree_of(pickle, limits=Limits(memory=memory))
+    return caught.value
 
 
 def test_limits_are_named() -> None:
