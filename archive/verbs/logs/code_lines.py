@@ -15,15 +15,13 @@ class CodeLines:
     """The lines of a text, counted from 1. A last newline ends the last line and begins none.
 
     Args:
-        text: the text.
+        text: the text, of one byte or more.
     """
 
     def __init__(self, text: memoryview) -> None:
         self._text = np.frombuffer(text, np.uint8)
 
     def __len__(self) -> int:
-        if not len(self._text):
-            return 0
         return int(self._before[-1]) + int(self._text[-1] != NEWLINE)
 
     @cached_property

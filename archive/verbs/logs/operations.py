@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.spending import Recent
 from archive.base.strings import decoded
 from archive.debuginfo.unique_handles import HANDLE_DIGITS
 from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
@@ -12,6 +13,7 @@ from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.formats.instructions import LiteInstruction
     from archive.reader.archive import Archive
 
@@ -19,9 +21,8 @@ RUNNING_OPCODES = {b"OP", b"OPN", b"CALL", INTERFACE_CALL, b"RAISE_EXCEPTION"}
 """Instructions of the lite interpreter that call an operator or a method, or raise."""
 CALLS = b"prim::Call"
 """The start of the names of operators that call a method."""
-
-
 FACTS_KEPT = 1 << 16
+"""Handles whose facts are kept."""
 
 
 class Operation(NamedTuple):
@@ -51,7 +52,7 @@ class Operations:
         self._archive = archive
         self._table = archive.handle_table
         self._methods = archive.method_table
-        self._facts: dict[int, Operation] = {}
+        self._facts = Recent[int, Operation](FACTS_KEPT)
         self._modules: dict[int, int] = {}
 
     def __contains__(self, handle: int) -> bool:
@@ -82,26 +83,18 @@ class Operations:
     def __getitem__(self, handle: int) -> Operation:
         """The facts about a known handle; those of handles asked for lately are kept."""
         known = self._facts.get(handle)
-        if known is None:
-            if len(self._facts) == FACTS_KEPT:
-                self._facts.clear()
-            known = self._facts[handle] = self._found(handle)
-        return known
+        return self._facts.keep(handle, self._found(handle), 1) if known is None else known
 
     def _found(self, handle: int) -> Operation:
         may_call = self._op(handle) < 0 or self._operator(handle)[: len(CALLS)] == CALLS
-        place = None if self._methods is None else self._methods.place_of(handle)
-        if place is None:
+        methods = self._methods
+        place = None if methods is None else methods.place_of(handle)
+        if methods is None or place is None:
             return Operation(-1, b"", may_call, None)
         method, number = place
-        name, table = self._name(method), self._archive.instruction_table
+        text = methods.strings.data(int(methods.name[method]))
+        name, table = bytes(text) if len(text) <= MAX_NAME else b"", self._archive.instruction_table
         return Operation(method, name, may_call, None if table is None else table.at(name, number))
-
-    def _name(self, method: int) -> bytes:
-        if self._methods is None:
-            return b""
-        name = self._methods.strings.data(int(self._methods.name[method]))
-        return bytes(name) if len(name) <= MAX_NAME else b""
 
     def runs_nothing(self, handle: int) -> bool:
         """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
@@ -115,31 +108,32 @@ class Operations:
 
     def module_type(self, handle: int) -> str:
         """The class of the innermost module in a known handle's call stack; "" where there is none."""
-        table = self._table
-        if table is None:
-            return ""
+        table = self._known
         module = self._innermost(int(table.stack[table.rows[handle]]))
         name = memoryview(b"") if module < 0 else table.strings.data(int(table.module_type[module]))
         return decoded(name) if len(name) <= MAX_NAME else ""
 
     def _innermost(self, frame: int) -> int:
         """The innermost module from a frame on; -1 where there is none. Each frame is visited once."""
-        table = self._table
-        if table is None:
-            return -1
         visited = []
         while frame >= 0 and frame not in self._modules:
             visited.append(frame)
-            frame = int(table.next[frame])
+            frame = int(self._known.next[frame])
         module = self._modules.get(frame, -1)
         for one in reversed(visited):
-            module = int(table.module[one]) if module < 0 else module
+            module = int(self._known.module[one]) if module < 0 else module
             self._modules[one] = module
         return module
 
     def _op(self, handle: int) -> int:
-        return -1 if self._table is None else int(self._table.op[self._table.rows[handle]])
+        return int(self._known.op[self._known.rows[handle]])
 
     def _operator(self, handle: int) -> memoryview:
         op = self._op(handle)
-        return memoryview(b"") if self._table is None or op < 0 else self._table.strings.data(op)
+        return memoryview(b"") if op < 0 else self._known.strings.data(op)
+
+    @property
+    def _known(self) -> HandleTable:
+        """The table that a known handle is in."""
+        assert self._table is not None  # noqa: S101 (else no handle is known)
+        return self._table

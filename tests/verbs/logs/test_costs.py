@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import archive
-from archive import Limits
+from archive import LimitError, Limits
 from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_A_BYTE, STEPS_A_BYTE
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.code_lines import BLOCK, CodeLines
+from archive.verbs.logs.notes import why_left
 from tests.support.commands import well
 from tests.support.reports import case
 
@@ -129,3 +130,16 @@ def test_a_place_behind_a_line_has_no_byte() -> None:
     lines = CodeLines(memoryview(b"ab\ncd\n"))
     assert [lines.byte(2, column) for column in range(4)] == [b"c", b"d", b"", b""]
     assert not lines.is_line(0, b"")
+
+
+def test_the_bytes_of_all_frames_together_are_bounded() -> None:
+    added = len(PLAIN.full) - len(PLAIN.stripped) - len(", serialized code")
+    for output, texts in ((added, PLAIN.full), (added - 1, PLAIN.stripped)):
+        one = Explainer.of(archive.open(PLAIN.path, limits=Limits(output=output)))
+        assert b"".join(one.explain([PLAIN.stripped])) == texts
+
+
+def test_only_bounds_of_explanations_leave_a_failure_others_end_the_log() -> None:
+    assert why_left(LimitError("output", 1, 2)).startswith("left unexplained: ")
+    with pytest.raises(LimitError, match="memory"):
+        why_left(LimitError("memory", 1, 2))

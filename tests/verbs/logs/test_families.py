@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import archive
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.families import MAX_STARTS, cannot_print, families, known_message
+from tests.support.halves import halves
 from tests.support.reports import Outcome, case, cases, explained
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINEAR = case("plain_stack")
 MATMUL = "mat1 and mat2 shapes cannot be multiplied (1x5 and 4x4)"
@@ -98,3 +104,17 @@ def test_no_report_of_pytorch_is_contradicted() -> None:
 def test_a_message_is_looked_for_behind_few_prefixes_of_loggers() -> None:
     assert known_message("x: " * MAX_STARTS + MATMUL) == MATMUL
     assert known_message("x: " * (MAX_STARTS + 1) + MATMUL) == ""
+
+
+@pytest.mark.parametrize("form", ["{%s}", "%s"])
+def test_a_handle_that_names_the_archive_is_explained_whatever_the_message(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.ptdbg"
+    path.write_bytes(halves(LINEAR.path).companion)
+    with archive.open(path) as opened:
+        unique = f"{opened.handle_form.prefix}00001445"
+        told = "debug_handles:" * (form != "%s") + form % unique
+        log = f"RuntimeError: {CAT}\nDebug info for handle(s): {told}, was not found.\n"
+        explainer = Explainer.of(opened)
+        text = b"".join(explainer.explain([log.encode()]))
+        assert str(opened.symbolicate(1445)).encode() in text
+    assert (explainer.explained, explainer.named, explainer.notes, explainer.caveat) == (1, 1, [], "")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.json_lines import explained_strings
 from tests.support.reports import Report, case
 from tests.support.strategies import patient
 
@@ -64,6 +65,11 @@ def test_what_only_looks_like_json_stays_or_is_a_line_like_others(line: bytes) -
     text, explainer = explained(line, REPORTS[0].path)
     assert explainer.explained + explainer.unknown <= 1
     assert text == line or b"Module hierarchy" in text
+
+
+def test_a_line_of_source_that_is_no_utf_8_is_replaced_for_json_has_no_form_of_it() -> None:
+    line = b'{"m": "Debug info for handle", "n": 1.50}'
+    assert explained_strings(line, lambda _: b"\xff\n\xc3\xa4") == b'{"m": "\\ufffd\\n\\u00e4", "n": 1.50}'
 
 
 @patient

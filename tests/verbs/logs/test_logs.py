@@ -113,6 +113,21 @@ def test_words_for_a_single_handle_are_never_split() -> None:
     assert explained(line, LITE.path).text == line
 
 
+@pytest.mark.parametrize(
+    ("handle", "why"),
+    [
+        (b"-1", "where this ran, the model had no handles"),
+        (b"01445", "not in this archive"),
+        (b"9001", "not in this archive"),
+        (b"1" * 30, "not in this archive: as unique handles they name the archive 1111111111"),
+    ],
+)
+def test_a_single_handle_that_is_none_of_the_archive_stays(handle: bytes, why: str) -> None:
+    line = b"Debug info for handle(s): %b, was not found.\n" % handle
+    expected = [f"line 1: handles {{{handle.decode()}}}: {why}"]
+    assert explained(line, case("plain_stack").path) == (line, 0, 1, expected)
+
+
 def test_what_is_already_explained_stays() -> None:
     for report in cases():
         assert explained(report.full, report.path) == (report.full, 0, 0, []), report.path
