@@ -21,7 +21,13 @@ CORE = (
 )
 """Rooms in which a wrong answer would be silent: every branch is reached."""
 CORE_GOAL, GOAL = 100.0, 95.0
-BELOW: dict[str, float] = {}
+BELOW: dict[str, float] = {
+    "companion": 99.0,
+    "effects": 94.0,
+    "formats": 99.3,
+    "normalform": 99.6,
+    "verbs/logs": 97.5,
+}
 """Rooms that have not reached their goal yet, with the floor that holds until then."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import pickle
 import weakref
 from typing import TYPE_CHECKING
 
@@ -189,3 +190,14 @@ def test_a_text_of_other_strings_than_a_table_s_has_a_length_too() -> None:
     text = Text(Loose(), [0, 1] * 100)
     assert len(text) == len(bytes(text)) == 500
     assert not text.pieces[0].borrowed
+
+
+def test_a_view_that_was_pickled_holds_its_own_bytes() -> None:
+    """It refers to no file any more, whatever its bytes are."""
+    for data in (b"", b"one\n", "zwölf".encode(), b"\xff\x00"):
+        strings = table(b"before", data, b"behind")
+        view, whole = StringView(strings, 1), Text(strings, [1, 0, 1])
+        again, texts = pickle.loads(pickle.dumps((view, whole)))  # noqa: S301 (made here)
+        assert (bytes(again), len(again), again.borrowed) == (data, len(data), False)
+        assert (bytes(texts), len(texts.pieces)) == (data + b"before" + data, 3)
+        assert len(again.table) == 1

@@ -99,15 +99,6 @@ class Shared:
         return emit
 
 
-def _distinct(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
-    """Nodes without repetition, rising, and the number of each given one among them (n)."""
-    seen = np.zeros(len(tree.count), np.bool_)
-    seen[nodes] = True
-    number = np.cumsum(seen, dtype=tree.count.dtype)[nodes].astype(np.int64)
-    number -= 1
-    return np.flatnonzero(seen), number
-
-
 class NextInChain:
     """The field of a chain's tuple that holds the next one. ``Chain`` itself reads and writes it."""
 
