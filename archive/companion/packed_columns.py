@@ -116,6 +116,15 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         """How many rows a column has; it is not decoded."""
         return self._lines[name].rows if name in self._lines else len(self[name])
 
+    def whole(self, name: ColumnName) -> Ints:
+        """All values of a column; those of blocks are not kept."""
+        if name in self._lines:
+            return self[name].all()
+        size = len(self[name]) * VALUE_BYTES
+        self.allowance.take(size, "values", place=name)
+        with self.allowance.lent(size, "values", place=name):  # the blocks, before they are one column
+            return self[name].all()
+
     def _column(self, name: ColumnName) -> ColumnReader:
         if name not in self._lines:
             number = BY_NAME[name].number
@@ -215,7 +224,7 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
     with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
-        columns: Columns = {name: kept[name].all() for name in kept if name not in STRING_COLUMNS}
+        columns: Columns = {name: kept.whole(name) for name in kept if name not in STRING_COLUMNS}
         strings = kept.strings
         check(columns, len(strings), allowance, unread=MODELLED)
         columns = restored(columns, kept.templates, strings.length)
