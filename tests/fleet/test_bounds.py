@@ -1,0 +1,103 @@
+"""Many models: how many are asked, named and open; files that are none; failures that are nobody's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive import ArchiveError, LimitError
+from archive.fleet.explaining import explainer_of
+from archive.fleet.models import models_in
+from tests.fleet.test_three_models import FAILURES, FLEET, NAMES, companions, of_one
+from tests.support.zips import SMALL, put
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTHON = """Traceback of TorchScript (most recent call last):
+  File "models/net.py", line 3, in forward
+    x
+    ~ <--- HERE
+RuntimeError: no
+"""
+
+
+def ambiguous() -> str:
+    """A failure that several models may have."""
+    explainer = companions()
+    return next(one.plain for one in FAILURES if of_one(explainer, one.plain) == one.plain)
+
+
+def test_a_traceback_of_other_code_needs_no_explanation() -> None:
+    explainer = companions()
+    assert of_one(explainer, PYTHON) == PYTHON
+    assert (explainer.unknown, explainer.notes) == (0, [])
+
+
+def test_a_failure_that_very_many_models_may_have_is_told_and_nobody_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = ambiguous()
+    monkeypatch.setattr("archive.fleet.answers.MOST_ASKED", 1)
+    explainer = companions()
+    assert of_one(explainer, text) == text
+    assert (explainer.explained, explainer.ambiguous, explainer.unknown) == (0, 1, 1)
+    (note,) = explainer.notes
+    assert "no more than 1 models are asked, and it may be of " in note
+
+
+def test_as_many_models_as_are_asked_at_most_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ambiguous()
+    monkeypatch.setattr("archive.fleet.answers.MOST_ASKED", len(NAMES))
+    explainer = companions()
+    assert of_one(explainer, text) == text
+    assert "and nothing tells which" in explainer.notes[0]
+
+
+@pytest.mark.parametrize(("listed", "told"), [(2, ""), (1, " or 1 more")])
+def test_a_note_names_a_few_models_and_counts_the_others(
+    listed: int, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("archive.fleet.answers.LISTED", listed)
+    for name in ("Ranker", "Encoder"):
+        (tmp_path / f"{name}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
+    explainer = explainer_of(models_in([tmp_path]))
+    for one in FAILURES:
+        of_one(explainer, one.plain)
+    notes = [note for note in explainer.notes if "nothing tells which" in note]
+    assert notes
+    files = [str(tmp_path / f"{name}.ptdbg") for name in ("Encoder", "Ranker")][:listed]
+    assert all(f"may be of {' or '.join(files)}{told}, and nothing" in note for note in notes)
+
+
+def test_models_that_were_closed_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.fleet.models.MOST_OPEN", 1)
+    explainer = companions()
+    first = {one.model: one for one in reversed(FAILURES)}.values()
+    for one in [*first, *first]:
+        assert of_one(explainer, one.unique) == one.explained
+    assert explainer.explained == 2 * len(NAMES)
+
+
+def test_files_of_a_folder_that_are_no_models_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Ranker.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
+    (tmp_path / "notes.txt").write_text("no model")
+    (tmp_path / "torn.pt").write_bytes(put(SMALL, -6, "I", 1 << 30))
+    (model,) = models_in([tmp_path]).all
+    assert model.file == str(tmp_path / "in" / "Ranker.ptdbg")
+    with pytest.raises(ArchiveError, match=r"torn\.pt"):
+        models_in([tmp_path / "torn.pt"])
+
+
+def test_a_file_of_a_folder_that_asks_for_too_much_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def costly(*_: object, **__: object) -> None:
+        raise LimitError("memory", 1, 2)
+
+    (tmp_path / "a.pt").write_bytes(SMALL)
+    monkeypatch.setattr("archive.fleet.models.recognise", costly)
+    with pytest.raises(LimitError, match="memory"):
+        models_in([tmp_path])
