@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.verbs.shrink import Shrinkage, restore, shrink
     from archive.verbs.sizes import Account, sizes
     from archive.verbs.split import Join, Split, join, split
+    from archive.verbs.verify import Diagnostic, verify
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "Archive": "reader.archive",
     "ArchiveError": "base.errors",
     "Conversion": "verbs.convert",
+    "Diagnostic": "verbs.verify",
     "FileKind": "reader.recognition",
     "Join": "verbs.split",
     "LimitError": "base.errors",
@@ -51,6 +53,7 @@ _HOMES = {
     "shrink": "verbs.shrink",
     "sizes": "verbs.sizes",
     "split": "verbs.split",
+    "verify": "verbs.verify",
 }
 """The module of each public name."""
 __all__ = [
@@ -58,6 +61,7 @@ __all__ = [
     "Archive",
     "ArchiveError",
     "Conversion",
+    "Diagnostic",
     "FileKind",
     "Join",
     "LimitError",
@@ -78,6 +82,7 @@ __all__ = [
     "shrink",
     "sizes",
     "split",
+    "verify",
 ]
 
 

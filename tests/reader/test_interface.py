@@ -28,6 +28,7 @@ def test_the_package_offers_these_names() -> None:
             "Archive",
             "ArchiveError",
             "Conversion",
+            "Diagnostic",
             "FileKind",
             "Join",
             "LimitError",
@@ -50,6 +51,7 @@ def test_the_package_offers_these_names() -> None:
             "shrink",
             "sizes",
             "split",
+            "verify",
         ),
     ]
     assert {getattr(archive, name).__name__ for name in archive.__all__} == set(archive.__all__)
