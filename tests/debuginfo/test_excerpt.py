@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.strings import StringView, Text
-from archive.debuginfo.excerpt import excerpt, marked
+from archive.debuginfo.excerpt import LONG, PLACE, cost_of, excerpt, marked
 from archive.debuginfo.model import Layout, Source, SourceRange
 from tests.support.strategies import Range, Strings, patient
 
@@ -99,6 +99,32 @@ def test_a_mark_is_as_long_as_the_range_in_bytes() -> None:
 
 def test_bytes_that_are_no_utf_8_stay() -> None:
     assert marked(b"\xff = \xfe", 4, 5) == b"\xff = \xfe\n    ~ <--- HERE\n"
+
+
+def test_a_range_knows_its_own_text_and_line() -> None:
+    start = CODE.index(b"g(y")
+    found = span(CODE, start, start + 4, line=7)
+    assert (found.text, found.line) == (b"g(y,", 7 + 4)
+
+
+@pytest.mark.parametrize(("start", "end", "size"), [(0, 3, 3), (4, 4, 0), (1 << 62, (1 << 62) + 1, 0)])
+def test_an_excerpt_without_marking_costs_what_it_prints(start: int, end: int, size: int) -> None:
+    made = span(b"a b", start, end)
+    assert cost_of(made, b"f").size == len(excerpt(made, b"f")) == size
+
+
+def test_an_excerpt_costs_no_less_than_it_prints_and_no_more_than_its_lines_twice() -> None:
+    for start in range(len(CODE)):
+        made = span(CODE, start, start + 1)
+        assert len(excerpt(made, b"f")) <= cost_of(made, b"f").size <= PLACE + len(b"m.pyf") + 2 * len(CODE)
+
+
+def test_longer_texts_and_longer_ranges_take_more_steps() -> None:
+    long = b"x" * (LONG >> 1)
+    assert cost_of(span(CODE, 0, 1), b"f").steps == 1
+    assert cost_of(span(long, 0, 4), b"f").steps == 1 + len(long) // 4096 + 1
+    assert cost_of(span(long, 0, 400), b"f").steps == 1 + len(long) // 4096 + 100
+    assert cost_of(span(long, 400, 4), b"f").steps == 1 + len(long) // 4096
 
 
 # --- against PyTorch

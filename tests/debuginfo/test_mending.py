@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import archive
+from archive.debuginfo.mending import mended as mended_map
 from archive.verbs.loading import refusals
 from archive.verbs.verify import verify
 from tests.support.commands import well
@@ -75,6 +76,12 @@ def test_the_way_back_gives_the_file_as_it_was(tmp_path: Path) -> None:
     archive.shrink(REFUSED, tmp_path / "in.ptl", level="embed")
     archive.restore(tmp_path / "in.ptl", tmp_path / "restored.ptl")
     assert (tmp_path / "restored.ptl").read_bytes() == REFUSED.read_bytes()
+
+
+def test_an_archive_without_a_map_has_nothing_to_mend() -> None:
+    with archive.open(STACK) as opened:
+        assert mended_map(None, opened.range_table) == (None, 0)
+        assert mended_map(opened.handle_table, opened.range_table) == (opened.handle_table, 0)
 
 
 def test_a_tag_of_no_range_in_a_call_stack_becomes_none() -> None:

@@ -133,7 +133,7 @@ def test_unknown_handles_are_pytorchs_line_about_them() -> None:
         known = next(iter(opened.handles))
         for handles, missing in (([9001], (9001,)), ([known, 9001], (9001,)), ([-1], (-1,))):
             found = opened.symbolicate(handles)
-            assert (found.missing, found.frames, found.entries) == (missing, (), ())
+            assert (found.missing, found.frames, found.entries, found.steps) == (missing, (), (), 0)
             joined = "".join(map(str, handles))
             assert str(found) == f"Debug info for handle(s): debug_handles:{{{joined}}}, was not found."
     with archive.open(ORACLES / "plain_stack.pt") as opened:
