@@ -100,6 +100,8 @@ def _arriving(log: BinaryIO) -> Iterator[bytes]:
     """A log in pieces as they arrive; what is explained is written before more is waited for."""
     pieces = _pieces(log)
     first = next(pieces, b"")
+    if len(first) < len(GZIP) and GZIP.startswith(first):
+        first += next(pieces, b"")
     whole = _chained(first, pieces)
     for piece in _inflated(whole) if first.startswith(GZIP) else whole:
         yield piece
@@ -130,7 +132,10 @@ def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
         read += len(piece)
         left = piece
         while left:
-            if stream.eof:  # files that were joined
+            if stream.eof:  # files that were joined, or the zeros that fill a tape's block
+                left = left.lstrip(b"\0")
+                if not left:
+                    break
                 stream = zlib.decompressobj(GZIP_WINDOW)
             try:
                 text = stream.decompress(left, PIECE)
@@ -158,9 +163,9 @@ def _note_rest(explainer: Explainer, models: Models | None) -> Status:
     """Note what is not explained, or not for certain; the status says whether there is some."""
     for line in explainer.notes:
         printing.note(line)
+    if explainer.caveat:
+        printing.note(explainer.caveat)
     if models is None:
-        if explainer.caveat:
-            printing.note(explainer.caveat)
         return Status.FINDINGS if explainer.unknown else Status.WELL
     for file, why in models.unread.items():
         printing.note(f"not read: {file}: {why}")

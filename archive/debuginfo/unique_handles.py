@@ -28,6 +28,8 @@ DIGITS = PREFIX_DIGITS + HANDLE_DIGITS
 """Digits of a unique handle."""
 SPAN = 10**HANDLE_DIGITS
 """Handles below it have a unique form."""
+PADDING = "000"
+"""Zeros in front of handles below 100,000 in their unique form."""
 LEAST_PREFIX: int = 10 ** (PREFIX_DIGITS - 1)
 PREFIX_BOUND: int = 10**PREFIX_DIGITS
 
@@ -69,6 +71,11 @@ def prefix_at_end(digits: str) -> int:
     """The prefix of the last handle, if digits may end with a unique one; else 0."""
     prefix = digits[-DIGITS:-HANDLE_DIGITS]
     return int(prefix) if prefix.isdecimal() and is_prefix(int(prefix)) else 0
+
+
+def looks_unique(digits: str) -> bool:
+    """Whether digits end as unique handles do: the zeros in front of a small handle tell it."""
+    return prefix_at_end(digits) > 0 and digits[-HANDLE_DIGITS:].startswith(PADDING)
 
 
 @dataclass(frozen=True, slots=True)

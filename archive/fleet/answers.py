@@ -136,7 +136,8 @@ class FleetAnswers:
         what = asked.what if named is None else f"{asked.what}, and {named}"
         if len(models) == 1:
             for one in self._asked(models, asked.ask):
-                return replace(one.answer, models=(one.model.file,))
+                is_named = one.answer.is_named or named is not None
+                return replace(one.answer, is_named=is_named, models=(one.model.file,))
         possible = self._possible(models, asked)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
@@ -145,7 +146,9 @@ class FleetAnswers:
         self._choices.keep((asked.key, *models), [one.model for one in left], 1 + len(models))
         texts = {one.answer.text for one in left}
         if len(texts) == 1 and None not in texts:
-            return replace(left[0].answer, models=tuple(one.model.file for one in left))
+            is_named = left[0].answer.is_named or named is not None
+            files = tuple(one.model.file for one in left)
+            return replace(left[0].answer, is_named=is_named, models=files)
         note = f"{what}: {self._why(models, left)}"
         return Answer(asked.failure, None, ((0, note),), is_possible=bool(left))
 
@@ -157,13 +160,15 @@ class FleetAnswers:
         found = []
         for model in models:
             with self.models.noting_unread(model):
-                if asked.may_have(model):
+                if model.file not in self.models.unread and asked.may_have(model):
                     found.append(model)
         return found
 
     def _asked(self, models: Sequence[Model], ask: Ask) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one."""
         for model in models:
+            if model.file in self.models.unread:
+                continue
             answer = None
             with self.models.noting_unread(model):
                 answer = ask(self._of(model))

@@ -75,7 +75,9 @@ class Model:
     def names(self) -> frozenset[str]:
         """What a log may call the model: its file, with and without folder and ending; its top class."""
         path = Path(self.file)
-        return frozenset({self.file, path.name, path.name.partition(".")[0], *self._classes}) - {""}
+        return frozenset({self.file, path.name, path.stem, path.name.partition(".")[0], *self._classes}) - {
+            ""
+        }
 
     @property
     def _classes(self) -> tuple[str, str]:

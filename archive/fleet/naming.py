@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
+from archive.verbs.logs.json_lines import has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +60,7 @@ class Naming:
         ]
         self._found: Named | None = None
         self._near: Named | None = None
+        self._had_failure = False
         self._number = 0
 
     @property
@@ -66,7 +68,10 @@ class Naming:
         """The line that names the model of a failure in the line seen last; None where none does."""
         if self._found is not None:
             return self._found
-        return self._near if self._near and self._number - self._near.line <= NEAR else None
+        return self._near if self._is_near() else None
+
+    def _is_near(self) -> bool:
+        return self._near is not None and self._number - self._near.line <= NEAR
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line.
@@ -76,6 +81,8 @@ class Naming:
             number: its number.
         """
         self._number = number
+        if len(line) > MAX_SEARCHED:
+            self._found = None  # it may name another model further on
         line = line[:MAX_SEARCHED]
         for pattern, known in self._patterns:
             found = pattern.search(line)
@@ -85,10 +92,24 @@ class Naming:
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
                 self._found = Named(by.get(text, ()), text, number)
                 return
-        for found in ARCHIVE_ID.finditer(line):
-            models = self._models.by_id.get(decoded(found[0]), ())
-            if models:
-                self._near = Named(models, decoded(found[0]), number)
+        self._saw_ids(line, number)
+        self._had_failure |= has_failure(line)
+
+    def _saw_ids(self, line: bytes, number: int) -> None:
+        """Take note of the archive ids in a line.
+
+        Lines of several models may stand between one another: a failure may be of each that is named near it,
+        but of none that is named above an earlier failure.
+        """
+        found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]
+        ids = [one for one in found if one in self._models.by_id]
+        if not ids:
+            return
+        models = [model for one in ids for model in self._models.by_id[one]]
+        if self._near and self._is_near() and not self._had_failure:
+            models = [*self._near.models, *models]
+        self._near = Named(list(dict.fromkeys(models)), ids[-1], number)
+        self._had_failure = False
 
 
 def compiled(pattern: str) -> re.Pattern[bytes]:

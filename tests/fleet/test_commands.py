@@ -49,6 +49,21 @@ def test_a_packed_log_is_unpacked(cut: int, tmp_path: Path) -> None:
     assert done.stdout.startswith(EXPLAINED)
 
 
+def test_a_packed_log_may_end_with_zeros(tmp_path: Path) -> None:
+    """As the last block of a tape does."""
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(gzip.compress((FLEET / "unique.log").read_bytes()) + bytes(512))
+    done = run("symbolicate", FLEET, "--log", log)
+    assert (done.returncode, done.stdout) == (0, EXPLAINED)
+
+
+def test_failures_that_name_no_model_are_told_unless_the_log_does() -> None:
+    alone = run("symbolicate", FLEET, "--log", FLEET / "plain.log").stderr
+    named = run("symbolicate", FLEET, "--model", r"running (\w+)", "--log", FLEET / "plain.log").stderr
+    assert b"nothing in the log names the model: 149 failures are explained" in alone
+    assert b"nothing in the log" not in named
+
+
 def test_a_log_that_only_begins_like_gzip_is_told(tmp_path: Path) -> None:
     log = tmp_path / "app.log.gz"
     log.write_bytes(b"\x1f\x8b" + b"no gzip")

@@ -96,3 +96,25 @@ def test_a_line_in_which_a_pattern_finds_no_text_names_none(pattern: str) -> Non
     naming = Naming(MODELS, names=pattern)
     naming.saw(b"model=", 1)
     assert naming.named is None
+
+
+def test_archive_ids_near_one_another_are_all_meant_until_a_failure() -> None:
+    naming = Naming(MODELS)
+    ranker, encoder, detector = (
+        next(one for one in IDS[name] if len(one) == 32) for name in ("Ranker", "Encoder", "Detector")
+    )
+    naming.saw(f"serving {ranker} and {encoder}".encode(), 1)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(encoder.encode(), 3)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(b"Debug info for handle(s): debug_handles:{8}, was not found.", 4)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(detector.encode(), 5)
+    assert named(naming) == ["Detector.ptdbg"]
+
+
+def test_a_line_that_is_too_long_to_be_searched_may_name_another_model() -> None:
+    naming = Naming(MODELS, names=r"model=(\w+)")
+    naming.saw(b"model=Encoder", 1)
+    naming.saw(b"x" * 20_000 + b" model=Ranker", 2)
+    assert named(naming) is None

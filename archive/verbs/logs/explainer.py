@@ -18,7 +18,7 @@ from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import TRACEBACK_START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Answer, Answers
@@ -28,6 +28,8 @@ MAX_LINES_BEFORE = 5
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
+
+SPREAD_NOTE = "a traceback whose lines are records of their own"
 
 
 @bounded
@@ -107,35 +109,42 @@ class Explainer:
         Raises:
             ArchiveError: a record that is needed is broken.
         """
-        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED)
+        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED, ())
 
-    def _explained(self, lines: Lines, nested: int) -> Iterator[bytes]:
+    def _explained(self, lines: Lines, nested: int, above: Iterable[bytes]) -> Iterator[bytes]:
         """Lines with the failures in them explained.
 
         Args:
             lines: the lines.
             nested: how deep JSON may be in strings of JSON.
+            above: the lines above them.
         """
-        before = deque([b""], MAX_LINES_BEFORE)
+        before = deque([b"", *above], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
             self.answers.saw(line, lines.number)
-            strings = self._strings(line, lines.number, nested) if has_failure(line) else None
+            strings = self._strings(line, before, lines.number, nested) if has_failure(line) else None
             yield from self._line(line, before, lines) if strings is None else (strings,)
             before.append(line)
 
-    def _strings(self, line: bytes, number: int, nested: int) -> bytes | None:
+    def _strings(self, line: bytes, before: deque[bytes], number: int, nested: int) -> bytes | None:
         """A line with the failures in its strings explained; None where its failure is in none."""
         inside = partial(self._inside, number, nested - 1)
-        explained = explained_strings(line, inside) if nested else None
+        explained = explained_strings(line, before, inside) if nested else None
         if explained is None and is_escaped(line):
-            self.unknown += 1
-            self._notes.add(number, ESCAPED_NOTE)
+            self._leave(number, ESCAPED_NOTE)
             return line
         return explained
 
-    def _inside(self, number: int, nested: int, text: bytes) -> bytes:
+    def _leave(self, number: int, why: str) -> None:
+        """Count a failure that is left, with the reason."""
+        self.unknown += 1
+        self._notes.add(number, why)
+
+    def _inside(self, number: int, nested: int, text: bytes, above: Sequence[bytes]) -> bytes:
         """A text inside of a line, with the failures in it explained."""
-        return b"".join(self._explained(InnerLines(text, number), nested))
+        if TRACEBACK_START.fullmatch(text):
+            self._leave(number, SPREAD_NOTE)
+        return b"".join(self._explained(InnerLines(text, number), nested, above))
 
     def _line(self, line: bytes, before: deque[bytes], lines: Lines) -> Iterator[bytes]:
         """A line, or the lines of the failure that begins in it."""

@@ -60,7 +60,7 @@ class Answer:
         failure: the failure.
         text: its explanation; None where the archive has none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
-        is_named: whether the failure itself names the archive.
+        is_named: whether the failure itself, or the log above it, names the archive.
         is_possible: whether the archive may have failed so: it explains the failure, or cannot tell.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.steps import Steps
 from archive.base.strings import decoded
-from archive.debuginfo.unique_handles import DIGITS
+from archive.debuginfo.unique_handles import DIGITS, looks_unique
 from archive.formats.instructions import INTERFACE_CALL
 from archive.verbs.logs.operations import Operations
 
@@ -137,8 +137,8 @@ class HandleSplits:
         longest = MAX_HANDLES * (DIGITS if one.has_unique else self.operations.most_digits)
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
-        if self._form.prefix and not one.has_unique and len(digits) >= DIGITS:
-            return []  # so many digits end with a unique handle, and it is another archive's
+        if not one.has_unique and (looks_unique(digits) or (self._form.prefix and len(digits) >= DIGITS)):
+            return []  # they end with a unique handle, and it is another archive's
         found = []
         for reading in islice(self._readings(one, steps), MAX_READINGS):
             steps.take(STEPS_A_HANDLE * len(reading))

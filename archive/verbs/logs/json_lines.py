@@ -13,8 +13,10 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from archive.verbs.logs.lines import has_shape
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 MARKS = (b"Debug info for handle", b"Traceback of TorchScript")
 """Each failure has one of these in its first line."""
@@ -34,17 +36,43 @@ def is_escaped(line: bytes) -> bool:
     return ESCAPED.search(line) is not None
 
 
-def explained_strings(line: bytes, explain: Callable[[bytes], bytes]) -> bytes | None:
+def explained_strings(
+    line: bytes, before: Sequence[bytes], explain: Callable[[bytes, Sequence[bytes]], bytes]
+) -> bytes | None:
     """A line with the failures in its quoted strings explained; None if there are none in them.
 
     Args:
         line: the line.
-        explain: explains a text.
+        before: the lines above it, the last one last.
+        explain: explains a text, of which the lines above it are known.
     """
-    texts = {found[0]: _string(found[0]) for found in STRING.finditer(line) if has_failure(found[0])}
-    if not any(text is not None for text in texts.values()):
-        return None
-    return STRING.sub(lambda found: _explained(found[0], texts.get(found[0]), explain), line)
+    is_in_string = False
+
+    def explained(found: re.Match[bytes]) -> bytes:
+        nonlocal is_in_string
+        text = _string(found[0]) if has_failure(found[0]) else None
+        if text is None:
+            return found[0]
+        is_in_string = True
+        above = list(_strings_above(before, line[: found.start()]))
+        return _explained(found[0], text, lambda inner: explain(inner, above))
+
+    whole = STRING.sub(explained, line)
+    return whole if is_in_string else None
+
+
+def _strings_above(before: Sequence[bytes], head: bytes) -> Iterator[bytes]:
+    """The strings that stand in the same place of lines above: a text may be logged a line a record.
+
+    Args:
+        before: the lines above.
+        head: what stands before the string.
+    """
+    for line in before:
+        found = STRING.match(line, len(head)) if has_shape(line, head) else None
+        text = _string(found[0]) if found else None
+        if text is not None:
+            yield text.encode("utf-8", "surrogatepass")
 
 
 def _string(literal: bytes) -> str | None:
@@ -56,10 +84,8 @@ def _string(literal: bytes) -> str | None:
     return str(text)
 
 
-def _explained(literal: bytes, string: str | None, explain: Callable[[bytes], bytes]) -> bytes:
+def _explained(literal: bytes, string: str, explain: Callable[[bytes], bytes]) -> bytes:
     """A quoted string with the failures in its text explained; the same bytes where there are none."""
-    if string is None:
-        return literal
     text = string.encode("utf-8", "surrogatepass")
     explained = explain(text)
     if explained == text:

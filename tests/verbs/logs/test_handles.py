@@ -240,6 +240,13 @@ def test_handles_of_another_archive_have_no_reading() -> None:
         assert resolve_handles(opened, printed(handle, 3, prefix=PREFIX + 1)) == []
 
 
+def test_unique_handles_are_no_plain_ones_of_an_archive_that_has_such() -> None:
+    opened = model(METHODS, dict.fromkeys((*range(3), *range(100, 20_000)), "aten::add"))
+    assert resolve_handles(opened, f"{PREFIX}17") != []
+    for handle in (17, 1_017, 10_017):
+        assert resolve_handles(opened, printed(handle)) == []
+
+
 def test_handles_that_the_archive_printed_before_they_were_unique_are_read_as_before() -> None:
     opened = model(METHODS, {1: "aten::add"}, form=UNIQUE)
     assert resolve_handles(opened, "117") == [(1, 17)]

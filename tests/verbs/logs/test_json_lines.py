@@ -69,7 +69,10 @@ def test_what_only_looks_like_json_stays_or_is_a_line_like_others(line: bytes) -
 
 def test_a_line_of_source_that_is_no_utf_8_is_replaced_for_json_has_no_form_of_it() -> None:
     line = b'{"m": "Debug info for handle", "n": 1.50}'
-    assert explained_strings(line, lambda _: b"\xff\n\xc3\xa4") == b'{"m": "\\ufffd\\n\\u00e4", "n": 1.50}'
+    assert (
+        explained_strings(line, [], lambda _, __: b"\xff\n\xc3\xa4")
+        == b'{"m": "\\ufffd\\n\\u00e4", "n": 1.50}'
+    )
 
 
 @patient
@@ -126,3 +129,29 @@ def test_half_a_surrogate_pair_stays_an_escape() -> None:
 def test_strings_that_are_never_closed_are_read_once() -> None:
     line = b'Debug info for handle "' + b'\\"' * 100_000 + b"\\"
     assert explained(line, REPORTS[0].path)[0] == line
+
+
+def test_the_message_of_a_failure_may_stand_in_the_records_above() -> None:
+    path, stripped, _ = case("plain_stack")
+    message, rest = stripped.decode().split("\n", 1)
+
+    def records(message: str) -> bytes:
+        lines = f"{message}\n{rest}".splitlines(keepends=True)
+        texts = [{"log": line, "stream": "stderr", "time": f"1{n}"} for n, line in enumerate(lines)]
+        return b"".join(json.dumps(text).encode() + b"\n" for text in texts)
+
+    other = "start out of range (expected to be in range of [-4, 4], but got 9)"
+    text, explainer = explained(records(other), path)
+    assert text == records(other)
+    assert "does not print" in explainer.notes[0]
+    assert explained(records(message), path)[1].explained == 1
+
+
+def test_a_traceback_of_many_records_is_told() -> None:
+    log = b"".join(
+        json.dumps({"log": f"{line}\n"}).encode() + b"\n" for line in REPORTS[1].stripped.decode().split("\n")
+    )
+    text, explainer = explained(log, REPORTS[1].path)
+    assert text == log
+    assert explainer.unknown == 1
+    assert explainer.notes[0].endswith("a traceback whose lines are records of their own")
