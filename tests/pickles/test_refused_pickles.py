@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import unbounded
 from archive.base.strings import decoded
+from archive.pickles import scan
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
@@ -212,6 +213,21 @@ def test_a_pickle_has_a_stop(data: bytes) -> None:
     assert refused(data).place == f"byte {len(data)}"
     with pytest.raises(ArchiveError, match="record 1, byte"):
         tree_of(PROTO + b"N.", data)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "size"),
+    [(b"K", 1), (b"M", 2), (b"J", 4), (b"r", 4), (b"G", 8), (b"\x8a", 9), (b"X", 9), (b"\x8d", 9), (b"c", 9)],
+)
+def test_an_instruction_may_be_cut_off_behind_the_window_that_it_begins_in(
+    opcode: bytes, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "WINDOW", 64)
+    before = PROTO + b"(" + b"N" * 60 + opcode
+    assert len(before) == scan.WINDOW
+    for there in range(size):
+        data = before + b"\x08" * there
+        assert refused(data).place in {f"byte {len(data)}", "byte 63"}
 
 
 def test_bytes_behind_stop_are_ignored() -> None:
