@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from archive import ArchiveError
+from archive.fleet.explaining import explainer_of
 from archive.fleet.models import models_in
-from archive.fleet.naming import NEAR, Naming
-from tests.fleet.test_three_models import FLEET
+from archive.fleet.naming import MAX_SEARCHED, NEAR, Naming
+from tests.fleet.test_three_models import FAILURES, FLEET, of_one
 from tests.support.corpus import ORACLES, RELEASES
 
 MODELS = models_in([FLEET])
@@ -67,6 +68,21 @@ def test_several_models_of_one_class_are_all_meant() -> None:
     naming = Naming(models, names=r"run (\w+)")
     naming.saw(b"run nested", 1)
     assert named(naming) == ["nested.pt", "nested.pt"]
+
+
+def test_only_the_start_of_a_line_is_searched() -> None:
+    for before, names in ((MAX_SEARCHED - len("id=Ranker"), ["Ranker.ptdbg"]), (MAX_SEARCHED, None)):
+        naming = Naming(MODELS, names=r"id=(\w+)")
+        naming.saw(b" " * before + b"id=Ranker", 1)
+        assert named(naming) == names
+
+
+def test_unique_handles_name_their_model_whatever_a_line_names() -> None:
+    explainer = explainer_of(MODELS, names=r"running (\w+)")
+    one = next(one for one in FAILURES if one.model == "Ranker")
+    log = f"running Encoder\n{one.unique}"
+    assert of_one(explainer, log) == f"running Encoder\n{one.explained}"
+    assert of_one(explainer, f"running Encoder\n{one.plain}") != f"running Encoder\n{one.explained}"
 
 
 def test_a_companion_is_for_one_archive() -> None:
