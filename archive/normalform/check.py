@@ -55,11 +55,10 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
             total, rows = int(firsts(columns[part])[-1]), len(columns[whole]) if whole in columns else 0
             if total != rows or columns[part].max(initial=0) > rows:
                 raise ArchiveError(place=part, expected=f"{rows} rows together", found=str(total))
-    if "node.parent" in columns:
-        later = np.flatnonzero(columns["node.parent"] >= np.arange(len(columns["node.parent"])))
-        if len(later):
-            place = f"node.parent, row {later[0]}"
-            raise ArchiveError(place=place, expected="a row before", found="one behind")
+    later = np.flatnonzero(columns["node.parent"] >= np.arange(len(columns["node.parent"])))
+    if len(later):
+        place = f"node.parent, row {later[0]}"
+        raise ArchiveError(place=place, expected="a row before", found="one behind")
     if "frame.next" in columns:
         _check_stacks(columns["frame.next"], allowance)
     if not unread:

@@ -36,9 +36,6 @@ class Pool:
         self._numbers: dict[bytes, int] = {b"": 0}
         self._allowance = allowance
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
     def number(self, data: bytes) -> int:
         """The number of a string, which is added if it is new.
 

@@ -123,6 +123,7 @@ def test_references_to_rows_that_are_not_before_are_refused(back: list[int]) -> 
 
 @quick
 @given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=10))
+@example([[number % 3, number % 5, 0][: number % 4] for number in range(50)])
 def test_texts_are_harvested_as_they_were_planted(lines: list[list[int]]) -> None:
     first = firsts(column(map(len, lines)))
     flat = column(line for text in lines for line in text)

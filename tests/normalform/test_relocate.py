@@ -11,13 +11,14 @@ from archive.debuginfo.sites import Span, Step
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
-from tests.support.corpus import CALLSTACKS, DELEGATED
+from tests.support.corpus import CALLSTACKS, DELEGATED, RELEASES
 from tests.support.tampering import STACK, tampered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HANDLE = 1445
+WITHOUT_HANDLES = RELEASES / "torch-1.8.0" / "nested.pt"
 ELSEWHERE = Span(b"def f(x):\n    return g(x)\n", b"mine.py", 7, 21, 25)
 CALL = Span(b"def top(x):\n    f(x)\n", b"mine.py", 3, 16, 20)
 
@@ -94,3 +95,27 @@ def test_equal_ranges_are_added_once() -> None:
         assert len(opened.ranges(DELEGATED)) == 1
         assert opened.generations[DELEGATED] == "string table"
         assert CALLSTACKS in opened.records
+
+
+def test_handles_are_added_to_an_archive_that_has_none_and_no_record_of_lowered_modules() -> None:
+    inner = Step("f", "__torch__.Mine", "inner", CALL)
+    with archive.open(WITHOUT_HANDLES) as opened:
+        assert opened.handle_table is None
+        attachment = Attachment(FormBuilder.of(opened.range_table))
+        before = set(opened.range_records)
+    attachment.add(7, "mine::op", ELSEWHERE, [inner])
+    attachment.add(9, "mine::op", ELSEWHERE, [Step("g", None, None, None), inner])
+    attachment.add(11, "mine::other", None, [])
+    with archive.open(tampered(WITHOUT_HANDLES, dict(DebugRecords(attachment.form())))) as opened:
+        entries = [opened.handles[handle] for handle in (7, 9, 11)]
+        told = [
+            [(str(call.function), str(call.module.instance) if call.module else None) for call in one.stack]
+            for one in entries
+        ]
+        assert told == [[("f", "inner")], [("g", None), ("f", "inner")], []]
+        assert [str(one.op) for one in entries] == ["mine::op", "mine::op", "mine::other"]
+        assert [one.tag < 0 for one in entries] == [False, False, True]
+        assert 'File "mine.py", line 8, in f' in str(opened.symbolicate(7))
+        assert set(opened.range_records) == before | {DELEGATED}
+        assert opened.handle_table is not None
+        assert len(opened.handle_table.next) == 2  # both stacks end with the call of f
