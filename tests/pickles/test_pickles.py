@@ -69,6 +69,12 @@ def test_large_pickles_are_read_together(seed: int) -> None:
         (b"", b"cm\nC\n", b")R" + b"\x85R" * 79),
         (b"N", b"Q", b""),
         (b"", b"(", b"t" * 80),
+        (b"K\x05N", b"\x85", b"\x86"),
+        (b"K\x05]", b"(K\x01K\x02e", b"\x86"),
+        (b"K\x05}", b"(NK\x01u", b"\x86"),
+        (b"K\x05]", b"K\x01a", b"\x86"),
+        (b"K\x05}", b"NK\x01s", b"\x86"),
+        (b"K\x05cm\nC\n)\x81", b"K\x01b", b"\x86"),
     ],
 )
 def test_values_nested_deeper_than_the_rounds_of_the_assembler(start: bytes, step: bytes, end: bytes) -> None:
