@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
+from archive.companion.dictionary import dictionary
 from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
 from archive.verbs.verify import verify
@@ -80,3 +82,11 @@ def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> 
     assert len(made) == len(ARCHIVES) * len(CompanionProfile)
     for path, name in zip(made, [name for name in ARCHIVES for _ in CompanionProfile], strict=True):
         assert_answers(path, FIXTURES / name)
+
+
+def test_the_words_that_strings_refer_to_are_those_of_version_1() -> None:
+    words = dictionary().as_bytes()
+    assert len(words) == 10_523
+    assert hashlib.sha256(words).hexdigest() == (
+        "df551795bc8b68877f2acfef97a8320fa75d3154180e6d858342ab5274779a70"
+    )

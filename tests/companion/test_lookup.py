@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -22,6 +23,7 @@ from archive.companion.layout import CompanionProfile
 from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
+from archive.debuginfo.unique_handles import PLAIN
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME
 from tests.support.corpus import RELEASES
@@ -282,6 +284,24 @@ def test_a_section_that_is_no_column_in_blocks_is_refused(fields: dict[str, int]
             return
         with pytest.raises(ArchiveError, match=said):
             BlockColumn(section._replace(**fields), memoryview(data)).at(0)
+
+
+def test_an_index_has_a_line_for_each_block_and_the_blocks_fill_the_section() -> None:
+    with small_blocks():
+        encoded = Encoded(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
+        section, data = build_blocks(40, column(range(40)), encoded, 1)
+        shorter = section._replace(rows=36, inflated=36, checksum=zlib.crc32(data[: 9 * 16]))
+        for changed, stored in ((shorter, data), (section, data + b"x"), (section, data[:-1])):
+            with pytest.raises(ArchiveError, match=r"expected an index of \d+ blocks, found another"):
+                BlockColumn(changed, memoryview(stored)).at(0)
+
+
+def test_a_companion_without_handles_has_them_in_no_other_form() -> None:
+    with archive.open(companion_of(WITHOUT_HANDLES)) as opened:
+        known = lookup_of(opened)
+        assert known.handle_form == PLAIN
+        assert known.entry_of(5) is None
+        assert known.tag_of(5) == -1
 
 
 @pytest.mark.parametrize("level", [0, 23, -1])
