@@ -151,7 +151,7 @@ SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.ui
 
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
 TAKES = _table({op.code: op.takes for op in OPCODES}, np.int8)
-IS_PUT = _table({CODE_OF["BINPUT"]: 1, CODE_OF["LONG_BINPUT"]: 1}, np.bool_)
+IS_PUT = _table({CODE_OF["BINPUT"]: True, CODE_OF["LONG_BINPUT"]: True}, np.bool_)
 LEVEL = _table({op.code: -1 for op in OPCODES if op.takes < 0} | {MARK: 1}, np.int8)
 """By how much an opcode changes the number of open MARKs."""
 
