@@ -172,10 +172,11 @@ class FleetAnswers:
             answer = None
             with self.models.noting_unread(model):
                 answer = ask(self._of(model))
-            if answer is not None:
-                yield Candidate(model, answer)
+            # Before the answer is given: who takes the first one only does not come back.
             for closed in self.models.closed():
                 self._answers.pop(closed, None)
+            if answer is not None:
+                yield Candidate(model, answer)
 
     def _of(self, model: Model) -> ArchiveAnswers:
         """The answers of one model."""

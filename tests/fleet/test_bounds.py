@@ -71,13 +71,21 @@ def test_a_note_names_a_few_models_and_counts_the_others(
     assert all(f"may be of {' or '.join(files)}{told}, and nothing" in note for note in notes)
 
 
-def test_models_that_were_closed_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", ["unique", "plain"])
+def test_few_models_are_open_at_a_time_and_closed_ones_are_opened_again(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the failure names its model, which is asked alone then, or all are asked."""
     monkeypatch.setattr("archive.fleet.models.MOST_OPEN", 1)
-    explainer = companions()
-    first = {one.model: one for one in reversed(FAILURES)}.values()
-    for one in [*first, *first]:
-        assert of_one(explainer, one.unique) == one.explained
-    assert explainer.explained == 2 * len(NAMES)
+    models = models_in([FLEET])
+    explainer = explainer_of(models)
+    some = [one for one in FAILURES if one.model != "Detector"][::30]
+    for one in [*some, *some]:
+        text = getattr(one, form)
+        assert of_one(explainer, text) in {one.explained, one.plain}
+        assert list(models.closed()) == []
+    assert {one.model for one in some} == {"Ranker", "Encoder"}
+    assert explainer.explained > 2
 
 
 def test_files_of_a_folder_that_are_no_models_are_passed_over(tmp_path: Path) -> None:
