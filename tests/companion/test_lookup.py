@@ -16,16 +16,17 @@ import archive
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import blocks, packed
-from archive.companion.blocks import BlockColumn, build_blocks
+from archive.companion.blocks import TRANSFORM, BlockColumn, build_blocks
 from archive.companion.build import build_companion
 from archive.companion.encodings import Encoded, Transform, encodings
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import CompanionProfile, read_directory
 from archive.companion.lookup import CompanionLookup, WholeColumn
+from archive.companion.modelling import MODELLED
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.debuginfo.unique_handles import PLAIN
 from archive.formats.source_ranges import build_source_ranges
-from archive.normalform.columns import BY_NAME
+from archive.normalform.columns import BY_NAME, BY_NUMBER
 from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
 from tests.support.hostile_companions import hostile, rewritten, sections, set_to
@@ -183,6 +184,29 @@ def test_changed_bytes_of_blocks_are_refused() -> None:
             with suppress(ArchiveError):
                 assert plain_facts(parsed(bytes(companion))) == expected, f"byte {at}"
             companion[at] ^= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "back"), [(STACK, {"row.range"}), (TRACED, {"row.range", "string.template"})]
+)
+def test_long_columns_are_in_blocks_but_for_references_back_of_which_nobody_asks_single_rows(
+    path: Path, back: set[str]
+) -> None:
+    facts = facts_of(path)
+    long = {
+        name for name, values in facts.columns.items() if len(values) > 4 and len(set(values.tolist())) > 1
+    }
+    with small_blocks():
+        data = memoryview(build_companion(facts))
+    directory = read_directory(data, DEFAULT_LIMITS.allowance(len(data)))
+    apart = {
+        BY_NUMBER[number].name: Transform(section.coding // TRANSFORM)
+        for number, section in directory.sections.items()
+        if number in BY_NUMBER
+    }
+    assert long - apart.keys() - MODELLED == back - {"string.template"}
+    assert ("string.template" in apart) == ("string.template" not in back)
+    assert Transform.BACK not in apart.values()
 
 
 # --- pages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from archive.base.limits import DEFAULT_LIMITS
@@ -13,6 +15,10 @@ from tests.support.companion_questions import SMALL
 from tests.support.halves import PROFILES, companion_of, facts_of
 from tests.support.hostile_companions import solid
 from tests.support.packed_companions import body, line
+from tests.support.tampering import STACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def parts_of(data: bytes) -> dict[int, list[tuple[str, int, int]]]:
@@ -23,8 +29,11 @@ def parts_of(data: bytes) -> dict[int, list[tuple[str, int, int]]]:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_parts_of_a_section_are_together_as_long_as_the_section_inflated(profile: CompanionProfile) -> None:
-    data = companion_of(WITH_RAW, profile)
+@pytest.mark.parametrize("path", [WITH_RAW, STACK], ids=lambda path: path.stem)
+def test_parts_of_a_section_are_together_as_long_as_the_section_inflated(
+    path: Path, profile: CompanionProfile
+) -> None:
+    data = companion_of(path, profile)
     sections = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data))).sections
     for number, parts in parts_of(data).items():
         assert sum(size for _, _, size in parts) == sections[number].inflated
@@ -46,6 +55,12 @@ def test_the_solid_section_is_its_lines_its_columns_strings_and_raw_records() ->
     assert {name for name, _, _ in others[:-2]} >= facts.columns.keys()
     assert others[-1][2] == len(facts.raw)
     assert 0 < others[-1][1] < len(facts.raw)
+
+
+def test_templates_may_be_a_section_of_their_own() -> None:
+    found = parts_of(companion_of(STACK))
+    assert [name for name, _, _ in found[STRINGS]] == ["string.text"]
+    assert found[SOLID][-2] == ("string.text", 0, 0)
 
 
 def test_a_part_of_no_bytes_takes_none() -> None:
