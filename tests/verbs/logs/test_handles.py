@@ -11,12 +11,16 @@ import pytest
 
 import archive
 from archive.base.limits import DEFAULT_LIMITS
+from archive.base.spending import Spending
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
+from archive.debuginfo.symbolicate import Style, Symbolication
 from archive.debuginfo.unique_handles import PLAIN, HandleForm
 from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from archive.verbs.logs import resolve_handles
+from archive.verbs.logs.failures import LiteFailure
+from archive.verbs.logs.lite import LiteAnswers
 from tests.support.corpus import ORACLES
 from tests.support.strategies import Strings, column, firsts
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive import Archive
+    from archive.verbs.logs.failures import Answer
 
 TOP = "__torch__.Top"
 LOWERED = "torch.jit.LoweredModule.demo.__torch__.A"
@@ -175,6 +180,27 @@ def test_the_likelier_of_two_readings_comes_first(opened: Archive, first: tuple[
     readings = resolve_handles(opened, "230")
     assert readings[0] == first
     assert sorted(readings) == [(2, 30), (230,)]
+
+
+def answered(opened: Archive) -> Answer:
+    """The answer to the digits 230; any handles are explained by the same line."""
+    said = Symbolication((230,), (9,), "", (), ())
+    vars(opened).update(symbolicate=lambda *_: said)
+    failure = LiteFailure.of(b"Debug info for handle(s): debug_handles:{230}, was not found.\n", [])
+    assert failure is not None
+    return LiteAnswers(opened, Style.CURRENT, Spending(DEFAULT_LIMITS)).answer(failure)
+
+
+def test_of_equally_likely_readings_none_is_taken() -> None:
+    answer = answered(model(AMBIGUOUS, {2: "aten::add"}, [2]))
+    assert (answer.text, answer.is_possible) == (None, True)
+    assert answer.notes == ((0, "handles {230}: may be 2, 30; 230, and nothing tells which"),)
+
+
+def test_a_likelier_reading_is_taken_and_the_others_are_told() -> None:
+    answer = answered(model(AMBIGUOUS, {2: "aten::add"}, [1]))
+    assert answer.text is not None
+    assert answer.notes == ((0, "handles {230}: taken as 230, may also be 2, 30"),)
 
 
 @pytest.mark.parametrize(
