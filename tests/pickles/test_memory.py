@@ -13,6 +13,7 @@ from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
 from tests.costs.pickled import ANYWHERE, Repeated
 from tests.support.cost import MIB
+from tests.support.programs import PROTO, STOP, text
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -57,3 +58,13 @@ def measured(records: list[Pickle], allowance: Allowance) -> tuple[Tree, int, in
         return tree, *tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+
+
+def test_many_small_records_cost_no_more_than_a_window_of_them() -> None:
+    size = scanning.JOINED - 100
+    data = memoryview(PROTO + text(bytes(size)) + STOP)
+    few, many = (
+        measured([Pickle("", data)] * records, UNBOUNDED.allowance(0))[2]
+        for records in (scanning.WINDOW // size, 3 * scanning.WINDOW // size)
+    )
+    assert many < 1.2 * few
