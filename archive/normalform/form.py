@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
 
+HANDLE_BYTES = 160
+"""Bytes of memory that a debug handle costs in a table: 32 in columns, the others once all are listed."""
+
 
 @dataclass(frozen=True, eq=False)
 class NormalForm:
@@ -51,8 +54,15 @@ class NormalForm:
 
     @cached_property
     def handle_table(self) -> HandleTable | None:
-        """The call-stack map; None where there is none."""
-        return unpack_handles(self.columns, self.strings) if "handle.handle" in self.columns else None
+        """The call-stack map; None where there is none.
+
+        Raises:
+            LimitError: it would take more memory than allowed.
+        """
+        if "handle.handle" not in self.columns:
+            return None
+        self.allowance.take(HANDLE_BYTES * len(self.columns["handle.handle"]), "debug handles")
+        return unpack_handles(self.columns, self.strings)
 
     @cached_property
     def method_table(self) -> MethodTable | None:
