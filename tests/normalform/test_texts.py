@@ -10,6 +10,7 @@ import pytest
 
 from archive import LimitError, Limits
 from archive.debuginfo.model import Layout
+from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import BY_NAME
 from archive.normalform.form import NormalForm
@@ -43,6 +44,13 @@ def test_a_text_of_short_lines_costs_64_bytes_a_line_while_it_is_put_together() 
         _ = replace(form, allowance=Limits(memory=64 * lines).allowance(0)).range_table
     enough = replace(form, allowance=Limits(memory=110 * lines).allowance(0)).range_table
     assert enough.sources.lengths.tolist() == [lines]
+
+
+def test_a_string_table_without_rows_is_written_again() -> None:
+    table = ranges_of([], [], Layout.STRING_TABLE)
+    record = build_source_ranges(table, 0)
+    form = FormBuilder.of(replace(table, names=("code/m.py.debug_pkl",))).form()
+    assert dict(DebugRecords(form)) == {"code/m.py.debug_pkl": record}
 
 
 @pytest.mark.parametrize("path", [SMALL, PATHS], ids=lambda path: path.parent.name)
