@@ -5,8 +5,8 @@ PyTorch numbers handles from 0 on in each process, so a number says nothing abou
 
     handle 1494 of the archive with the prefix 1734509921  ->  173450992100001494
 
-- A *prefix* has ten digits, and the first one is not 0. It follows from the archive id: see
-  :func:`prefix_for`.
+- A *prefix* has ten digits, and the first one is not 0. It follows from the archive id and the debug records,
+  so that two builds whose code is the same, but not its lines, have two: see :func:`prefix_for`.
 - A unique handle has 18 digits, so handles that PyTorch prints without a separator are split by their width.
   Digits in front of them are the handles in a backend's own blob, which stay as they are.
 - Handles of nine digits and more have no unique form. Negative ones stand for no handle, and stay.
@@ -15,11 +15,14 @@ PyTorch numbers handles from 0 on in each process, so a number says nothing abou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.base.columns import Ints
 
 HANDLE_DIGITS = 8
@@ -34,17 +37,22 @@ LEAST_PREFIX: int = 10 ** (PREFIX_DIGITS - 1)
 PREFIX_BOUND: int = 10**PREFIX_DIGITS
 
 
-def prefix_for(archive_id: bytes, salt: str = "") -> int:
+def prefix_for(archive_id: bytes, records: Iterable[tuple[str, memoryview]] = (), salt: str = "") -> int:
     """The prefix of an archive's unique handles.
 
     Args:
         archive_id: 16 bytes.
+        records: the names and bytes of its debug records, in any order.
         salt: any text; another one gives another prefix, should two archives have the same.
     """
     import hashlib  # noqa: PLC0415 (as in archive_id: only those who ask for it pay for it)
 
-    digest = hashlib.blake2b(archive_id + salt.encode("utf-8", "surrogateescape"), digest_size=8).digest()
-    number: int = LEAST_PREFIX + int.from_bytes(digest, "little") % (PREFIX_BOUND - LEAST_PREFIX)
+    digest = hashlib.blake2b(archive_id, digest_size=8)
+    for name, data in sorted(records, key=itemgetter(0)):
+        digest.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(data)
+    digest.update(salt.encode("utf-8", "surrogateescape"))
+    number: int = LEAST_PREFIX + int.from_bytes(digest.digest(), "little") % (PREFIX_BOUND - LEAST_PREFIX)
     return number
 
 

@@ -10,6 +10,7 @@ from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Generation
 from archive.debuginfo.unique_handles import SPAN, prefix_for
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
+from archive.formats.record_kinds import kind_of
 from archive.verbs.slim import smallest_member
 
 if TYPE_CHECKING:
@@ -80,15 +81,29 @@ def kept_handles(
         raise ArchiveError("a salt is for unique handles", file=opened.file)
     if choice == "drop":
         return KeptHandles(())
+    if salt and opened.handle_form.prefix:
+        raise ArchiveError("its handles are unique already, and keep their prefix", file=opened.file)
     if choice == "keep" or opened.handle_form.prefix:
         return KeptHandles((METHOD_HANDLES,), opened.handle_form.prefix)
     largest = _largest(opened)
     if largest < SPAN:
-        return KeptHandles((METHOD_HANDLES,), prefix_for(opened.archive_id, salt), is_new=True)
+        return KeptHandles((METHOD_HANDLES,), prefix_of(opened, salt), is_new=True)
     if handles or salt:
         why = f"handle {largest} has more than 8 digits, so handles cannot become unique; `--handles keep`"
         raise ArchiveError(why, file=opened.file)
     return KeptHandles((METHOD_HANDLES,), largest=largest)
+
+
+def prefix_of(opened: Archive, salt: str = "") -> int:
+    """The prefix of an archive's unique handles, as long as it has its debug records.
+
+    Args:
+        opened: the archive.
+        salt: another text gives another prefix.
+    """
+    records = opened.container.records
+    debug = [(name, record.view()) for name, record in records.items() if kind_of(name).is_debug]
+    return prefix_for(opened.archive_id, debug, salt)
 
 
 def _largest(opened: Archive) -> int:

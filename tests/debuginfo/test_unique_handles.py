@@ -23,16 +23,21 @@ PREFIXES = st.integers(10**9, 10**10 - 1)
 HANDLES = st.integers(0, 10**8 - 1)
 
 
-def test_the_prefix_follows_from_archive_id_and_salt() -> None:
+def test_the_prefix_follows_from_archive_id_debug_records_and_salt() -> None:
     """Ten digits that every archive written so far prints: they never change."""
     assert prefix_for(bytes(16)) == 2_125_469_266
     assert prefix_for(bytes(range(16))) == 8_985_087_732
-    assert prefix_for(bytes(16), "2") == 2_914_110_366
+    assert prefix_for(bytes(16), salt="2") == 2_914_110_366
+    records = [("b", memoryview(b"2")), ("a", memoryview(b"1"))]
+    assert prefix_for(bytes(16), records) == prefix_for(bytes(16), records[::-1])
+    lines = [("b", memoryview(b"3")), ("a", memoryview(b"1"))]
+    named = [("c", memoryview(b"2")), ("a", memoryview(b"1"))]
+    assert len({prefix_for(bytes(16), one) for one in ((), records, lines, named)}) == 4
 
 
 @given(st.binary(min_size=16, max_size=16), st.text())
 def test_every_prefix_has_ten_digits(archive_id: bytes, salt: str) -> None:
-    assert len(str(prefix_for(archive_id, salt))) == 10
+    assert len(str(prefix_for(archive_id, (), salt))) == 10
 
 
 @given(PREFIXES, st.lists(st.one_of(HANDLES, st.just(-1)), min_size=1))

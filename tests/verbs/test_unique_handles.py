@@ -14,7 +14,7 @@ from archive.verbs.verify import verify
 from tests.support import slow_reader
 from tests.support.commands import called, told, well
 from tests.support.corpus import CALLSTACKS, HANDLES, RELEASES
-from tests.support.tampering import STACK, edited, tampered
+from tests.support.tampering import STACK, edited, ranges, tampered
 from tests.support.tampering import handles as with_handles
 from tests.support.tampering import methods as with_methods
 
@@ -88,6 +88,9 @@ def test_another_salt_gives_another_prefix(tmp_path: Path) -> None:
         assert archive.join(tmp_path / "left.ptl", tmp_path / "m.ptdbg", tmp_path / "j.ptl", force=True).exact
         prefixes.add(said.prefix)
     assert len(prefixes) == 3
+    archive.shrink(STACK, tmp_path / "s.ptl", handles="unique")
+    with pytest.raises(ArchiveError, match="its handles are unique already"):
+        archive.split(tmp_path / "s.ptl", tmp_path / "l.ptl", tmp_path / "c.ptdbg", salt="2")
     with pytest.raises(ArchiveError, match="a salt is for unique handles"):
         archive.split(STACK, tmp_path / "l.ptl", tmp_path / "c.ptdbg", salt="2", handles="keep")
 
@@ -127,3 +130,16 @@ def test_the_commands_show_prefixes_and_refuse_foreign_ones(tmp_path: Path) -> N
     foreign = called("symbolicate", companion, "123456789000001445")
     assert foreign.exit_code == 1
     assert f"as unique handles they name the archive 1234567890, and this one is {prefix}" in foreign.stderr
+
+
+def test_builds_whose_lines_alone_differ_have_two_prefixes(tmp_path: Path) -> None:
+    """Their archive id is one, for it leaves debug info out; a failure of one must not name the other."""
+    other = tmp_path / "other.ptl"
+    record = "code/__torch__/plain.py.debug_pkl"
+    other.write_bytes(tampered(STACK, ranges(STACK, record, start={0: 1})))
+    said = [
+        archive.split(path, tmp_path / f"{name}.ptl", tmp_path / f"{name}.ptdbg")
+        for name, path in (("one", STACK), ("two", other))
+    ]
+    assert said[0].archive_id == said[1].archive_id
+    assert said[0].prefix != said[1].prefix
