@@ -8,7 +8,7 @@ import pytest
 
 import archive
 from archive.verbs.logs import Explainer
-from archive.verbs.logs.families import MAX_STARTS, cannot_print, families, known_message
+from archive.verbs.logs.families import MAX_MESSAGE, MAX_STARTS, cannot_print, families, known_message
 from tests.support.halves import halves
 from tests.support.reports import Outcome, case, cases, explained
 
@@ -99,6 +99,11 @@ def test_what_is_explained_by_handles_alone_is_told() -> None:
 
 def test_no_report_of_pytorch_is_contradicted() -> None:
     assert all(explained(one.stripped, one.path).explained == 1 for one in cases())
+
+
+def test_a_message_is_looked_for_in_lines_that_are_not_too_long() -> None:
+    assert known_message(MATMUL.rjust(MAX_MESSAGE)) == MATMUL
+    assert known_message(MATMUL.rjust(MAX_MESSAGE + 1)) == ""
 
 
 def test_a_message_is_looked_for_behind_few_prefixes_of_loggers() -> None:

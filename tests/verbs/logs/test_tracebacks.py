@@ -16,6 +16,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.base.steps import Steps
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
+from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.lines import Lines, Window
 from archive.verbs.logs.tracebacks import CodeRecord, Traceback, place_of
@@ -273,3 +274,8 @@ def test_a_companion_explains_a_traceback_unchecked(tmp_path: Path) -> None:
     text, found, unknown, notes = explained(foreign, path)
     assert (text, found, unknown) == (foreign, 0, 1)
     assert "no code of the name code/__torch__/other.py: the failure is another model's" in notes[0]
+
+
+def test_a_traceback_stays_where_the_archive_has_no_ranges_and_it_is_told_why() -> None:
+    with archive.open(halves(JIT.path).out) as left:
+        assert explained(JIT.stripped, left) == (JIT.stripped, 0, 1, [f"line 3: {why_no_ranges(left)}"])
