@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -152,6 +153,15 @@ def test_texts_that_share_no_line_are_planted_at_once() -> None:
     first = line_bounds(node, parent)
     assert first.tolist() == [0, 60_000, 100_000]
     assert np.array_equal(unpack_texts(first, node, parent, line), lines)
+
+
+def test_lines_far_from_the_end_of_texts_are_not_shared() -> None:
+    lines = column([7, 6, 5, 4, 3] * 2)
+    with mock.patch("archive.normalform.texts.DEEPEST_SHARED", 3):
+        node, parent, line = pack_texts(column([0, 5, 10]), lines)
+    assert line.tolist() == [3, 4, 5, 6, 7, 6, 7]
+    assert parent.tolist() == [-1, 0, 1, 2, 3, 2, 5]
+    assert unpack_texts(line_bounds(node, parent), node, parent, line).tolist() == lines.tolist()
 
 
 # --- templates
