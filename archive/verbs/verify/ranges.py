@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_SIZE = 1 << 62
 """The size of a code record that cannot be read: no offset is too large."""
+CHECKED_BYTES = 80
+"""Bytes of memory that a source range costs while all are checked."""
 UNREAD = (
     'tag-first rows, for which PyTorch 2.13 prints "Expected Tuple but got Int" in place of each error; '
     "`debug-archive migrate --to latest` mends it"
@@ -70,11 +72,12 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
     if table is not None:
         if parsed:
             check_texts(table.sources.strings, read, report)
-        rows = RangeChecks(table, report)
-        _check_offsets(archive, readable, rows)
-        _check_spans(rows)
-        _check_empty(rows)
-        check_tags(rows, archive.allowance)
+        with archive.allowance.lent(CHECKED_BYTES * len(table.offset), "source ranges that are checked"):
+            rows = RangeChecks(table, report)
+            _check_offsets(archive, readable, rows)
+            _check_spans(rows)
+            _check_empty(rows)
+            check_tags(rows, archive.allowance)
         for number, name in enumerate(table.names):
             if table.layouts[number] is Layout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)
