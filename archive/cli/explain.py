@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.errors import LimitError
+from archive.base.errors import LimitError, counted
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.fleet.explaining import explainer_of
@@ -172,7 +172,8 @@ def _note_rest(explainer: Explainer, models: Models | None) -> Status:
     failures = explainer.explained + explainer.unknown
     rest = explainer.unknown - explainer.ambiguous
     printing.note(
-        f"{failures:,} failures, {len(models):,} models: {explainer.explained:,} explained, "
-        f"{explainer.ambiguous:,} ambiguous" + (f", {rest:,} of none of them" if rest else "")
+        f"{counted(failures, 'failure')}, {counted(len(models), 'model')}: "
+        f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
+        + (f", {rest:,} of none of them" if rest else "")
     )
     return Status.FINDINGS if explainer.unknown or models.unread else Status.WELL

@@ -8,7 +8,7 @@ A failure is explained by
 
 A model is *contradicted* where it lacks the handle or the code, or where the handle's operator does not print
 the message. If several are left whose explanations are the same to the byte, that explanation holds. If they
-differ, the failure is ambiguous, and stays as it is.
+differ, the failure is ambiguous, and stays as it is. So does one that may be of a model that cannot be read.
 """
 
 from __future__ import annotations
@@ -145,6 +145,10 @@ class FleetAnswers:
         left = [one for one in self._asked(possible, asked.ask) if one.answer.is_possible]
         self._choices.keep((asked.key, *models), [one.model for one in left], 1 + len(models))
         texts = {one.answer.text for one in left}
+        unread = [model.file for model in models if model.file in self.models.unread]
+        if left and unread:
+            note = f"{what}: may be of {one_line(unread[0])}, which cannot be read"
+            return Answer(asked.failure, None, ((0, note),), is_possible=True)
         if len(texts) == 1 and None not in texts:
             is_named = left[0].answer.is_named or named is not None
             files = tuple(one.model.file for one in left)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import in_memory
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, SPAN, prefix_at_end
+from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
@@ -105,8 +106,11 @@ class Model:
     def _handles(self) -> frozenset[int]:
         """Its debug handles, without a prefix."""
         with self.open() as opened:
-            table = opened.handle_table
-            return frozenset() if table is None else frozenset((table.handle % SPAN).tolist())
+            table, form = opened.handle_table, opened.handle_form
+            if table is None:
+                return frozenset()
+            has_prefix = form.tabled and form.prefix
+            return frozenset((table.handle % SPAN if has_prefix else table.handle).tolist())
 
     @cached_property
     def _codes(self) -> frozenset[str]:
@@ -122,13 +126,14 @@ class Model:
         Args:
             digits: handles as they are printed, one behind the other.
         """
-        digits = digits[:-DIGITS] if prefix_at_end(digits) == self.prefix else digits
+        while self.prefix and prefix_at_end(digits) == self.prefix:
+            digits = digits[:-DIGITS]
         if not (digits + "0").isdecimal() or not self._handles:
             return False
-        ends = {0}
+        ends, most = {0}, len(str(max(self._handles)))
         for at in range(len(digits)):
             if at in ends:
-                longest = 1 if digits[at] == "0" else HANDLE_DIGITS
+                longest = 1 if digits[at] == "0" else most
                 stops = range(at + 1, min(at + longest, len(digits)) + 1)
                 ends.update(end for end in stops if int(digits[at:end]) in self._handles)
         return len(digits) in ends
@@ -239,37 +244,43 @@ def models_in(
     found = []
     for source in sources:
         path = Path(source)
-        files = sorted(_below(path)) if path.is_dir() else [_checked(path)]
+        files = sorted(_below(path, limits, mapped=mapped)) if path.is_dir() else [_checked(path, limits)]
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
         found += [Model(file, companion, limits=limits, mapped=mapped) for file in files]
     return Models(found)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
     """The archives and companions in a folder, at any depth."""
     for path in folder.rglob("*"):
-        if path.is_file() and _is_model(path):
+        if path.is_file() and _may_be_model(path, limits, mapped=mapped):
             yield path
 
 
-def _checked(path: Path) -> Path:
+def _checked(path: Path, limits: Limits) -> Path:
     """A file that is an archive or a companion.
 
     Raises:
         ArchiveError: it is of another kind, or contradicts itself.
         OSError: it cannot be read.
     """
-    found = recognise(path)
+    found = recognise(path, limits=limits)
     if found.kind not in KINDS:
         raise found.refusal(os.fspath(path))
     return path
 
 
-def _is_model(path: Path) -> bool:
+def _may_be_model(path: Path, limits: Limits, *, mapped: bool) -> bool:
+    """Whether a file is an archive or a companion, or may be one: it is cut, broken, or cannot be read.
+
+    Raises:
+        LimitError: it asks for more than allowed.
+    """
     try:
-        return recognise(path, look=False).kind in KINDS
+        source = path if mapped else in_memory(path)
+        return recognise(source, limits=limits, look=False).kind in {*KINDS, FileKind.CUT}
     except LimitError:
         raise
-    except ArchiveError:
-        return False
+    except (ArchiveError, OSError):
+        return True

@@ -88,13 +88,19 @@ def test_few_models_are_open_at_a_time_and_closed_ones_are_opened_again(
     assert explainer.explained > 2
 
 
-def test_files_of_a_folder_that_are_no_models_are_passed_over(tmp_path: Path) -> None:
+def test_of_a_folder_all_count_but_what_is_no_model_for_certain(tmp_path: Path) -> None:
+    """A torn zip may have been a model: what may be its failure is not explained as another's."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "Ranker.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
     (tmp_path / "notes.txt").write_text("no model")
     (tmp_path / "torn.pt").write_bytes(put(SMALL, -6, "I", 1 << 30))
-    (model,) = models_in([tmp_path]).all
-    assert model.file == str(tmp_path / "in" / "Ranker.ptdbg")
+    models = models_in([tmp_path])
+    assert [model.file for model in models.all] == [
+        str(tmp_path / "in" / "Ranker.ptdbg"),
+        str(tmp_path / "torn.pt"),
+    ]
+    assert [len(models) for models in models.by_prefix.values()] == [1]
+    assert list(models.unread) == [str(tmp_path / "torn.pt")]
     with pytest.raises(ArchiveError, match=r"torn\.pt"):
         models_in([tmp_path / "torn.pt"])
 

@@ -115,3 +115,19 @@ def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path
     assert done.returncode == 1
     assert b"not read: " in done.stderr
     assert b"200 failures, 3 models: 133 explained" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 cut", None])
+def test_what_may_be_of_a_model_that_cannot_be_read_is_not_anothers(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    """Whether a companion is cut, or an archive that it was kept beside."""
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    broken = tmp_path / "Encoder.ptdbg"
+    broken.write_bytes(content or broken.read_bytes()[:-40])
+    done = run("symbolicate", tmp_path, "--log", FLEET / "plain.log")
+    assert (done.returncode, done.stdout) == (1, (FLEET / "plain.log").read_bytes())
+    assert b"Encoder.ptdbg, which cannot be read" in done.stderr
+    named = run("symbolicate", tmp_path, "--log", FLEET / "plain.log", "--model", r"running (\w+)")
+    assert b"3 models: 133 explained" in named.stderr

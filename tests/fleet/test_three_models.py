@@ -163,4 +163,13 @@ def test_digits_are_split_into_handles_of_the_model(digits: str, may: bool) -> N
     vars(model).update(_handles=frozenset({0, 7, 1999, 12345678}), prefix=1_234_567_890)
     assert model.may_have_handles(digits) == may
     assert model.may_have_handles(f"{digits}123456789000000007") == may
+    assert model.may_have_handles(f"{digits}{'123456789000000007' * 2}") == may
     assert not model.may_have_handles("-1")
+
+
+def test_handles_of_any_length_and_without_prefix_are_known() -> None:
+    model = Model("m.ptdbg", limits=DEFAULT_LIMITS)
+    vars(model).update(_handles=frozenset({123456789, 3, 12, 345678901234567890}), prefix=0)
+    for digits in ("123456789", "3123456789", "345678901234567890", "12345678901234567890"):
+        assert model.may_have_handles(digits)
+    assert not model.may_have_handles("45678901234567890123")
