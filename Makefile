@@ -49,7 +49,7 @@ python:
 .venv/.ready: pyproject.toml constraints.txt | python
 	@echo "installing debug-archive, PyTorch and the development tools into .venv …"
 	@"$(PYTHON)" -m venv .venv
-	@$(call install,.venv) -e ".[dev,torch]"
+	@$(call install,.venv) -e ".[dev,fleet,server,torch]"
 	@$(call install,.venv) --no-deps silero-vad
 	@touch $@
 
