@@ -106,7 +106,7 @@ class FleetAnswers:
             what,
             (failure.digits, failure.is_joined, failure.message),
             lambda one: one.of_handles(failure),
-            lambda model: model.may_have_handles(failure.digits),
+            lambda model: model.facts.may_have_handles(failure.digits),
         )
         return self._answer(asked, known)
 
@@ -120,7 +120,7 @@ class FleetAnswers:
             "traceback",
             outline.key,
             lambda one: one.of_traceback(lines.again(), heading),
-            lambda model: model.may_have_code(outline.names),
+            lambda model: model.facts.may_have_code(outline.names),
         )
         return self._answer(asked, ())
 

@@ -9,29 +9,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from archive.base.errors import ArchiveError, LimitError
+from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import in_memory
-from archive.base.strings import decoded
-from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of
 from archive.reader import opening
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
+from archive.reader.facts import facts_of
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind, recognise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
 
 K = TypeVar("K", int, str)
 MOST_OPEN = 32
 """Models that are open at a time; of the others, the facts alone are kept."""
-CODE = (LEGACY_CODE[0], PACKAGE_CODE)
-"""The folders of code records."""
 KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
-MAX_ID = 64
-"""Bytes of a serialization id that is read."""
 
 
 class Model:
@@ -73,74 +66,22 @@ class Model:
         return opening.open(self.file, companion=self._companion, limits=self._limits, mapped=self._mapped)
 
     @cached_property
+    def facts(self) -> Facts:
+        """The facts by which a failure names the model.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return facts_of(opened)
+
+    @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: its file, with and without folder and ending; its top class."""
         path = Path(self.file)
-        return frozenset({self.file, path.name, path.stem, path.name.partition(".")[0], *self._classes}) - {
-            ""
-        }
-
-    @property
-    def _classes(self) -> tuple[str, str]:
-        """The class of the top module, with its module and without."""
-        with self.open() as opened:
-            return opened.top, opened.qualified_top
-
-    @cached_property
-    def ids(self) -> frozenset[str]:
-        """What stands for this model alone: prefix of its handles, archive id, serialization id."""
-        with self.open() as opened:
-            prefix = opened.handle_form.prefix
-            found = {str(prefix) if prefix else "", opened.archive_id.hex()}
-            if opened.has_code and RECORD_NAME in opened.container.records:
-                found.add(decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip())
-        return frozenset(found - {""})
-
-    @cached_property
-    def prefix(self) -> int:
-        """The prefix of its unique handles; 0 where it has none."""
-        with self.open() as opened:
-            return opened.handle_form.prefix
-
-    @cached_property
-    def _handles(self) -> frozenset[int]:
-        """Its debug handles, without a prefix."""
-        with self.open() as opened:
-            table, form = opened.handle_table, opened.handle_form
-            if table is None:
-                return frozenset()
-            has_prefix = form.tabled and form.prefix
-            return frozenset((table.handle % SPAN if has_prefix else table.handle).tolist())
-
-    @cached_property
-    def _codes(self) -> frozenset[str]:
-        """The code records that a traceback may name; of a companion, those with source ranges."""
-        with self.open() as opened:
-            if opened.has_code:
-                return frozenset(name for name in opened.records if name.startswith(CODE))
-            return frozenset(code_of(name) for name in opened.range_records)
-
-    def may_have_handles(self, digits: str) -> bool:
-        """Whether digits can be split into handles of the model; nothing else is asked of these.
-
-        Args:
-            digits: handles as they are printed, one behind the other.
-        """
-        while self.prefix and prefix_at_end(digits) == self.prefix:
-            digits = digits[:-DIGITS]
-        if not (digits + "0").isdecimal() or not self._handles:
-            return False
-        ends, most = {0}, len(str(max(self._handles)))
-        for at in range(len(digits)):
-            if at in ends:
-                longest = 1 if digits[at] == "0" else most
-                stops = range(at + 1, min(at + longest, len(digits)) + 1)
-                ends.update(end for end in stops if int(digits[at:end]) in self._handles)
-        return len(digits) in ends
-
-    def may_have_code(self, names: Collection[str]) -> bool:
-        """Whether the model has code records of all these names."""
-        return self._codes.issuperset(names)
+        files = {self.file, path.name, path.stem, path.name.partition(".")[0]}
+        return frozenset({*files, self.facts.top, self.facts.qualified_top} - {""})
 
 
 class Models:
@@ -165,12 +106,12 @@ class Models:
     @cached_property
     def by_prefix(self) -> Mapping[int, Sequence[Model]]:
         """The models whose unique handles have a prefix."""
-        return self._grouped(lambda model: [model.prefix] if model.prefix else [])
+        return self._grouped(lambda model: [model.facts.prefix] if model.facts.prefix else [])
 
     @cached_property
     def by_id(self) -> Mapping[str, Sequence[Model]]:
         """The models that an id stands for."""
-        return self._grouped(lambda model: model.ids)
+        return self._grouped(lambda model: model.facts.ids)
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Model]]:
@@ -252,9 +193,9 @@ def models_in(
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
-    """The archives and companions in a folder, at any depth."""
+    """The archives and companions in a folder, at any depth, and what may be one."""
     for path in folder.rglob("*"):
-        if path.is_file() and _may_be_model(path, limits, mapped=mapped):
+        if path.is_file() and listed_kind(path, limits=limits, mapped=mapped) in {*KINDS, None}:
             yield path
 
 
@@ -269,18 +210,3 @@ def _checked(path: Path, limits: Limits) -> Path:
     if found.kind not in KINDS:
         raise found.refusal(os.fspath(path))
     return path
-
-
-def _may_be_model(path: Path, limits: Limits, *, mapped: bool) -> bool:
-    """Whether a file is an archive or a companion, or may be one: it is cut, broken, or cannot be read.
-
-    Raises:
-        LimitError: it asks for more than allowed.
-    """
-    try:
-        source = path if mapped else in_memory(path)
-        return recognise(source, limits=limits, look=False).kind in {*KINDS, FileKind.CUT}
-    except LimitError:
-        raise
-    except (ArchiveError, OSError):
-        return True

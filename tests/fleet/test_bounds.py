@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive import ArchiveError, LimitError
+from archive import ArchiveError, Limits
 from archive.fleet.explaining import explainer_of
 from archive.fleet.models import models_in
 from tests.fleet.test_three_models import FAILURES, FLEET, NAMES, companions, of_one
-from tests.support.zips import SMALL, put
+from tests.support.zips import SMALL, put, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,13 +105,15 @@ def test_of_a_folder_all_count_but_what_is_no_model_for_certain(tmp_path: Path) 
         models_in([tmp_path / "torn.pt"])
 
 
-def test_a_file_of_a_folder_that_asks_for_too_much_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def costly(*_: object, **__: object) -> None:
-        raise LimitError("memory", 1, 2)
-
-    (tmp_path / "a.pt").write_bytes(SMALL)
-    monkeypatch.setattr("archive.fleet.models.recognise", costly)
-    with pytest.raises(LimitError, match="memory"):
-        models_in([tmp_path])
+def test_a_file_of_a_folder_that_asks_for_too_much_is_told_and_the_others_explain(tmp_path: Path) -> None:
+    (tmp_path / "Ranker.ptdbg").write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
+    many = {f"m__{number}": b"" for number in range(1_000)}
+    (tmp_path / "costly.pt").write_bytes(zipped(m__version=b"3\n", **many))
+    limits = Limits(memory=900_000)
+    models = models_in([tmp_path], limits=limits)
+    explainer = explainer_of(models, limits=limits)
+    one = next(one for one in FAILURES if one.model == "Ranker")
+    assert of_one(explainer, one.unique) == one.explained
+    ((file, why),) = models.unread.items()
+    assert file == str(tmp_path / "costly.pt")
+    assert "memory" in why

@@ -12,7 +12,7 @@ from tests.fleet.test_three_models import FAILURES, FLEET, of_one
 from tests.support.corpus import ORACLES, RELEASES
 
 MODELS = models_in([FLEET])
-IDS = {model.file.rpartition("/")[2].removesuffix(".ptdbg"): sorted(model.ids) for model in MODELS.all}
+IDS = {model.file.rpartition("/")[2].removesuffix(".ptdbg"): sorted(model.facts.ids) for model in MODELS.all}
 
 
 def named(naming: Naming) -> list[str] | None:
@@ -56,7 +56,7 @@ def test_ids_are_archive_ids_and_prefixes(name: str) -> None:
 def test_archives_have_a_serialization_id_and_are_called_by_file_or_class() -> None:
     models = models_in([ORACLES / "plain_unicode.ptl", RELEASES / "torch-2.13.0" / "nested.pt"])
     unicode, nested = models.all
-    assert any(len(one) == 40 and one.isdigit() for one in unicode.ids)
+    assert any(len(one) == 40 and one.isdigit() for one in unicode.facts.ids)
     assert {"plain_unicode", "plain_unicode.ptl", "Unicode"} <= unicode.names
     assert "nested.pt" in nested.names
     assert models.by_name["plain_unicode"] == [unicode]

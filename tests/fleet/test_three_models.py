@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from archive.base.limits import DEFAULT_LIMITS
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import Model, models_in
+from archive.fleet.models import models_in
+from archive.reader.facts import Facts
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_models_that_are_left_unasked_would_have_answered_no(monkeypatch: pytest
     models = [*FLEET.glob("*.ptdbg"), *RELEASES.glob("torch-2.*/*.ptl"), *ORACLES.glob("*.ptl")]
     spared = explainer_of(models_in(models))
     texts = [of_one(spared, text) for one in FAILURES[::4] for text in (one.unique, one.plain)]
-    monkeypatch.setattr(Model, "may_have_handles", lambda *_: True)
+    monkeypatch.setattr(Facts, "may_have_handles", lambda *_: True)
     asked = explainer_of(models_in(models))
     assert [of_one(asked, text) for one in FAILURES[::4] for text in (one.unique, one.plain)] == texts
     assert (asked.explained, asked.ambiguous, asked.notes) == (
@@ -155,12 +155,15 @@ def test_models_that_are_left_unasked_would_have_answered_no(monkeypatch: pytest
     )
 
 
+def facts(prefix: int, *handles: range) -> Facts:
+    return Facts("", prefix, "", "", "", handles, frozenset())
+
+
 @pytest.mark.parametrize(
     ("digits", "may"), [("0", True), ("7", True), ("77", True), ("1999", True), ("1099", False), ("", True)]
 )
 def test_digits_are_split_into_handles_of_the_model(digits: str, may: bool) -> None:  # noqa: FBT001
-    model = Model("m.ptdbg", limits=DEFAULT_LIMITS)
-    vars(model).update(_handles=frozenset({0, 7, 1999, 12345678}), prefix=1_234_567_890)
+    model = facts(1_234_567_890, range(1), range(7, 8), range(1998, 2000), range(12345678, 12345679))
     assert model.may_have_handles(digits) == may
     assert model.may_have_handles(f"{digits}123456789000000007") == may
     assert model.may_have_handles(f"{digits}{'123456789000000007' * 2}") == may
@@ -168,8 +171,8 @@ def test_digits_are_split_into_handles_of_the_model(digits: str, may: bool) -> N
 
 
 def test_handles_of_any_length_and_without_prefix_are_known() -> None:
-    model = Model("m.ptdbg", limits=DEFAULT_LIMITS)
-    vars(model).update(_handles=frozenset({123456789, 3, 12, 345678901234567890}), prefix=0)
+    one = 345678901234567890
+    model = facts(0, range(3, 4), range(12, 13), range(123456789, 123456790), range(one, one + 1))
     for digits in ("123456789", "3123456789", "345678901234567890", "12345678901234567890"):
         assert model.may_have_handles(digits)
     assert not model.may_have_handles("45678901234567890123")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,7 +14,7 @@ from archive.cli import printing
 from archive.cli.options import source
 from archive.container.container import Container
 from archive.formats.record_kinds import EMBEDDED
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind, recognise
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -135,7 +134,7 @@ def plan(
     jobs, left_out, others = [], 0, Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
     for file, relative, searched in _found(inputs, {_resolved(folder) for folder in folders}):
-        kind = _kind(file, mapped=mapped) if searched else None
+        kind = listed_kind(file, mapped=mapped) if searched else None
         if kind is not None and kind not in wanted:
             others[kind] += kind not in KNOWN_KINDS
             continue
@@ -172,17 +171,6 @@ def _lacks_companion(file: Path, companion: Path, use: Use, *, mapped: bool) -> 
             return EMBEDDED not in container.records
     except (ArchiveError, OSError):  # its job will report that
         return False
-
-
-def _kind(file: Path, *, mapped: bool) -> FileKind | None:
-    """The kind of a file in a folder; None if it is broken or cannot be read, which its job will report."""
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return FileKind.UNKNOWN
-        kind = recognise(source(file, mapped=mapped), look=False).kind
-    except (ArchiveError, OSError):
-        return None
-    return None if kind is FileKind.CUT else kind
 
 
 def _found(inputs: Sequence[str], skipped: Collection[Path]) -> Iterator[tuple[Path, Path, bool]]:

@@ -7,12 +7,13 @@ says "404", a Git LFS pointer, a compressed file.
 
 from __future__ import annotations
 
+import stat
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import bytes_behind, has_end
@@ -29,6 +30,8 @@ from archive.reader.recognition.kinds import (
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from archive.base.mapped import Source
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "check_companion",
     "is_slim",
     "kind_in",
+    "listed_kind",
     "opened_archive",
     "opened_zip",
     "recognise",
@@ -84,6 +88,26 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
             mapped.close()
     with Container(mapped, allowance, rooted=False) as container:
         return recognise_zip(container, look=look)
+
+
+def listed_kind(file: Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
+    """The kind of a file that a folder lists.
+
+    Args:
+        file: its path.
+        limits: what hostile input may cost.
+        mapped: whether it is mapped.
+
+    Returns:
+        None for a file that may be of any kind: it is cut, broken or cannot be read, as opening it will tell.
+    """
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return FileKind.UNKNOWN
+        kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
+    except (ArchiveError, OSError):
+        return None
+    return None if kind is FileKind.CUT else kind
 
 
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")

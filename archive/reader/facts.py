@@ -1,0 +1,115 @@
+"""The facts by which a failure names its model: few bytes, which tell much without the file at hand."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.strings import decoded
+from archive.container.serialization_id import RECORD_NAME
+from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from archive.reader.archive import Archive
+
+CODE = (LEGACY_CODE[0], PACKAGE_CODE)
+"""The folders of code records."""
+MAX_ID = 64
+"""Bytes of a serialization id that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts about a model that tell whether a failure may be its own.
+
+    Attributes:
+        archive_id: the archive id, in hexadecimal digits.
+        prefix: the prefix of its unique handles; 0 where it has none.
+        serialization_id: the serialization id; "" where there is none.
+        top: the class of the top module.
+        qualified_top: the same with its module.
+        handles: its debug handles without a prefix, as ascending ranges.
+        code: the code records that a traceback may name; of a companion, those with source ranges.
+    """
+
+    archive_id: str
+    prefix: int
+    serialization_id: str
+    top: str
+    qualified_top: str
+    handles: tuple[range, ...]
+    code: frozenset[str]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids that stand for this model alone."""
+        prefix = str(self.prefix) if self.prefix else ""
+        return frozenset({self.archive_id, prefix, self.serialization_id}) - {""}
+
+    def may_have_handles(self, digits: str) -> bool:
+        """Whether digits can be split into handles of the model; nothing else is asked of these.
+
+        Args:
+            digits: handles as they are printed, one behind the other.
+        """
+        while self.prefix and prefix_at_end(digits) == self.prefix:
+            digits = digits[:-DIGITS]
+        if not (digits + "0").isdecimal() or not self.handles:
+            return False
+        ends, most = {0}, len(str(self.handles[-1][-1]))
+        for at in range(len(digits)):
+            if at in ends:
+                longest = 1 if digits[at] == "0" else most
+                stops = range(at + 1, min(at + longest, len(digits)) + 1)
+                ends.update(end for end in stops if self._has_handle(int(digits[at:end])))
+        return len(digits) in ends
+
+    def _has_handle(self, handle: int) -> bool:
+        at = bisect_right(self.handles, handle, key=lambda one: one.start)
+        return at > 0 and handle in self.handles[at - 1]
+
+    def may_have_code(self, names: Collection[str]) -> bool:
+        """Whether the model has code records of all these names."""
+        return self.code.issuperset(names)
+
+
+def facts_of(opened: Archive) -> Facts:
+    """The facts about an archive or a companion.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+    """
+    serialization_id = ""
+    if opened.has_code and RECORD_NAME in opened.container.records:
+        serialization_id = decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip()
+    return Facts(
+        archive_id=opened.archive_id.hex(),
+        prefix=opened.handle_form.prefix,
+        serialization_id=serialization_id,
+        top=opened.top,
+        qualified_top=opened.qualified_top,
+        handles=_handles(opened),
+        code=_code(opened),
+    )
+
+
+def _handles(opened: Archive) -> tuple[range, ...]:
+    table, form = opened.handle_table, opened.handle_form
+    if table is None or not len(table):
+        return ()
+    has_prefix = form.tabled and form.prefix
+    handles = np.unique(table.handle % SPAN if has_prefix else table.handle)
+    runs = np.split(handles, np.flatnonzero(np.diff(handles) != 1) + 1)
+    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs)
+
+
+def _code(opened: Archive) -> frozenset[str]:
+    if opened.has_code:
+        return frozenset(name for name in opened.records if name.startswith(CODE))
+    return frozenset(code_of(name) for name in opened.range_records)
