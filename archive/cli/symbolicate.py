@@ -6,32 +6,27 @@ import re
 import sys
 from itertools import takewhile
 from os.path import exists, isdir
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 import archive
 from archive.base.errors import shown
-from archive.base.spending import Recent, Spending
-from archive.base.steps import Steps
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.debuginfo.excerpt import bounded_excerpt, cost_of
 from archive.debuginfo.symbolicate import Style
-from archive.debuginfo.unique_handles import prefix_at_end
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
+from archive.verbs.lookups import Lookups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
-    from archive.debuginfo.model import SourceRange
+    from archive.verbs.lookups import Position
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
-TEXT_KEPT = 1 << 22
-"""Bytes of texts that are kept to be printed again, together."""
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
@@ -155,7 +150,7 @@ def command(
         raise click.UsageError("--log, --id, --model and --top are for logs")
     file = _named_by(handles, files, limits) if len(files) > 1 or isdir(files[0]) else files[0]  # noqa: PTH112 (pathlib costs start-up)
     with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
-        answers = Answers(opened, Style(style))
+        answers = Lookups(opened, Style(style))
         found = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in places]
         if as_json:
@@ -174,89 +169,13 @@ def _named_by(handles: Sequence[Sequence[int]], files: Sequence[str], limits: Li
     from archive.fleet.models import models_in  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits)
-    prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
-    found = models.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
+    found = models.named_by(handles)
     if len(found) != 1:
         raise click.UsageError(f"of {len(models):,} models, give the one FILE, or unique handles of one")
     return found[0].file
 
 
-class Position(NamedTuple):
-    """A byte of a generated code record, and the source range that it comes from, if one is recorded."""
-
-    record: str
-    byte: int
-    span: SourceRange | None
-    limits: Limits
-
-    def __bytes__(self) -> bytes:
-        """The range's source as PyTorch shows it; empty where there is none."""
-        if self.span is None:
-            return b""
-        return bounded_excerpt(self.span, b"", self.limits, Steps(self.limits.work))
-
-    @property
-    def steps(self) -> int:
-        """The steps that its text takes: see ``Limits.work``."""
-        return 0 if self.span is None else cost_of(self.span, b"").steps
-
-
-class Answers:
-    """What is found for handles and positions: once for equal ones, however often they are given.
-
-    Args:
-        opened: the archive; ``work`` and ``output`` of its limits bound each answer, and by it all of them.
-        style: the release whose words are used.
-    """
-
-    def __init__(self, opened: Archive, style: Style) -> None:
-        self._opened = opened
-        self._style = style
-        self._spending = Spending(opened.limits)
-        self._found: dict[tuple[int, ...], Symbolication] = {}
-        self._positions: dict[tuple[str, int], Position] = {}
-        self._sizes: dict[int, int] = {}
-        self._texts = Recent[int, bytes](TEXT_KEPT)
-
-    def symbolication(self, handles: list[int]) -> Symbolication:
-        """The source behind handles; counted.
-
-        Raises:
-            LimitError: it, or all answers together, would be too long, or take too many steps.
-        """
-        key = tuple(handles)
-        if key not in self._found:
-            self._found[key] = self._opened.symbolicate(handles, self._style)
-        self._count(self._found[key])
-        return self._found[key]
-
-    def position(self, record: str, byte: int) -> Position:
-        """The source behind a byte of generated code; counted, and bounded like :meth:`symbolication`."""
-        key = record, byte
-        if key not in self._positions:
-            span = self._opened.locate(record, byte)
-            self._positions[key] = Position(record, byte, span, self._opened.limits)
-        self._count(self._positions[key])
-        return self._positions[key]
-
-    def text(self, one: Symbolication | Position) -> bytes:
-        """The text of an answer."""
-        key = id(one)  # of an answer that lives as long as this object
-        text = self._texts.get(key)
-        if text is None:
-            text = bytes(one)
-            self._texts.keep(key, text, len(text))
-        return text
-
-    def _count(self, one: Symbolication | Position) -> None:
-        """Count an answer's bytes, and its steps the first time."""
-        if id(one) not in self._sizes:
-            self._spending.count(one.steps, 0)
-            self._sizes[id(one)] = len(self.text(one))
-        self._spending.count(0, self._sizes[id(one)])
-
-
-def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], answers: Answers) -> None:
+def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups) -> None:
     facts = [
         {"record": one.record, "byte": one.byte, "text": None if one.span is None else answers.text(one)}
         for one in positions
@@ -264,7 +183,7 @@ def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], a
     printing.write_json({"symbolications": [symbolication_facts(one) for one in found], "positions": facts})
 
 
-def _print_text(found: Sequence[Symbolication], positions: Sequence[Position], answers: Answers) -> None:
+def _print_text(found: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups) -> None:
     """Print each source; below a title, and with an empty line behind it, if there are several."""
     titled = len(found) + len(positions) > 1
     for one in found:

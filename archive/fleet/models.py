@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind, recognise
@@ -117,6 +118,15 @@ class Models:
     def by_name(self) -> Mapping[str, Sequence[Model]]:
         """The models that a log may call by a name."""
         return self._grouped(lambda model: model.names)
+
+    def named_by(self, handles: Sequence[Sequence[int]]) -> Sequence[Model]:
+        """The models that unique handles name, all of them the same; none where they name several or none.
+
+        Args:
+            handles: those of each failure, the outermost last.
+        """
+        prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
+        return self.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
 
     def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
         """The models of each key."""
