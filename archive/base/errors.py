@@ -173,6 +173,15 @@ def escape_of(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def escaped(text: str) -> str:
+    """Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing."""
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "backslashreplace")
+    return data.decode("utf-8", "backslashreplace")
+
+
 def counted(count: int, noun: str) -> str:
     """A number with its noun.
 

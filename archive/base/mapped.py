@@ -108,6 +108,16 @@ def in_memory(source: Source) -> Source:
     return source
 
 
+def source_of(file: str | os.PathLike[str], *, mapped: bool) -> Source:
+    """A file as the library's functions take it: its path, or with ``--no-map`` its content.
+
+    Raises:
+        ArchiveError: the path is no file, or the file changed while it was read.
+        OSError: it cannot be read.
+    """
+    return file if mapped else in_memory(file)
+
+
 @contextmanager
 def unchanged(*sources: Source) -> Iterator[None]:
     """Refuse files whose size or time of change is another at the end of the block than at its beginning.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 EXISTS = "the file exists; pass --force (force=True) to replace it"
+STANDARD_OUTPUT = "standard output"
+"""Its name in errors."""
 KINDS = {
     stat.S_IFDIR: "folder",
     stat.S_IFCHR: "character device",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.batches.jobs import plan
 from archive.cli.files import options
-from archive.cli.files.jobs import plan
 from archive.cli.files.words import WORDS
 from archive.reader.recognition import FileKind
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.base.errors import ArchiveError, ExhaustedError, one_line, shown
+from archive.base.errors import ArchiveError, one_line
+from archive.base.output import STANDARD_OUTPUT
+from archive.base.problems import problem_of
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.report.texts import for_terminal
@@ -24,10 +25,6 @@ from archive.report.texts import for_terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
-"""The environment variable that shows the traceback of an internal error."""
-LONGEST_CAUSE = 200
-"""Characters of an exception's own text that are told."""
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
@@ -88,7 +85,7 @@ def _check_descriptors() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (until the process ends)
     if streams["stdout"] is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (the same)
-        raise ArchiveError("is closed; nothing is done", file=printing.STANDARD_OUTPUT)
+        raise ArchiveError("is closed; nothing is done", file=STANDARD_OUTPUT)
 
 
 def _told(error: BaseException) -> int:
@@ -105,29 +102,10 @@ def _told(error: BaseException) -> int:
             _show_usage(error)
             return Status.FAILED
     if isinstance(error, OSError) and error.errno in FULL and not error.filename:
-        error.filename = printing.STANDARD_OUTPUT  # files that are written have names
-    line, status = problem_of(error)
-    printing.note(line)
-    return status
-
-
-def problem_of(error: BaseException) -> tuple[str, Status]:
-    """What to say of an error, in one line, and the exit status that it stands for.
-
-    The traceback of an internal error is printed where the environment asks for it.
-    """
-    match error:
-        case ArchiveError():
-            return str(error), Status.FAILED
-        case MemoryError() | RecursionError():
-            return str(ExhaustedError.of(error)), Status.FAILED
-        case OSError():
-            return _of_system(error), Status.FAILED
-    if os.environ.get(TRACEBACK_VARIABLE):
-        import traceback  # noqa: PLC0415 (for errors alone)
-
-        traceback.print_exception(error)
-    return _internal(error), Status.INTERNAL
+        error.filename = STANDARD_OUTPUT  # files that are written have names
+    problem = problem_of(error)
+    printing.note(problem.text)
+    return Status.INTERNAL if problem.is_internal else Status.FAILED
 
 
 def _show_usage(error: click.ClickException) -> None:
@@ -142,44 +120,9 @@ def _show_usage(error: click.ClickException) -> None:
     printing.complain(for_terminal(text))
 
 
-def _of_system(error: OSError) -> str:
-    """An error of the system with the name of its file, if it has one."""
-    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
-    return f"{name}: {error.strerror}" if name else str(error)
-
-
 def _hand_on() -> None:
     """Hand on what is printed so far, or forget it; the interpreter must not fail on it once more."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
         printing.drop_output()
-
-
-def _internal(error: BaseException) -> str:
-    """An internal error in one line: what to report."""
-    name = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
-    words = " ".join(["debug-archive", *sys.argv[1:]])
-    python = ".".join(map(str, sys.version_info[:3]))
-    return (
-        f"internal error: {name}, at {_place(error)}; please report this line: "
-        f"debug-archive {archive.__version__}, Python {python}, {sys.platform}, command: {words} "
-        f"({TRACEBACK_VARIABLE}=1 shows the traceback)"
-    )
-
-
-def _place(error: BaseException) -> str:
-    """The innermost line of this library that an exception passed."""
-    import traceback  # noqa: PLC0415 (for errors alone)
-    from pathlib import Path  # noqa: PLC0415 (the same)
-
-    package = Path(archive.__file__).parent
-    frames = [
-        (Path(frame.filename), frame.lineno)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_relative_to(package)
-    ]
-    if not frames:
-        return "a place outside of this library"
-    file, line = frames[-1]
-    return f"{file.relative_to(package.parent).as_posix()}:{line}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.base.mapped import source_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind, recognise
@@ -42,7 +43,7 @@ def command(file: str, *, effects: bool, mapped: bool, limits: Limits, as_json: 
       debug-archive inspect model.ptl --effects
       debug-archive inspect state_dict.pth
     """  # noqa: D301 (click reads the backspace)
-    source = options.source(file, mapped=mapped)
+    source = source_of(file, mapped=mapped)
     found = recognise(source, look=False, limits=limits)
     if effects:
         _print_effects(source, limits, as_json=as_json)

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.base.errors import counted
+from archive.base.mapped import source_of
 from archive.base.output import check_target
+from archive.batches.jobs import plan
+from archive.batches.manifest import Manifest, is_same
+from archive.batches.working import failed
 from archive.cli import printing
 from archive.cli.files import batch, options
-from archive.cli.files.jobs import plan
-from archive.cli.files.manifest import Manifest, is_same
-from archive.cli.files.pool import failed
 from archive.cli.files.words import WORDS
-from archive.cli.options import source
 from archive.cli.status import Status
 from archive.report.migration_text import migration_facts, plan_line, plan_text
 from archive.verbs.migrate.migrate import target_named
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
+    from archive.batches.jobs import FilePlan
+    from archive.batches.working import Outcome, Verb
     from archive.cli.files.batch import Manner
-    from archive.cli.files.jobs import FilePlan
-    from archive.cli.files.pool import Outcome, Verb
     from archive.verbs.migrate.migrate import Migration
 
 
@@ -84,12 +85,23 @@ def command(
     if not work.many:
         return manner.run(work, verb, WORDS["migrate"])
     with Manifest(Path(out), str(target), aside=aside) as manifest:
-        left = work if manner.force else manifest.left(work)
+        left = work if manner.force else _left(manifest, work)
         if left.jobs:
             return manner.run(left, partial(_migrate_again, verb), WORDS["migrate"], manifest.add)
     if manner.as_json:
         printing.write_json([])
     return Status.WELL
+
+
+def _left(manifest: Manifest, work: FilePlan) -> FilePlan:
+    """The work that is not done yet."""
+    left, changed = manifest.left(work)
+    done = len(work.jobs) - len(left.jobs)
+    if done:
+        printing.note(f"done already, and left as they are: {done:,} of {counted(len(work.jobs), 'file')}")
+    if changed:
+        printing.note(f"changed since, and done again: {changed:,}")
+    return left
 
 
 def _migrate_again(verb: Verb, file: Source, out: Path, *, force: bool) -> Migration:
@@ -116,12 +128,12 @@ def _print_plans(work: FilePlan, verb: Verb, manner: Manner) -> Status:
     batch.note_left_out(work)
     for job in work.jobs:
         try:
-            planned = verb(source(str(job.file), mapped=manner.mapped), dry_run=True)
+            planned = verb(source_of(str(job.file), mapped=manner.mapped), dry_run=True)
         except Exception as error:
             if not work.many:
                 raise
             outcome = failed(job, error)
-            statuses.append(outcome.status)
+            statuses.append(batch.status_of(outcome))
             facts.append(_failure(outcome))
             continue
         facts.append({"file": str(job.file), **migration_facts(planned)})

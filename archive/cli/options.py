@@ -10,15 +10,11 @@ import click
 
 from archive.base.errors import shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.decorators import FC
-
-    from archive.base.mapped import Source
 
 BOUND = re.compile(r"(?P<name>[a-z_]+)=(?P<number>[0-9]{1,18})(?P<unit>[KMGT]?)")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -61,16 +57,6 @@ no_map_option = click.option(
     help="Read files into memory instead of mapping them; safe where another process may cut them short.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
-
-
-def source(file: str | Path, *, mapped: bool) -> Source:
-    """A file as the library's functions take it: its path, or with ``--no-map`` its content.
-
-    Raises:
-        ArchiveError: the path is no file, or the file changed while it was read.
-        OSError: it cannot be read.
-    """
-    return file if mapped else in_memory(file)
 
 
 def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:

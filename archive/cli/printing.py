@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
+from archive.base.output import STANDARD_OUTPUT
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 UNLIMITED_WIDTH = 1 << 16
 """Columns of an output that is no terminal: lines stay whole for other programs."""
-STANDARD_OUTPUT = "standard output"
-"""Its name in errors."""
 
 
 def write(data: bytes) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.mapped import source_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.report.sizes_text import difference_text, sizes_text
@@ -91,8 +92,8 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     by = View(view)
     account = partial(sizes, inside=by in VIEWS_OF_INSIDES, limits=limits)
-    new = account(options.source(file, mapped=mapped))
-    old = account(options.source(base, mapped=mapped)) if base else None
+    new = account(source_of(file, mapped=mapped))
+    old = account(source_of(base, mapped=mapped)) if base else None
     try:
         over = exceeded(budgets, new, old, by, depth)
     except ValueError as error:

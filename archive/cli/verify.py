@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from archive.base.errors import ArchiveError
+from archive.base.mapped import source_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.verbs.verify import Diagnostic, verify
@@ -67,7 +68,7 @@ def _verified(files: Sequence[str], limits: Limits, *, mapped: bool) -> tuple[Re
         task = progress.add_task("verifying", total=len(files))
         for file in files:
             try:
-                results[file] = verify(options.source(file, mapped=mapped), limits=limits)
+                results[file] = verify(source_of(file, mapped=mapped), limits=limits)
             except ArchiveError as error:  # of a file that cannot be read as a whole
                 results[file] = [diagnostic_of(error)]
             except OSError as error:  # the other files are still checked

@@ -6,8 +6,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from archive.base.errors import escaped
 from archive.base.strings import StringView, Text, decoded
-from archive.report.texts import escaped
 
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame

@@ -17,15 +17,6 @@ OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NOT_PLAIN = re.compile(r"[^\n\t -~]")
 
 
-def escaped(text: str) -> str:
-    """Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing."""
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        data = text.encode("utf-8", "backslashreplace")
-    return data.decode("utf-8", "backslashreplace")
-
-
 def for_terminal(text: str, escape: Callable[[str], str] = escape_of) -> str:
     r"""Text of several lines with escapes for every character that a terminal obeys or does not show.
 

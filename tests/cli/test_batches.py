@@ -16,8 +16,8 @@ from unittest import mock
 import pytest
 
 from archive import ArchiveError
-from archive.cli.files.jobs import plan
-from archive.cli.files.pool import outcomes
+from archive.batches.jobs import plan
+from archive.batches.working import outcomes
 from tests.support.commands import called, files, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
 
@@ -226,7 +226,7 @@ import sys
 from pathlib import Path
 from archive import ArchiveError
 from archive.cli.files import batch
-from archive.cli.files.jobs import plan
+from archive.batches.jobs import plan
 from archive.cli.files.words import Words
 
 def failing(file, out, *, force):
@@ -248,7 +248,7 @@ import os, sys, time
 from pathlib import Path
 from archive.cli.files import batch
 from archive import ArchiveError
-from archive.cli.files.jobs import plan
+from archive.batches.jobs import plan
 from archive.cli.files.words import Words
 from archive.base.output import replacing
 

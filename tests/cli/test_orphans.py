@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from archive.cli.files.jobs import plan
-from archive.cli.files.pool import outcomes
+from archive.batches.jobs import plan
+from archive.batches.working import outcomes
 
 def slow(file, out):
     (out.parent / f"{os.getpid()}.pid").touch()

@@ -15,9 +15,10 @@ from rich.text import Text
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.output import STANDARD_OUTPUT
+from archive.batches.inputs import told
+from archive.batches.working import outcomes, perform
 from archive.cli import printing
-from archive.cli.files.jobs import told
-from archive.cli.files.pool import outcomes, perform
 from archive.cli.status import Status
 from archive.report.outcome_text import Sized, total_line
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-    from archive.cli.files.jobs import FilePlan, Job
-    from archive.cli.files.pool import Outcome, Verb
+    from archive.batches.jobs import FilePlan, Job
+    from archive.batches.working import Outcome, Verb
     from archive.cli.files.words import Words
 
 
@@ -105,7 +106,7 @@ def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
 def _streamed(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
     """Write a single file to standard output, once it is complete, and its summary to standard error."""
     if sys.stdout.isatty():
-        raise ArchiveError("is a terminal, and models are no text", file=printing.STANDARD_OUTPUT)
+        raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
     with printing.naming_output():
         outcome = perform(verb, work.jobs[0], sys.stdout.buffer)
     if manner.as_json:
@@ -140,7 +141,7 @@ def _several(
         printing.write_json([_facts(found[job], words) for job in work.jobs])
     else:
         printing.write_line(_total(list(found.values())))
-    return max(outcome.status for outcome in found.values())
+    return max(status_of(outcome) for outcome in found.values())
 
 
 def _total(finished: list[Outcome]) -> str:
@@ -172,6 +173,13 @@ def problem(outcome: Outcome) -> str:
     """Why a file failed, on one line that begins with the file's name."""
     file = str(outcome.job.file)
     return one_line(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
+
+
+def status_of(outcome: Outcome) -> Status:
+    """The exit status that an outcome stands for."""
+    if outcome.is_internal:
+        return Status.INTERNAL
+    return Status.FAILED if outcome.error else Status.WELL
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:

@@ -20,18 +20,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, counted
+from archive.base.errors import ArchiveError, escaped
 from archive.base.output import KINDS
-from archive.cli import printing
-from archive.report.texts import escaped
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
     from typing import BinaryIO, Self
 
-    from archive.cli.files.jobs import FilePlan, Job
-    from archive.cli.files.pool import Outcome
+    from archive.batches.jobs import FilePlan, Job
+    from archive.batches.working import Outcome
 
     ManifestLine = dict[str, Any]
 
@@ -71,8 +69,8 @@ class Manifest:
         if self._file is not None:
             self._file.close()
 
-    def left(self, work: FilePlan) -> FilePlan:
-        """The work that is not done yet.
+    def left(self, work: FilePlan) -> tuple[FilePlan, int]:
+        """The work that is not done yet, and how many of its files are to be done again.
 
         A file is done if it and its result have the digests of the manifest. If one of them was changed
         since, the file is done again, and its result may be replaced.
@@ -86,14 +84,7 @@ class Manifest:
                 continue
             changed += ours and job.out.exists()
             jobs.append(replace(job, replaces=ours))
-        done = len(work.jobs) - len(jobs)
-        if done:
-            printing.note(
-                f"done already, and left as they are: {done:,} of {counted(len(work.jobs), 'file')}"
-            )
-        if changed:
-            printing.note(f"changed since, and done again: {changed:,}")
-        return replace(work, jobs=jobs)
+        return replace(work, jobs=jobs), changed
 
     def add(self, outcome: Outcome) -> None:
         """Add a line for a finished file."""

@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.cli import printing
-from archive.cli.options import source
+from archive.base.mapped import source_of
+from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
+from archive.batches.inputs import KNOWN_KINDS, found, resolved, told
 from archive.container.container import Container
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
-KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
-"""The kinds of files of this tool. A command that takes some of them skips the others without a note."""
-
-
 STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
 
@@ -127,18 +124,18 @@ def plan(
     many = len(inputs) > 1 or Path(inputs[0]).is_dir()
     streamed = out == STANDARD_OUTPUT
     if streamed and (many or use is Use.WRITTEN):
-        raise ArchiveError("takes one file, and several are written", file=printing.STANDARD_OUTPUT)
+        raise ArchiveError("takes one file, and several are written", file=OUTPUT_NAME)
     folders = [Path(folder) for folder in (out, companion) if folder is not None]
     if many:
         _check_folders(folders)
     jobs, left_out, others = [], 0, Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
-    for file, relative, searched in _found(inputs, {_resolved(folder) for folder in folders}):
+    for file, relative, searched in found(inputs, {resolved(folder) for folder in folders}):
         kind = listed_kind(file, mapped=mapped) if searched else None
         if kind is not None and kind not in wanted:
             others[kind] += kind not in KNOWN_KINDS
             continue
-        target = Path(printing.STANDARD_OUTPUT) if streamed else _target(out, relative, many=many)
+        target = Path(OUTPUT_NAME) if streamed else _target(out, relative, many=many)
         debug = _companion_of(file if use is Use.READ else target)
         if companion is not None:
             debug = _target(companion, _companion_of(relative), many=many)
@@ -146,20 +143,14 @@ def plan(
             left_out += 1
         else:
             jobs.append(Job(file, target, debug, use, streamed=streamed, mapped=mapped))
-    found = FilePlan(jobs, many, left_out, +others, use)
+    planned = FilePlan(jobs, many, left_out, +others, use)
     if not jobs:
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
-        which = f" with {found.lacking}" if use in (Use.READ, Use.EMBEDDED) else ""
+        which = f" with {planned.lacking}" if use in (Use.READ, Use.EMBEDDED) else ""
         beside = f", but other files: {told(others)}" if others else ""
         raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
     _check_targets(jobs)
-    return found
-
-
-def told(others: Mapping[FileKind, int]) -> str:
-    """The number of files, and of each kind."""
-    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
-    return f"{sum(others.values()):,} ({kinds})"
+    return planned
 
 
 def _lacks_companion(file: Path, companion: Path, use: Use, *, mapped: bool) -> bool:
@@ -167,26 +158,10 @@ def _lacks_companion(file: Path, companion: Path, use: Use, *, mapped: bool) -> 
     if use is not Use.EMBEDDED:
         return use is Use.READ and not companion.exists()
     try:
-        with Container.open(source(file, mapped=mapped)) as container:
+        with Container.open(source_of(file, mapped=mapped)) as container:
             return EMBEDDED not in container.records
     except (ArchiveError, OSError):  # its job will report that
         return False
-
-
-def _found(inputs: Sequence[str], skipped: Collection[Path]) -> Iterator[tuple[Path, Path, bool]]:
-    """The files, each with its path below the searched folder, and whether there is such a folder."""
-    for top in map(Path, inputs):
-        if not top.is_dir():
-            yield top, Path(top.name), False
-            continue
-        for parent, folders, names in os.walk(top, onerror=_refuse):
-            folders[:] = sorted(name for name in folders if _resolved(Path(parent, name)) not in skipped)
-            for file in (Path(parent, name) for name in sorted(names)):
-                yield file, file.relative_to(top), True
-
-
-def _refuse(error: OSError) -> None:
-    raise error
 
 
 def _target(path: str, relative: Path, *, many: bool) -> Path:
@@ -217,11 +192,11 @@ def _check_targets(jobs: Sequence[Job]) -> None:
     Raises:
         ArchiveError: one would.
     """
-    inputs = {_resolved(path) for job in jobs for path in job.sources}
+    inputs = {resolved(path) for job in jobs for path in job.sources}
     written: dict[Path, Path] = {}
     for job in jobs:
         for target in job.targets:
-            place = _resolved(target)
+            place = resolved(target)
             if place in inputs:
                 raise ArchiveError("is an input, too; nothing is written", file=str(target))
             if place in written:
@@ -230,8 +205,3 @@ def _check_targets(jobs: Sequence[Job]) -> None:
                     f"would be written twice, for {files}; nothing is written", file=str(target)
                 )
             written[place] = job.file
-
-
-def _resolved(path: Path) -> Path:
-    """The path without links. Links that lead in a circle stay: whatever opens the path names them."""
-    return Path(os.path.realpath(path))

@@ -1,0 +1,82 @@
+"""What is told of an error: one line, which for a fault of this program says what to report."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.base.errors import ArchiveError, ExhaustedError, shown
+
+TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
+"""The environment variable that shows the traceback of an internal error."""
+PACKAGE = Path(__file__).parents[1]
+LONGEST_CAUSE = 200
+"""Characters of an exception's own text that are told."""
+
+
+class Problem(NamedTuple):
+    """An error as it is told.
+
+    Attributes:
+        text: one line.
+        is_internal: whether it is a fault of this program.
+    """
+
+    text: str
+    is_internal: bool = False
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What to say of an error.
+
+    The traceback of an internal error is printed where the environment asks for it.
+    """
+    match error:
+        case ArchiveError():
+            return Problem(str(error))
+        case MemoryError() | RecursionError():
+            return Problem(str(ExhaustedError.of(error)))
+        case OSError():
+            return Problem(_of_system(error))
+    if os.environ.get(TRACEBACK_VARIABLE):
+        import traceback  # noqa: PLC0415 (for errors alone)
+
+        traceback.print_exception(error)
+    return Problem(_internal(error), is_internal=True)
+
+
+def _of_system(error: OSError) -> str:
+    """An error of the system with the name of its file, if it has one."""
+    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    return f"{name}: {error.strerror}" if name else str(error)
+
+
+def _internal(error: BaseException) -> str:
+    """An internal error in one line: what to report."""
+    name = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
+    words = " ".join(["debug-archive", *sys.argv[1:]])
+    version = importlib.import_module(PACKAGE.name).__version__
+    python = ".".join(map(str, sys.version_info[:3]))
+    return (
+        f"internal error: {name}, at {_place(error)}; please report this line: "
+        f"debug-archive {version}, Python {python}, {sys.platform}, command: {words} "
+        f"({TRACEBACK_VARIABLE}=1 shows the traceback)"
+    )
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of this library that an exception passed."""
+    import traceback  # noqa: PLC0415 (for errors alone)
+
+    frames = [
+        (Path(frame.filename), frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(PACKAGE)
+    ]
+    if not frames:
+        return "a place outside of this library"
+    file, line = frames[-1]
+    return f"{file.relative_to(PACKAGE.parent).as_posix()}:{line}"

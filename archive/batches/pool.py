@@ -1,0 +1,124 @@
+"""Any work on many items in a pool of processes; neither a crash nor Ctrl-C leaves anything behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+MAX_WORKERS = 61
+"""Processes; Windows waits for no more."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+KILLED = "the process that worked on it was killed; is there enough memory?"
+CLEAN_END = 2.0
+"""Seconds that a worker has to end in the clean way when its parent is gone."""
+INTERRUPTED = 130
+"""The exit status of a worker that a signal ended."""
+
+
+def results(
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], workers: int
+) -> Generator[tuple[int, ResultT | None]]:
+    """Call a function for each item.
+
+    Args:
+        work: the function. It can be pickled, catches its own errors, and gives something else than None.
+        items: the items; they can be pickled.
+        workers: the number of processes; 1 works in this one.
+
+    Yields:
+        The place of an item and its result, as they finish; None where the item killed its process.
+    """
+    workers = min(workers, len(items), MAX_WORKERS)
+    if workers == 1:
+        yield from ((place, work(item)) for place, item in enumerate(items))
+        return
+    # A killed process breaks the pool. Each item that was left is tried alone, so that only the item that
+    # kills its process is lost.
+    places = range(len(items))
+    for place in (yield from _pooled(work, items, places, workers)):
+        if (yield from _pooled(work, items, [place], 1)):
+            yield place, None
+
+
+def _pooled(
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], places: Sequence[int], workers: int
+) -> Generator[tuple[int, ResultT], None, list[int]]:
+    """Do the work in other processes, and return the places that are left if one of them was killed."""
+    left = []
+    # Spawned: forks would copy the locks of numpy's and rich's threads.
+    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
+        try:
+            with _without_interrupts():
+                futures = {pool.submit(_in_worker, work, items[place]): place for place in places}
+            for future in as_completed(futures):
+                try:
+                    yield futures[future], future.result()
+                except BrokenProcessPool:
+                    left.append(futures[future])
+        except BaseException:
+            for child in active_children():
+                child.terminate()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return left
+
+
+def _in_worker(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
+    """Call the function in a worker process."""
+    try:
+        return work(item)
+    finally:
+        # A signal has ended the work, and all is cleaned up; the pool would go on with the next item.
+        if signal.getsignal(signal.SIGTERM) is _stay:
+            os._exit(INTERRUPTED)
+
+
+def _prepare_worker() -> None:
+    """Prepare a worker: a signal ends it quietly, and so does the end of the process that started it."""
+    for one in ENDING_SIGNALS:
+        signal.signal(one, _leave)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, however it ends, and then end this worker."""
+    parent = parent_process()
+    assert parent is not None  # noqa: S101 (a worker has one)
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)  # the clean way, which waits for calls into C code
+    time.sleep(CLEAN_END)
+    os._exit(INTERRUPTED)
+
+
+def _leave(*_: object) -> None:
+    """End this worker, once: later signals are ignored."""
+    for one in ENDING_SIGNALS:
+        signal.signal(one, _stay)
+    raise SystemExit(INTERRUPTED)
+
+
+def _stay(*_: object) -> None:
+    """Ignore a signal: this worker is ending already, and its clean-up must not be interrupted."""
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C; processes that are started meanwhile inherit this."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
