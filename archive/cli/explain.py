@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.errors import LimitError, counted
+from archive.base.errors import counted
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.fleet.explaining import explainer_of
 from archive.fleet.models import Models, models_in
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.unpacking import unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
     from archive import Limits
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""
-GZIP = b"\x1f\x8b"
-GZIP_WINDOW = 31
-"""zlib's word for gzip."""
-MOST_INFLATED = 64 << 20
-INFLATED_A_BYTE = 256
-"""A log that is packed may hold so many bytes, and so many more for each of its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +92,7 @@ def is_folder(file: str) -> bool:
 
 def _arriving(log: BinaryIO) -> Iterator[bytes]:
     """A log in pieces as they arrive; what is explained is written before more is waited for."""
-    pieces = _pieces(log)
-    first = next(pieces, b"")
-    if len(first) < len(GZIP) and GZIP.startswith(first):
-        first += next(pieces, b"")
-    whole = _chained(first, pieces)
-    for piece in _inflated(whole) if first.startswith(GZIP) else whole:
+    for piece in unpacked(_pieces(log)):
         yield piece
         sys.stdout.flush()
 
@@ -112,42 +101,6 @@ def _pieces(log: BinaryIO) -> Iterator[bytes]:
     read = getattr(log, "read1", log.read)
     while piece := read(PIECE):
         yield piece
-
-
-def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
-
-
-def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """The text of a gzip'd log, which may be cut short, in bounded pieces.
-
-    Raises:
-        ArchiveError: the log is no gzip from some byte on.
-        LimitError: it inflates beyond all measure.
-    """
-    stream = zlib.decompressobj(GZIP_WINDOW)
-    read = made = 0
-    for piece in packed:
-        read += len(piece)
-        left = piece
-        while left:
-            if stream.eof:  # files that were joined, or the zeros that fill a tape's block
-                left = left.lstrip(b"\0")
-                if not left:
-                    break
-                stream = zlib.decompressobj(GZIP_WINDOW)
-            try:
-                text = stream.decompress(left, PIECE)
-            except zlib.error as error:
-                raise archive.ArchiveError(
-                    f"no gzip in its first {read:,} bytes: {error}", file="log"
-                ) from None
-            left = stream.unused_data if stream.eof else stream.unconsumed_tail
-            made += len(text)
-            if made > MOST_INFLATED + INFLATED_A_BYTE * read:
-                raise LimitError("output", MOST_INFLATED + INFLATED_A_BYTE * read, made)
-            yield text
 
 
 def _print_causes(log: Log, explainer: Explainer, models: Models | None) -> None:

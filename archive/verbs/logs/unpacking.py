@@ -1,0 +1,63 @@
+"""Logs that gzip packed → their text, in bounded pieces."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, LimitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PIECE = 1 << 16
+"""Bytes that are inflated at once."""
+GZIP = b"\x1f\x8b"
+GZIP_WINDOW = 31
+"""zlib's word for gzip."""
+MOST_INFLATED = 64 << 20
+INFLATED_A_BYTE = 256
+"""A log that is packed may hold so many bytes, and so many more for each of its bytes."""
+
+
+def unpacked(log: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces of a log, inflated where it begins as gzip does. It may be cut short.
+
+    Raises:
+        ArchiveError: the log is no gzip from some byte on.
+        LimitError: it inflates beyond all measure.
+    """
+    pieces = iter(log)
+    first = next(pieces, b"")
+    if len(first) < len(GZIP) and GZIP.startswith(first):
+        first += next(pieces, b"")
+    whole = _chained(first, pieces)
+    return _inflated(whole) if first.startswith(GZIP) else whole
+
+
+def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
+    read = made = 0
+    stream = zlib.decompressobj(GZIP_WINDOW)
+    for piece in packed:
+        read += len(piece)
+        left = piece
+        while left:
+            if stream.eof:  # files that were joined, or the zeros that fill a tape's block
+                left = left.lstrip(b"\0")
+                if not left:
+                    break
+                stream = zlib.decompressobj(GZIP_WINDOW)
+            try:
+                text = stream.decompress(left, PIECE)
+            except zlib.error as error:
+                raise ArchiveError(f"no gzip in its first {read:,} bytes: {error}", file="log") from None
+            left = stream.unused_data if stream.eof else stream.unconsumed_tail
+            made += len(text)
+            if made > MOST_INFLATED + INFLATED_A_BYTE * read:
+                raise LimitError("output", MOST_INFLATED + INFLATED_A_BYTE * read, made)
+            yield text
