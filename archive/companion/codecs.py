@@ -101,9 +101,9 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     if codec == Codec.NONE:
         result: bytes | memoryview = data
     elif codec == Codec.ZSTD:
-        result = _unzstd(data, size)
+        result = unzstd(data, size)
     elif codec == Codec.WORDS:
-        result = _unzstd(data, size, dictionary())
+        result = unzstd(data, size, dictionary())
     elif codec == Codec.LZMA:
         result = _unlzma(data, size)
     else:
@@ -113,7 +113,12 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     return result
 
 
-def _unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+def unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+    """A zstd frame, inflated: at most one byte more than ``size``.
+
+    Raises:
+        ArchiveError: this is no zstd frame, or one that was changed.
+    """
     engine = zstandard.ZstdDecompressor(dict_data=words, max_window_size=1 << 27)
     try:
         result = bytearray()

@@ -155,6 +155,22 @@ def split(
         )
 
 
+def companion_of(opened: Archive) -> bytes:
+    """The companion that :func:`split` makes of an archive by default; the archive stays as it is.
+
+    Raises:
+        ArchiveError: the archive has no debug information, or cannot be read.
+        LimitError: it asks for more than allowed.
+    """
+    check_archive(opened)
+    kept = kept_handles(opened, None, "", by_default="unique")
+    contents = kept.noted(with_digest(collect(opened), opened.container))
+    data = build_companion(contents)
+    with opened.allowance.part() as part:
+        check_gives(contents, memoryview(data), opened.archive_id, part)
+    return data
+
+
 @bounded
 def join(
     source: Source,

@@ -1,0 +1,174 @@
+"""The index of a store: the facts of all companions in one SQLite file.
+
+The index is written as a whole, as all files are: from memory to a draft, which then takes its name. So no
+process ever sees half of one, none waits for another, and a file system without locks will do. Each row has
+the state of the companion's file (number, size, time of change); rows whose file is gone or has changed count
+for nothing, and files without a row are read. Of two processes that write an index at once, one loses rows,
+and the next process that opens the store reads these files again.
+
+What the file holds is not trusted: its tables must be those that are written here, without triggers and
+views, its pages must be sound, and whatever is wrong makes it worthless, never an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from contextlib import closing
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.base.mapped import Mapped
+from archive.reader.facts import Facts
+from archive.store.entries import Entry
+from archive.store.folder import Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+APPLICATION_ID, VERSION = 0x50544442, 1
+"""``PRAGMA application_id`` and ``user_version`` of an index."""
+TABLE = """CREATE TABLE companions (
+    archive_id TEXT PRIMARY KEY,
+    prefix INTEGER,
+    serialization_id TEXT,
+    top TEXT,
+    qualified_top TEXT,
+    handles BLOB,
+    code TEXT,
+    root TEXT,
+    file TEXT,
+    added INTEGER,
+    size INTEGER,
+    digest TEXT,
+    base TEXT,
+    file_number INTEGER,
+    kept_size INTEGER,
+    changed INTEGER
+) WITHOUT ROWID"""
+TYPES = (str, int, str, str, str, bytes, str, str, str, int, int, str, str, int, int, int)
+INSERT = f"INSERT INTO companions VALUES ({', '.join('?' * len(TYPES))})"  # noqa: S608 (of constants)
+MOST_BYTES, MOST_HANDLES = 1 << 30, 1 << 26
+"""Bytes of an index, and of one model's handles, that are read."""
+
+
+def build_index(entries: Iterable[Entry]) -> bytes:
+    """An index, as the bytes of a file."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        memory.execute(f"PRAGMA user_version = {VERSION}")
+        memory.execute(TABLE)
+        rows = map(_row, sorted(entries, key=lambda entry: entry.archive_id))
+        memory.executemany(INSERT, rows)
+        memory.commit()
+        return memory.serialize()
+
+
+def read_index(path: Path) -> dict[str, Entry]:
+    """The entries of an index, by archive id; none where there is no index that can be trusted."""
+    try:
+        file = Mapped(path)
+    except (ArchiveError, OSError):
+        return {}
+    try:
+        return {entry.archive_id: entry for entry in _entries(bytes(file.data))}
+    except (sqlite3.Error, zlib.error, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
+        return {}
+    finally:
+        file.close()
+
+
+def _entries(data: bytes) -> Iterator[Entry]:
+    """The entries of an index.
+
+    Raises:
+        ValueError: it is not what :func:`build_index` writes.
+        Error: of sqlite3; it is no database, or a broken one.
+    """
+    if not 0 < len(data) <= MOST_BYTES:
+        raise ValueError
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.execute("PRAGMA trusted_schema = OFF")
+        memory.execute("PRAGMA cell_size_check = ON")
+        memory.deserialize(data)
+        memory.execute("PRAGMA query_only = ON")
+        _check(memory)
+        for row in memory.execute("SELECT * FROM companions"):
+            yield _entry(row)
+
+
+def _check(memory: sqlite3.Connection) -> None:
+    """Refuse a database that is not an index of this version.
+
+    Raises:
+        ValueError: it is none.
+    """
+    pragmas = [memory.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+    schema = memory.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    if pragmas != [APPLICATION_ID, VERSION] or schema != [("table", "companions", TABLE)]:
+        raise ValueError
+    if memory.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+        raise ValueError
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    facts = entry.facts
+    return (
+        facts.archive_id,
+        facts.prefix,
+        facts.serialization_id,
+        facts.top,
+        facts.qualified_top,
+        _packed(facts.handles),
+        json.dumps(sorted(facts.code)),
+        entry.root,
+        entry.file,
+        entry.added,
+        entry.size,
+        entry.digest,
+        entry.base,
+        *entry.signature,
+    )
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    """An entry of its row.
+
+    Raises:
+        ValueError: a value is of another type.
+    """
+    if tuple(map(type, row)) != TYPES:
+        raise ValueError
+    *model, handles, code, root, file, added, size, digest, base, number, kept, changed = row
+    names = json.loads(code)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError
+    archive_id, prefix, serialization_id, top, qualified_top = model
+    facts = Facts(
+        archive_id, prefix, serialization_id, top, qualified_top, _unpacked(handles), frozenset(names)
+    )
+    return Entry(facts, root, file, added, size, digest, base, Signature(number, kept, changed))
+
+
+def _packed(handles: Sequence[range]) -> bytes:
+    """Ranges of handles: the first one of each and the one behind its last, as differences, deflated."""
+    ends = np.array([(one.start, one.stop) for one in handles], np.int64).ravel()
+    return zlib.compress(np.diff(ends, prepend=0).astype("<i8").tobytes())
+
+
+def _unpacked(data: bytes) -> tuple[range, ...]:
+    """Ranges of handles.
+
+    Raises:
+        ValueError: the data were changed.
+    """
+    engine = zlib.decompressobj()
+    ends = np.cumsum(np.frombuffer(engine.decompress(data, MOST_HANDLES), "<i8")).tolist()
+    if not engine.eof or len(ends) % 2:
+        raise ValueError
+    return tuple(starmap(range, zip(ends[::2], ends[1::2], strict=True)))

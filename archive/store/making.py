@@ -1,0 +1,81 @@
+"""What is kept of a file that is added: the companion itself, or the one that ``split`` would make of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.mapped import Mapped, in_memory
+from archive.companion.magic import is_companion
+from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
+from archive.reader import opening
+from archive.reader.facts import facts_of
+from archive.verbs.split import companion_of
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.base.mapped import Source
+    from archive.reader.archive import Archive
+
+SOURCE_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
+"""The debug records that lead to source; handles without them, which a split archive keeps, lead nowhere."""
+
+
+class NoDebugInfoError(ArchiveError):
+    """An archive from which no companion can be made."""
+
+
+class Made(NamedTuple):
+    """A companion, and the facts about its archive that it does not hold itself.
+
+    Attributes:
+        companion: the companion file.
+        file: the name of the file that it was made of, without folder.
+        root: the folder of all records in the archive; "" where it is not known.
+        serialization_id: of the archive; "" where it is not known.
+    """
+
+    companion: bytes
+    file: str
+    root: str
+    serialization_id: str
+
+
+def made_of(source: Source, name: str, limits: Limits) -> Made:
+    """The companion of a companion, or of an archive with debug info.
+
+    Args:
+        source: the file.
+        name: how it is called; by default by its path.
+        limits: what it may cost.
+
+    Raises:
+        NoDebugInfoError: it is an archive without debug info.
+        ArchiveError: it is of another kind, or contradicts itself.
+        OSError: it cannot be read.
+    """
+    file = Mapped(in_memory(source), name or None)
+    label = one_line(PurePath(os.fspath(name) or file.name).name)
+    data = bytes(file.data) if is_companion(file.data) else b""
+    with opening.opened(file, limits.allowance(len(file.data))) as opened, in_file(opened.file):
+        if data:
+            _ = opened.records  # all of it is read and checked
+            return Made(data, label, "", "")
+        made = _companion_of(opened)
+        return Made(made, label, one_line(opened.root), facts_of(opened).serialization_id)
+
+
+def _companion_of(opened: Archive) -> bytes:
+    """The companion in an archive, or the one that ``split`` would make of it.
+
+    Raises:
+        NoDebugInfoError: there is none.
+    """
+    if opened.companion is not None:
+        return bytes(opened.container.records[EMBEDDED].view())
+    kinds = {kind_of(name) for name in opened.container.records}
+    if not kinds & SOURCE_KINDS:
+        raise NoDebugInfoError("no debug info in it", file=opened.file)
+    return companion_of(opened)
