@@ -16,7 +16,7 @@ from archive.base.output import STANDARD_OUTPUT
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -64,6 +64,34 @@ def write_json(facts: object, *, aside: bool = False) -> None:
     if (sys.stderr if aside else sys.stdout).isatty():
         text = for_terminal(text, json_escape)
     _put_text(text, aside=aside)
+
+
+class JsonParts:
+    """A list or an object, written to standard output as :func:`write_json` does, but a part at a time."""
+
+    def __init__(self) -> None:
+        self._end = ""
+
+    def add(self, part: Sequence[object] | Mapping[str, object]) -> None:
+        """Write a part: a list of one element, or a mapping of one key.
+
+        Raises:
+            OSError: it cannot be written; the error names standard output.
+        """
+        from archive.report.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
+
+        text = as_json(part)
+        inner = ("," if self._end else text[0]) + text[1:-2]
+        self._end = text[-2:]
+        _put_text(for_terminal(inner, json_escape) if sys.stdout.isatty() else inner, aside=False)
+
+    def end(self) -> None:
+        """Write what ends the list or object, after at least one part.
+
+        Raises:
+            OSError: it cannot be written; the error names standard output.
+        """
+        _put_text(f"{self._end}\n", aside=False)
 
 
 def _put_text(text: str, *, aside: bool) -> None:

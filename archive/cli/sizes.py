@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from archive.base.mapped import source_of
-from archive.cli import options, printing
-from archive.cli.status import Status
-from archive.report.sizes_text import difference_text, sizes_text
-from archive.verbs.sizes import View, sizes
-from archive.verbs.sizes.budget import Budget, exceeded
+from archive.batches.reading import is_many, listing
+from archive.cli import options
+from archive.cli.annotations import annotations_of, annotations_option
+from archive.cli.gate import Gate
+from archive.cli.measuring import Asked, Run
+from archive.cli.several import files_argument, jobs_option
+from archive.verbs.sizes import View
+from archive.verbs.sizes.budget import Budget
+from archive.verbs.sizes.budget_file import BudgetFile
+from archive.verbs.sizes.measure import Question
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.verbs.sizes import Account
+    from archive.cli.status import Status
 
-VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
-"""Views that tell the bytes inside of records apart."""
+PAIR = 2
+"""Two files are compared: NEW and BASE."""
 
 
 def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
@@ -31,8 +34,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
 
 
 @click.command("sizes")
-@options.file_argument
-@click.argument("base", required=False, type=click.Path(dir_okay=False))
+@files_argument
 @click.option(
     "--by",
     "view",
@@ -52,7 +54,13 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Rows to show, the others as one; 0 for all.",
+    help="Labels to show, the others as one; 0 for all.",
+)
+@click.option(
+    "--base",
+    metavar="BASE",
+    type=click.Path(),
+    help="Show what changed since this file; or, of a folder, since the files of the same relative paths.",
 )
 @click.option(
     "--budget",
@@ -60,27 +68,51 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     multiple=True,
     metavar="[LABEL=]SIZE",
     callback=_budgets,
-    help="Exit with 1 if the file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
+    help="Exit with 1 if a file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
     "5MB, 100KiB; with BASE, +10KB bounds the growth. May be repeated.",
 )
+@click.option(
+    "--config",
+    metavar="TOML",
+    type=click.Path(),
+    show_default="the nearest pyproject.toml that has some",
+    help="Take budgets by glob from the table [tool.debug-archive.budgets] of this file.",
+)
+@jobs_option
+@annotations_option
 @options.no_map_option
 @options.limit_option
-@options.json_option()
+@options.json_option("Print facts as JSON; a list for several files.")
 def command(
-    file: str,
+    files: tuple[str, ...],
     base: str | None,
     *,
     view: str,
     depth: int | None,
     rows: int,
     budgets: list[Budget],
+    config: str | None,
+    jobs: int | None,
+    annotations: str | None,
     mapped: bool,
     limits: Limits,
     as_json: bool,
 ) -> Status:
-    """Show where the bytes of FILE go, to the last one; or what changed since BASE.
+    """Show where the bytes of a file go, to the last one; or what changed between two files, NEW and BASE.
 
-    Labels in brackets are kinds of bytes to which the view has no answer.
+    Of a folder, or of more than two files, each is a line, and the table shows the sums. Labels in brackets
+    are kinds of bytes to which the view has no answer.
+
+    Budgets can be kept in pyproject.toml, by globs that are relative to its folder. Their labels are kinds,
+    whatever the view:
+
+    \b
+      [tool.debug-archive.budgets]
+      "models/*.ptl" = ["5MB", "debug=100KB"]
+      "models/large/**" = "source ranges=+10KB"
+
+    Exit status: 0 well, 1 a budget is exceeded, 2 a file cannot be read, or a budget names what there is
+    not.
 
     \b
     Examples:
@@ -89,30 +121,15 @@ def command(
       debug-archive sizes new.ptl old.ptl --by part
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB
+      debug-archive sizes models/ -j 8
+      debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
-    by = View(view)
-    account = partial(sizes, inside=by in VIEWS_OF_INSIDES, limits=limits)
-    new = account(source_of(file, mapped=mapped))
-    old = account(source_of(base, mapped=mapped)) if base else None
-    try:
-        over = exceeded(budgets, new, old, by, depth)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    if as_json:
-        printing.write_json(_facts(new, old, by, depth))
-    elif old is None:
-        printing.show(sizes_text(new, new.by(by, depth), by, rows))
-    else:
-        printing.show(difference_text(new, old, new.difference(old, by, depth), by, rows))
-    for line in over:
-        printing.note(f"{file}: {line}")
-    return Status.FINDINGS if over else Status.WELL
-
-
-def _facts(new: Account, old: Account | None, view: View, depth: int | None) -> dict[str, object]:
-    """The sizes, or the changes since an old file, for JSON."""
-    facts = {"file": new.file, "size": new.size, "debug_bytes": new.debug_bytes, "by": view}
-    if old is None:
-        return {**facts, "labels": new.by(view, depth)}
-    base = {"file": old.file, "size": old.size, "debug_bytes": old.debug_bytes}
-    return {**facts, "base": base, "labels": new.difference(old, view, depth)}
+    if base is None and len(files) == PAIR and not any(map(is_many, files)):
+        files, base = files[:1], files[1]
+    single = len(files) == 1 and not is_many(files[0])
+    budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
+    asked = Asked(Question(View(view), depth, budgets, limits), base, budget_file, mapped)
+    notes = annotations_of(annotations, as_json=as_json)
+    run = Run(asked, Gate(budget_file, notes), rows, as_json=as_json)
+    with notes.behind():
+        return run.one(files[0]) if single else run.several(listing(files, mapped=mapped), jobs)

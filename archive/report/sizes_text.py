@@ -8,19 +8,20 @@ from archive.base.errors import one_line
 from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from archive.verbs.sizes import Account, Size, SizeChange, View
+    from archive.verbs.sizes import Size, SizeChange, View
+    from archive.verbs.sizes.measure import FileSize
 
 SizeT = TypeVar("SizeT")
 
 
-def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: int) -> FittedTable:
-    """Stored bytes, their share of the file, and inflated bytes, a label.
+def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> FittedTable:
+    """Stored bytes, their share of the whole, and inflated bytes, a label.
 
     Args:
-        account: the account of the file.
-        sizes: the account's sizes by some view.
+        whole: the size of the file, or of all files.
+        sizes: its bytes by some view.
         view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
     """
@@ -30,20 +31,20 @@ def sizes_text(account: Account, sizes: Mapping[str, Size], view: View, rows: in
     if others:
         rest = others.values()
         lines.append((_name(others), sum(one.stored for one in rest), sum(one.inflated for one in rest)))
-    lines.append((TOTAL, account.size, sum(size.inflated for size in sizes.values())))
+    lines.append((TOTAL, whole, sum(size.inflated for size in sizes.values())))
     for label, stored, inflated in lines:
-        _add(table, label, f"{stored:,}", f"{stored / account.size:.1%}", f"{inflated:,}" if inflated else "")
+        _add(table, label, f"{stored:,}", share(stored, whole), f"{inflated:,}" if inflated else "")
     return table
 
 
 def difference_text(
-    account: Account, base: Account, changes: Mapping[str, SizeChange], view: View, rows: int
+    old: int, new: int, changes: Mapping[str, SizeChange], view: View, rows: int
 ) -> FittedTable:
     """Stored bytes of the old and the new file, and their difference, a label.
 
     Args:
-        account: the account of the new file.
-        base: the account of the old file.
+        old: the size of the old file, or of all old files.
+        new: that of the new.
         changes: the changes between them by some view.
         view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
@@ -54,12 +55,39 @@ def difference_text(
     if others:
         rest = others.values()
         lines.append((_name(others), sum(one.old or 0 for one in rest), sum(one.new or 0 for one in rest)))
-    lines.append((TOTAL, base.size, account.size))
-    for label, old, new in lines:
-        difference = (new or 0) - (old or 0)
-        columns = ("" if size is None else f"{size:,}" for size in (old, new))
-        _add(table, label, *columns, f"{difference:+,}" if difference else "0", _growth(old, new))
+    for label, *change in (*lines, (TOTAL, old, new)):
+        _add(table, label, *_changed(*change))
     return table
+
+
+def files_text(files: Sequence[FileSize]) -> FittedTable:
+    """Bytes, and those of debug info with their share, a file."""
+    table = FittedTable.of("file", "bytes", "debug", "%")
+    total = (TOTAL, sum(one.size for one in files), sum(one.debug_bytes for one in files))
+    for name, size, debug in [*((one.file, one.size, one.debug_bytes) for one in files), total]:
+        _add(table, name, f"{size:,}", f"{debug:,}", share(debug, size))
+    return table
+
+
+def changed_files_text(files: Sequence[FileSize]) -> FittedTable:
+    """Bytes of the old and the new file, and their difference, a file."""
+    table = FittedTable.of("file", "old", "new", "difference", "%")
+    for one in files:
+        _add(table, one.file, *_changed(one.old, one.size))
+    _add(table, TOTAL, *_changed(sum(one.old or 0 for one in files), sum(one.size for one in files)))
+    return table
+
+
+def share(part: int, whole: int) -> str:
+    """A part as percent of the whole; nothing where that is empty."""
+    return f"{part / whole:.1%}" if whole else ""
+
+
+def _changed(old: int | None, new: int | None) -> list[str]:
+    """The cells of a change: old, new, difference, and what that is of the old."""
+    difference = (new or 0) - (old or 0)
+    sizes = ["" if size is None else f"{size:,}" for size in (old, new)]
+    return [*sizes, f"{difference:+,}" if difference else "0", _growth(old, new)]
 
 
 def _growth(old: int | None, new: int | None) -> str:

@@ -43,7 +43,7 @@ COMMANDS = {
     "symbolicate": Command(["symbolicate", MODEL, HANDLE], "archive.reader.archive.symbolicate"),
     "log": Command(["symbolicate", MODEL], "archive.verbs.logs.explainer.Lines.take"),
     "verify": Command(["verify", MODEL], "archive.cli.verify.verify"),
-    "sizes": Command(["sizes", MODEL], "archive.cli.sizes.sizes"),
+    "sizes": Command(["sizes", MODEL], "archive.verbs.sizes.measure.sizes"),
     "split": Command(["split", MODEL, "-o", "{}/m"], "archive.verbs.split.collect"),
     "migrate": Command(
         ["migrate", MODEL, "-o", "{}/m", "--to", "1.9"], "archive.verbs.migrate.migrate.check_archive"

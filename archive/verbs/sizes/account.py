@@ -129,8 +129,7 @@ class Account:
             label = piece.label(view, depth)
             stored[label] = stored.get(label, 0) + piece.stored
             inflated[label] = inflated.get(label, 0) + piece.inflated
-        order = sorted(stored, key=lambda label: (-stored[label], label))
-        return {label: Size(stored[label], inflated[label]) for label in order}
+        return by_size({label: Size(stored[label], inflated[label]) for label in stored})
 
     def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, SizeChange]:
         """The changes from another file to this one, by label, largest difference first.
@@ -143,10 +142,21 @@ class Account:
         Raises:
             ValueError: there is no such view.
         """
-        old, new = _stored(base.by(view, depth)), _stored(self.by(view, depth))
-        changes = {label: SizeChange(old.get(label), new.get(label)) for label in {**old, **new}}
-        order = sorted(changes, key=lambda label: (-abs(changes[label].difference), label))
-        return {label: changes[label] for label in order}
+        return changes(base.by(view, depth), self.by(view, depth))
+
+
+def by_size(sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """The sizes by label, largest first."""
+    order = sorted(sizes, key=lambda label: (-sizes[label].stored, label))
+    return {label: sizes[label] for label in order}
+
+
+def changes(old: Mapping[str, Size], new: Mapping[str, Size]) -> dict[str, SizeChange]:
+    """The changes of stored bytes by label, largest difference first."""
+    before, after = _stored(old), _stored(new)
+    found = {label: SizeChange(before.get(label), after.get(label)) for label in {**before, **after}}
+    order = sorted(found, key=lambda label: (-abs(found[label].difference), label))
+    return {label: found[label] for label in order}
 
 
 def _stored(sizes: Mapping[str, Size]) -> dict[str, int]:

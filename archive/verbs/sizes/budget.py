@@ -12,7 +12,7 @@ from archive.formats.record_kinds import RecordKind
 from archive.verbs.sizes.account import STRUCTURE, Part, View
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from archive.verbs.sizes.account import Account
 
@@ -75,33 +75,57 @@ class Budget:
         return cls(words["label"] or FILE, most, bool(words["growth"]))
 
 
-def exceeded(
-    budgets: Iterable[Budget], account: Account, base: Account | None, view: View, depth: int | None = None
-) -> list[str]:
-    """A line for each budget that is exceeded.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one budget for one file.
 
-    Raises:
-        ValueError: a budget names an unknown label, or bounds growth and there is no base.
+    Attributes:
+        budget: the budget.
+        measured: stored bytes, or those by which they grew; None if that was not checked.
+        problem: why it was not checked; "" if it was.
+    """
+
+    budget: Budget
+    measured: int | None
+    problem: str = ""
+
+    @property
+    def over(self) -> int:
+        """Bytes over the budget; 0 if it is kept, or was not checked."""
+        return max(0, (self.measured or 0) - self.budget.most)
+
+    def __str__(self) -> str:
+        where = f"{one_line(self.budget.label)}: " if self.budget.label else ""
+        if self.problem:
+            return f"{where}not checked: {self.problem}"
+        grown = "grew by " if self.budget.growth else ""
+        return f"{where}{grown}{self.measured:,} bytes, {self.over:,} over the budget of {self.budget.most:,}"
+
+
+def verdict(
+    budget: Budget, account: Account, base: Account | None, view: View, depth: int | None = None
+) -> Verdict:
+    """Check a budget. Growth without a base, and a label that the view lacks, are problems.
+
+    Args:
+        budget: the budget.
+        account: the file's.
+        base: of the file from which growth is measured.
+        view: the one whose label the budget names.
+        depth: as for :meth:`Account.by`.
     """
     new = _measures(account, view, depth)
     old = _measures(base, view, depth) if base else {}
     known = dict.fromkeys([*new, *old, *ALWAYS_KNOWN.get(view, [])])
-    lines = []
-    for budget in budgets:
-        if budget.label not in known:
-            raise ValueError(f"no label {shown(budget.label)} by {view}; there are: {_listed(known)}")
-        if budget.growth and base is None:
-            raise ValueError(f"a budget of +{budget.most:,} bytes is for the difference from a BASE")
-        size = new.get(budget.label, 0)
-        if budget.growth:
-            size -= old.get(budget.label, 0)
-        if size > budget.most:
-            where = f"{one_line(budget.label)}: " if budget.label else ""
-            grown = "grew by " if budget.growth else ""
-            lines.append(
-                f"{where}{grown}{size:,} bytes, {size - budget.most:,} over the budget of {budget.most:,}"
-            )
-    return lines
+    if budget.label not in known:
+        problem = f"no label {shown(budget.label)} by {view}; there are: {_listed(known)}"
+        return Verdict(budget, None, problem)
+    size = new.get(budget.label, 0)
+    if not budget.growth:
+        return Verdict(budget, size)
+    if base is None:
+        return Verdict(budget, None, f"a budget of +{budget.most:,} bytes is for the difference from a BASE")
+    return Verdict(budget, size - old.get(budget.label, 0))
 
 
 def _measures(account: Account, view: View, depth: int | None) -> dict[str, int]:

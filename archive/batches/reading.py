@@ -1,0 +1,128 @@
+"""Facts about many files: files and folders → the files, and what is read of each, in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from archive.base.errors import ArchiveError
+from archive.base.problems import problem_of
+from archive.batches.inputs import KNOWN_KINDS, found
+from archive.batches.pool import KILLED, results
+from archive.reader.recognition import FileKind, listed_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+FactsT = TypeVar("FactsT")
+
+
+class Listed(NamedTuple):
+    """A file to read.
+
+    Attributes:
+        name: its path, as given or found.
+        relative: its path below the folder that was searched; its name where it was given itself.
+    """
+
+    name: str
+    relative: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files to read.
+
+    Attributes:
+        files: each once, in the order of the input; those of a folder sorted.
+        searched: whether all are from folders that were searched.
+        others: the numbers of files in folders that are neither archives nor companions, by their kind.
+    """
+
+    files: list[Listed]
+    searched: bool
+    others: Mapping[FileKind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[FactsT]):
+    """What came of reading a file.
+
+    Attributes:
+        file: the file.
+        facts: what was read; None if it failed.
+        error: why it failed; "" if it did not.
+        is_internal: whether it failed by a fault of this program.
+    """
+
+    file: Listed
+    facts: FactsT | None = None
+    error: str = ""
+    is_internal: bool = False
+
+
+def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
+    """The files that are given, and the archives and companions in folders.
+
+    Args:
+        inputs: files, and folders to search.
+        mapped: whether files are mapped to recognise them.
+
+    Raises:
+        ArchiveError: folders were given, and no file is there.
+        OSError: a folder cannot be read.
+    """
+    if "" in inputs:
+        raise ArchiveError(expected="a path", found="an empty one")
+    files: dict[str, Listed] = {}
+    others = Counter[FileKind]()
+    for given in inputs:
+        for file, relative, searched in found([given]):
+            kind = listed_kind(file, mapped=mapped) if searched else None
+            if kind is not None and kind not in KNOWN_KINDS:
+                others[kind] += 1
+                continue
+            name = given if file == Path(given) else str(file)
+            files.setdefault(name, Listed(name, relative.as_posix()))
+    if not files:
+        raise ArchiveError("no archive or companion in it", file=", ".join(inputs))
+    return Listing(list(files.values()), all(map(is_many, inputs)), others)
+
+
+def is_many(given: str) -> bool:
+    """Whether an input stands for more than the file of its name."""
+    return Path(given).is_dir()
+
+
+def readings(
+    read: Callable[[Listed], FactsT], files: Sequence[Listed], workers: int
+) -> Generator[Reading[FactsT]]:
+    """Read files in a pool of processes; one that fails, or kills its process, hinders no other.
+
+    Args:
+        read: a function that can be pickled, as its results can.
+        files: the files.
+        workers: the number of processes; 1 works in this one.
+
+    Yields:
+        What came of each file, in their order.
+    """
+    waiting: dict[int, Reading[FactsT]] = {}
+    due = 0
+    for place, reading in results(partial(_attempt, read), files, workers):
+        waiting[place] = reading or Reading(files[place], error=KILLED)
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def _attempt(read: Callable[[Listed], FactsT], file: Listed) -> Reading[FactsT]:
+    """Read a file and catch its errors. They become texts, for not every error can be pickled."""
+    try:
+        return Reading(file, read(file))
+    except Exception as error:  # noqa: BLE001 (the other files still count)
+        problem = problem_of(error)
+        return Reading(file, error=problem.text, is_internal=problem.is_internal)

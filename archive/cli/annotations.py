@@ -1,0 +1,101 @@
+"""``--annotations``: findings once more, as lines that a CI shows beside the files they are about."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.base.errors import one_line
+from archive.cli import printing
+from archive.report.annotations import MOST, Annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.report.annotations import Severity
+
+GITHUB, NONE = "github", "none"
+MOST_LINES = 10
+"""Findings of a file that its annotation lists."""
+RUNS_ON_GITHUB = "GITHUB_ACTIONS"
+"""The environment variable that is ``true`` in a workflow."""
+REPOSITORY = "GITHUB_WORKSPACE"
+"""The environment variable that names the folder of the repository in a workflow."""
+
+
+class Annotations:
+    """The annotations of a command, which prints them after all else.
+
+    Args:
+        active: whether they are wanted.
+        aside: whether they go to standard error, for standard output is JSON. GitHub reads both.
+    """
+
+    def __init__(self, *, active: bool, aside: bool) -> None:
+        self._active = active
+        self._aside = aside
+        self._kept: dict[Severity, list[Annotation]] = {"error": [], "warning": []}
+
+    def add(self, severity: Severity, file: str, title: str, lines: Sequence[str]) -> None:
+        """Annotate a file; of many files, only the first are kept, as GitHub keeps no more."""
+        if self._active and lines and len(self._kept[severity]) < MOST:
+            shown = list(map(one_line, lines[:MOST_LINES]))
+            if len(lines) > MOST_LINES:
+                shown.append(f"… and {len(lines) - MOST_LINES:,} more, in the log")
+            place = one_line(_in_repository(file))
+            self._kept[severity].append(Annotation(severity, place, title, "\n".join(shown)))
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """Print the annotations after the block.
+
+        What the block prints may name things that a stranger has named, and the runner would obey
+        ``##[command]`` in the middle of any line. So it is told to obey nothing meanwhile, up to a word that
+        nobody can know.
+        """
+        if not self._active or self._aside:
+            yield
+        else:
+            word = secrets.token_hex()
+            printing.write_line(f"::stop-commands::{word}")
+            try:
+                yield
+            finally:
+                printing.write_line(f"::{word}::")
+        self._print()
+
+    def _print(self) -> None:
+        for kept in self._kept.values():
+            for annotation in kept:
+                if self._aside:
+                    printing.complain(f"{annotation.github()}\n")
+                else:
+                    printing.write_line(annotation.github())
+
+
+def _in_repository(file: str) -> str:
+    """A file's path relative to the repository, if it lies in there."""
+    repository = os.environ.get(REPOSITORY)
+    place = Path(file).resolve()
+    if not repository or not place.is_relative_to(Path(repository).resolve()):
+        return file
+    return place.relative_to(Path(repository).resolve()).as_posix()
+
+
+def annotations_of(kind: str | None, *, as_json: bool) -> Annotations:
+    """The annotations that ``--annotations`` asks for, or the environment where it is not given."""
+    kind = kind or (GITHUB if os.environ.get(RUNS_ON_GITHUB) == "true" else NONE)
+    return Annotations(active=kind == GITHUB, aside=as_json)
+
+
+annotations_option = click.option(
+    "--annotations",
+    type=click.Choice([GITHUB, NONE]),
+    show_default=f"github where {RUNS_ON_GITHUB} is true",
+    help="Findings once more, as lines that GitHub shows beside the files; on standard error with --json.",
+)

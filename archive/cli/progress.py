@@ -1,0 +1,80 @@
+"""Progress on a terminal, with lines above the bar."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from archive.base.errors import one_line
+from archive.cli import printing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+    from rich.progress import Progress
+
+ItemT = TypeVar("ItemT")
+
+
+class Tracker:
+    """A bar on standard error, if that is a terminal, and lines that do not disturb it.
+
+    Args:
+        bar: rich's.
+        doing: the bar's text.
+        total: how many items there will be.
+    """
+
+    def __init__(self, bar: Progress, doing: str, total: int) -> None:
+        self._bar = bar
+        self._doing = doing
+        self._total = total
+
+    def track(self, items: Iterable[ItemT]) -> Iterable[ItemT]:
+        """The items, counted as they come."""
+        return self._bar.track(items, total=self._total, description=self._doing)
+
+    def write_line(self, line: str) -> None:
+        """Write a line to standard output at once."""
+        self._write(line, sys.stdout)
+
+    def note(self, line: str) -> None:
+        """Write a line for the person at the terminal to standard error."""
+        self._write(f"debug-archive: {line}", sys.stderr)
+
+    def _write(self, line: str, stream: TextIO) -> None:
+        from rich.text import Text  # noqa: PLC0415 (most of a start-up)
+
+        line = one_line(line)
+        if stream.isatty() and not self._bar.disable:
+            self._bar.console.print(Text(line), soft_wrap=True)
+        elif stream is sys.stdout:
+            printing.write_line(line)
+            printing.flush()
+        else:
+            printing.complain(f"{line}\n")
+
+
+@contextmanager
+def tracker(doing: str, total: int, *, as_json: bool = False) -> Iterator[Tracker]:
+    """A bar for the time of the block.
+
+    Args:
+        doing: the bar's text.
+        total: how many items there will be.
+        as_json: whether standard output is JSON; then there is no bar where both are on one terminal.
+    """
+    from rich.console import Console  # noqa: PLC0415 (most of a start-up)
+    from rich.progress import Progress  # noqa: PLC0415 (the same)
+
+    bar = Progress(
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty() or (as_json and sys.stdout.isatty()),
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with bar:
+        yield Tracker(bar, doing, total)

@@ -1,0 +1,169 @@
+"""Budgets in a TOML file: which files have which, by globs.
+
+    [tool.debug-archive.budgets]
+    "models/*.ptl" = ["5MB", "debug=100KB"]
+    "models/large/**" = "source ranges=+10KB"
+
+A glob is relative to the folder of the TOML file; ``*`` and ``?`` stay within a folder, ``**`` is for any
+number of folders. A file has the budgets of all globs that fit. Labels are kinds of bytes: those of the view
+``kind``, ``debug`` for all debug info, none for the whole file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from glob import iglob
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, shown
+from archive.verbs.sizes.budget import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+NAME = "pyproject.toml"
+TOOL = "debug-archive"
+TABLE = f"[tool.{TOOL}.budgets]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A budget for all files that a glob fits.
+
+    Attributes:
+        glob: relative to the folder of the TOML file.
+        place: the TOML file, and where in there it stands.
+        budget: the budget.
+    """
+
+    glob: str
+    place: str
+    budget: Budget
+
+    def fits(self, path: PurePosixPath) -> bool:
+        """Whether the glob fits a path that is relative to the folder of the TOML file."""
+        return _fits(PurePosixPath(self.glob).parts, path.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFile:
+    """The budgets of a TOML file.
+
+    Attributes:
+        path: of the TOML file.
+        rules: in its order.
+    """
+
+    path: str
+    rules: Sequence[Rule]
+
+    @classmethod
+    def nearest(cls) -> BudgetFile | None:
+        """The budgets of the nearest ``pyproject.toml`` that has some: here, or in a folder above.
+
+        Raises:
+            ArchiveError: one on the way is no TOML, or its budgets are none.
+            OSError: one on the way cannot be read.
+        """
+        here = Path.cwd()
+        for folder in (here, *here.parents):
+            path = os.path.relpath(folder / NAME)
+            if Path(path).is_file() and (table := _table(path)) is not None:
+                return cls(path, list(_rules(path, table)))
+        return None
+
+    @classmethod
+    def read(cls, path: str) -> BudgetFile:
+        """The budgets of a TOML file.
+
+        Raises:
+            ArchiveError: it is no TOML, or has no budgets, or what stands there is none.
+            OSError: it cannot be read.
+        """
+        table = _table(path)
+        if table is None:
+            raise ArchiveError(f"has no table {TABLE}", file=path)
+        return cls(path, list(_rules(path, table)))
+
+    @property
+    def folder(self) -> Path:
+        """The folder that globs are relative to, without links."""
+        return Path(self.path).parent.resolve()
+
+    def rules_of(self, file: str | Path) -> list[Rule]:
+        """The rules for a file; none for one that is not below the folder."""
+        place = Path(os.path.realpath(Path(file).parent), Path(file).name)
+        if not place.is_relative_to(self.folder):
+            return []
+        relative = PurePosixPath(place.relative_to(self.folder).as_posix())
+        return [rule for rule in self.rules if rule.fits(relative)]
+
+    def idle(self) -> list[str]:
+        """The places of globs that fit no file below the folder."""
+        globs = dict.fromkeys(rule.glob for rule in self.rules)
+        return [_place(self.path, glob) for glob in globs if not self._finds(glob)]
+
+    def _finds(self, glob: str) -> bool:
+        found = iglob(glob, root_dir=self.folder, recursive=True, include_hidden=True)  # noqa: PTH207 (a last ** of Path.glob finds no files)
+        return any(Path(self.folder, one).is_file() for one in found)
+
+
+def _fits(glob: Sequence[str], path: Sequence[str]) -> bool:
+    """Whether the parts of a glob fit those of a path."""
+    if not glob:
+        return not path
+    if glob[0] == "**":
+        return any(_fits(glob[1:], path[at:]) for at in range(len(path) + 1))
+    return bool(path) and fnmatch(path[0], glob[0]) and _fits(glob[1:], path[1:])
+
+
+def _table(path: str) -> dict[str, Any] | None:
+    """The table of budgets in a TOML file; None if it has none.
+
+    Raises:
+        ArchiveError: the file is no TOML, or there is something else in the place of the table.
+    """
+    try:
+        found: Any = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"is no TOML: {error}", file=path) from None
+    for key in ("tool", TOOL, "budgets"):
+        if key not in found:
+            return None
+        found = found[key]
+        if not isinstance(found, dict):
+            raise ArchiveError(file=path, place=key, expected="a table", found=shown(found))
+    return dict(found)
+
+
+def _rules(path: str, table: dict[str, Any]) -> Iterator[Rule]:
+    """The rules of a table.
+
+    Raises:
+        ArchiveError: a glob leads out of the folder, or there is no budget where one should be.
+    """
+    for glob, budgets in table.items():
+        parts = PurePosixPath(glob)
+        if not parts.parts or parts.is_absolute() or ".." in parts.parts:
+            raise ArchiveError(file=_place(path, glob), expected="a glob below the folder of this file")
+        texts = budgets if isinstance(budgets, list) else [budgets]
+        for number, text in enumerate(texts, 1):
+            place = _place(path, glob) + (f", item {number}" if isinstance(budgets, list) else "")
+            yield Rule(glob, place, _budget(place, text))
+
+
+def _place(path: str, glob: str) -> str:
+    return f"{path}: {TABLE}, {shown(glob)}"
+
+
+def _budget(place: str, text: object) -> Budget:
+    if not isinstance(text, str):
+        raise ArchiveError(file=place, expected='text like "debug=100KB"', found=shown(text))
+    try:
+        return Budget.parse(text)
+    except ValueError as error:
+        raise ArchiveError(str(error), file=place) from None
