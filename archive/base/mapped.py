@@ -1,7 +1,10 @@
-"""Files as memory: mapped if they are on disk, else read as a whole.
+"""Files as memory: mapped if they are on disk, read by ranges if they are elsewhere, else read as a whole.
 
 A mapped file must not become shorter while it is in use: the system ends a process that touches a page behind
 the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
+
+A file elsewhere, by an fsspec URL, is copied into an unnamed file by :class:`Mapped`, and read by
+:class:`Ranged` without that.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ import io
 import mmap
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, named, one_line
+from archive.base.urls import is_url, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +25,13 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
+    from archive.base.remote import RemoteFile
+
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
 CHANGED = "the file changed while it was read; nothing is written"
+CLAIMED = 1 << 24
+"""Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
 
 
 class Mapped:
@@ -40,8 +48,8 @@ class Mapped:
         """Map or read a source.
 
         Args:
-            source: a path, a bytes-like object, or a binary file, read as a whole from its beginning where
-                it can seek. Files on disk are mapped.
+            source: a path or URL, a bytes-like object, or a binary file, read as a whole from its beginning
+                where it can seek. Files on disk are mapped, those elsewhere are copied first.
             name: the file's name; by default the source's own.
 
         Raises:
@@ -51,6 +59,15 @@ class Mapped:
         self.name = one_line(name or _label(source))
         self.data, self._map, self._status = _load(source)
         self._source = source
+
+    @property
+    def weight(self) -> int:
+        """Bytes of file that its allowance of memory follows from."""
+        return len(self.data)
+
+    def whole(self) -> Mapped:
+        """The same: all bytes are at hand."""
+        return self
 
     def check_unchanged(self) -> None:
         """Refuse a mapped file that was written to since; one that has lost its name is as it was.
@@ -76,6 +93,85 @@ class Mapped:
         self._map, self._source = None, b""
 
 
+class Ranged:
+    """The bytes of a file elsewhere, read by ranges when they are asked for.
+
+    Attributes:
+        data: the bytes.
+        name: the file's URL, for messages.
+    """
+
+    __slots__ = ("_file", "data", "name")
+
+    def __init__(self, file: RemoteFile, name: str | None = None) -> None:
+        """Read a file by ranges.
+
+        Args:
+            file: the file.
+            name: for messages; by default the file's own.
+        """
+        from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere alone)
+
+        self.name = one_line(name) if name else file.name
+        self.data = RangedBytes(file.read, file.size, head=file.head)
+        self._file = file
+
+    @property
+    def weight(self) -> int:
+        """Bytes of file that its allowance of memory follows from: its size, a claim, only up to a bound."""
+        return min(len(self.data), CLAIMED)
+
+    def whole(self) -> Mapped:
+        """The whole file, copied; this one is closed.
+
+        Raises:
+            ArchiveError: it cannot be read, or changed meanwhile.
+            OSError: there is no space for the copy.
+        """
+        from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
+
+        with copied(self._file) as copy:
+            self.close()
+            return Mapped(copy, self.name)
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that is not the version that was opened.
+
+        Raises:
+            ArchiveError: it is not.
+        """
+        self._file.check_unchanged()
+
+    def close(self) -> None:
+        """Close the file; views in use stay valid. Closing twice does nothing."""
+        self.data.release()
+        self._file.close()
+
+
+def by_ranges(source: Source, name: str | None = None) -> Mapped | Ranged:
+    """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
+
+    Args:
+        source: as for :class:`Mapped`.
+        name: the same.
+
+    Raises:
+        ArchiveError: the path is no file, or cannot be read.
+        OSError: the source cannot be read.
+    """
+    if not is_elsewhere(source):
+        return Mapped(source, name)
+    from archive.base.remote import Location, opened_remote  # noqa: PLC0415 (files elsewhere alone)
+
+    place = Location(source)
+    return Mapped(place.path, name) if place.is_local else Ranged(opened_remote(place), name)
+
+
+def is_elsewhere(source: object) -> bool:
+    """Whether a source is a URL, or a file that fsspec opened."""
+    return is_url(source) or (hasattr(source, "fs") and hasattr(source, "path"))
+
+
 class FileInMemory(io.BytesIO):
     """The content of a file, with its name.
 
@@ -92,12 +188,14 @@ def in_memory(source: Source) -> Source:
     """Read a source that would be mapped.
 
     Returns:
-        The content of a file on disk; any other source as it is.
+        The content of a file on disk; any other source as it is, and so URLs.
 
     Raises:
         ArchiveError: the path is no file, or the file changed while it was read.
         OSError: the source cannot be read.
     """
+    if is_elsewhere(source):
+        return source
     with unchanged(source):
         if isinstance(source, (str, os.PathLike)):
             with _opened(source) as file:
@@ -123,7 +221,8 @@ def unchanged(*sources: Source) -> Iterator[None]:
     """Refuse files whose size or time of change is another at the end of the block than at its beginning.
 
     Args:
-        sources: files on disk by path or opened; others are not looked at.
+        sources: files on disk by path or opened; others are not looked at. Files elsewhere are copied, and
+            of one version in any case.
 
     Raises:
         ArchiveError: a file changed, or its name is another file's or none's now.
@@ -157,6 +256,8 @@ NO_FILE = _Status((0, 0), 0, 0)
 
 def _status(source: Source) -> _Status | None:
     """The status of a source; None if it is no file on disk."""
+    if is_elsewhere(source):
+        return None
     if isinstance(source, (str, os.PathLike)):
         return _Status.of(os.stat(source))  # noqa: PTH116 (a Path costs more than all the rest)
     if _is_on_disk(source) and not source.closed:
@@ -171,7 +272,7 @@ def _is_on_disk(source: Source) -> TypeGuard[BinaryIO]:
 
 def _label(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
-        return os.fsdecode(source)
+        return name_of(os.fsdecode(source))
     name = getattr(source, "name", None)
     return name if isinstance(name, str) else "archive in memory"
 
@@ -185,6 +286,8 @@ class _Loaded(NamedTuple):
 
 
 def _load(source: Source) -> _Loaded:
+    if is_elsewhere(source):
+        return _copied(source)
     if isinstance(source, (str, os.PathLike)):
         with _opened(source) as opened:
             return _map(opened)
@@ -197,6 +300,19 @@ def _load(source: Source) -> _Loaded:
     if file.seekable():
         file.seek(0)
     return _Loaded(_bytes(memoryview(file.read())))
+
+
+def _copied(source: Source) -> _Loaded:
+    """A file elsewhere, copied into a file without a name and mapped."""
+    from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.remote import Location, opened_remote  # noqa: PLC0415 (the same)
+
+    place = Location(source)
+    if place.is_local:
+        return _load(place.path)
+    remote = opened_remote(place)
+    with closing(remote), copied(remote) as file:
+        return _map(file)
 
 
 def _opened(path: str | os.PathLike[str]) -> io.FileIO:

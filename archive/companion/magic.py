@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from archive.base.ranged import Bytes
+
 MAGIC = b"\x89PTDBG\r\n\x1a\n"
 
 
-def is_companion(data: memoryview) -> bool:
+def is_companion(data: Bytes) -> bool:
     """Whether these are the first bytes of a companion, of whatever version."""
     return bytes(data[: len(MAGIC)]) == MAGIC

@@ -1,7 +1,8 @@
 """A PyTorch archive as named records: views into the file, checked once, rebuilt to the byte.
 
 A stored record's bytes are a slice of the mapped file. A deflated one is inflated when it is first used, in
-pieces and never beyond the size it declares, and kept. :mod:`archive.container.headers` specifies the zip's
+pieces and never beyond the size it declares, and kept. Of a file elsewhere, the bytes of a record are fetched
+when it is first used, and its local header with them. :mod:`archive.container.headers` specifies the zip's
 layout.
 """
 
@@ -15,17 +16,23 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
+from archive.base.ranged import RangedBytes
 from archive.container.deflate import MOST_PER_BYTE, inflate
-from archive.container.directory import Entry, read_directory
+from archive.container.directory import Listed, Place, read_directory, read_place
 from archive.container.write import Member, new_member, write_archive
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
-    from archive.base.mapped import Source
+    from archive.base.mapped import Ranged, Source
+    from archive.base.ranged import Bytes
 
 __all__ = ["Container", "Member", "Record", "member_from", "new_member", "write_archive"]
+
+EXTRA_BYTES = 160
+"""Bytes that extra fields and descriptor of PyTorch's records take at most."""
 
 
 @dataclass(slots=True)
@@ -38,7 +45,7 @@ class _File:
         allowance: the memory and sizes that the file may ask for.
     """
 
-    data: memoryview
+    data: Bytes
     name: str
     allowance: Allowance
 
@@ -48,13 +55,13 @@ class Record:
     """One record of an archive, made by its container.
 
     Attributes:
-        entry: its place in the file.
+        entry: what the directory says of it.
     """
 
-    __slots__ = ("_file", "_view", "entry")
+    __slots__ = ("_file", "_place", "_stop", "_view", "entry")
 
-    def __init__(self, file: _File, entry: Entry) -> None:
-        self.entry = entry
+    def __init__(self, file: _File, listed: Listed) -> None:
+        self.entry, self._place, self._stop = listed
         self._file = file
         self._view: memoryview | None = None
 
@@ -91,9 +98,29 @@ class Record:
         """Whether :meth:`view` is part of the file rather than an inflated copy."""
         return not self.entry.deflated
 
+    @property
+    def place(self) -> Place:
+        """Where its stored bytes are in the file.
+
+        Raises:
+            ArchiveError: its local header contradicts the directory.
+        """
+        if self._place is None:
+            with in_file(self._file.name, one_line(self.name)):
+                self._place = read_place(self._file.data, self.entry, self._stop)
+        return self._place
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """All of the file that is the record's: the first byte, and the one behind the last."""
+        return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._stop)
+
     def raw(self) -> memoryview:
         """The stored bytes, unchecked: a deflate stream if the record is deflated."""
-        return self._file.data[self.entry.data : self.entry.data + self.entry.stored_size]
+        if self._place is None and isinstance(self._file.data, RangedBytes):
+            self._file.data.prefetch([self.span])
+        begin = self.place.data
+        return self._file.data[begin : begin + self.entry.stored_size]
 
     def view(self) -> memoryview:
         """The record's bytes, read only. Inflated and checked on the first call, kept from then on.
@@ -107,12 +134,14 @@ class Record:
                 with in_file(self._file.name, one_line(self.name)):
                     self._view = self._checked()
             except ArchiveError as problem:
-                where = f"byte {self.entry.data}"
+                where = f"byte {self.entry.start if self._place is None else self._place.data}"
                 problem.within(file=self._file.name, record=one_line(self.name), place=where)
                 raise
         return self._view
 
     def _checked(self) -> memoryview:
+        if isinstance(self._file.data, RangedBytes):
+            self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
             return self._with_crc(self.raw())
         self._file.allowance.take(self.size, "inflated records")
@@ -151,11 +180,11 @@ class Container:
 
     __slots__ = ("_file", "_mapped", "file", "records", "root")
 
-    def __init__(self, mapped: Mapped, allowance: Allowance, *, rooted: bool = True) -> None:
-        """Read the directory of a mapped file, and none of its records.
+    def __init__(self, mapped: Mapped | Ranged, allowance: Allowance, *, rooted: bool = True) -> None:
+        """Read the directory of a file, and none of its records.
 
         Args:
-            mapped: the file.
+            mapped: the file, mapped or read by ranges.
             allowance: the memory and sizes that the file may ask for.
             rooted: refuse a zip whose files are not all in one folder, as PyTorch's are.
 
@@ -166,12 +195,13 @@ class Container:
         self._mapped = mapped
         self._file = _File(mapped.data, mapped.name, allowance)
         try:
-            self.root, entries = read_directory(mapped.data, allowance, rooted=rooted)
+            at_hand = isinstance(mapped.data, memoryview)
+            self.root, listed = read_directory(mapped.data, allowance, rooted=rooted, placed=at_hand)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)
             raise
-        self.records = {entry.name: Record(self._file, entry) for entry in entries}
+        self.records = {one.entry.name: Record(self._file, one) for one in listed}
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
@@ -187,7 +217,7 @@ class Container:
             OSError: it cannot be read.
         """
         mapped = Mapped(source, name)
-        return cls(mapped, limits.allowance(len(mapped.data)))
+        return cls(mapped, limits.allowance(mapped.weight))
 
     @property
     def allowance(self) -> Allowance:
@@ -195,9 +225,28 @@ class Container:
         return self._file.allowance
 
     @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self._file.data)
+
+    @property
+    def by_place(self) -> Bytes:
+        """The file's bytes by place, read only; those of a file elsewhere are fetched."""
+        return self._file.data
+
+    @property
     def data(self) -> memoryview:
         """The whole file, read only."""
         return self._file.data[:]
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
+
+        Raises:
+            ArchiveError: they cannot be read.
+        """
+        if isinstance(self._file.data, RangedBytes):
+            self._file.data.prefetch(self.records[name].span for name in names)
 
     def check_sizes(self) -> None:
         """Refuse sizes that no deflate stream can have; those that are told without inflating are claims.
@@ -211,7 +260,7 @@ class Container:
                 raise ArchiveError(
                     file=self.file,
                     record=one_line(record.name),
-                    place=f"byte {record.entry.data}",
+                    place=f"byte {record.place.data}",
                     expected=f"at most {most:,} bytes inflated of {record.stored_size:,} stored",
                     found=f"a header that claims {record.size:,}",
                 )

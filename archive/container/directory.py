@@ -3,14 +3,16 @@
 Its entries are safe to slice: their bytes lie in the file, before the directory and apart from one another;
 their names are unique, lie in the one root folder, and are the same in both headers. Whether the bytes
 inflate to what is declared is checked when a record is read.
+
+Local headers stand before the records, all over the file. Where bytes are at hand, all are read at once; of a
+file that is read by ranges, each when its record is first used: see :func:`read_place`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.container.end import expect, read_end, refuse
@@ -30,13 +32,16 @@ from archive.container.headers import (
 from archive.container.names import OutsideError, decoded, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
 
 
 ENTRY_BYTES = 1_000
 """Bytes of memory that an entry costs, with its record and a name of ordinary length."""
+DESCRIPTOR_BYTES = 24
+"""Bytes of the longest descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,8 @@ class Entry:
 
     Attributes:
         name: without the root folder; bytes that are not UTF-8 are surrogate escapes.
+        path: the same with it, as it stands in the file.
         start: byte of the archive where its local header stands.
-        data: byte where its stored bytes begin.
-        end: byte behind its stored bytes and descriptor.
         size: inflated size in bytes, as declared.
         stored_size: size in the archive in bytes.
         crc32: of the inflated bytes; 0 also means that it was not computed.
@@ -56,9 +60,8 @@ class Entry:
     """
 
     name: str
+    path: bytes
     start: int
-    data: int
-    end: int
     size: int
     stored_size: int
     crc32: int
@@ -70,8 +73,46 @@ class Entry:
         """Whether it is a folder, as ordinary zip tools write them."""
         return not self.name or self.name.endswith("/")
 
+    @property
+    def least_end(self) -> int:
+        """The byte behind it, if its local header has no extra fields and no descriptor follows."""
+        return self.start + LOCAL.size + len(self.path) + self.stored_size
 
-def read_directory(data: memoryview, allowance: Allowance, *, rooted: bool) -> tuple[str, list[Entry]]:
+
+class Place(NamedTuple):
+    """Where the stored bytes of a file of the archive are, by its local header.
+
+    Attributes:
+        data: byte where they begin.
+        end: byte behind them and the descriptor.
+    """
+
+    data: int
+    end: int
+
+
+class Listed(NamedTuple):
+    """A file of the archive, as the directory lists it.
+
+    Attributes:
+        entry: the directory's facts.
+        place: where it is; None where its local header is read later.
+        stop: byte before which it must end: where the next file begins, or the directory.
+    """
+
+    entry: Entry
+    place: Place | None
+    stop: int
+
+    @property
+    def end(self) -> int:
+        """The byte behind it, or the first one that this may be."""
+        return self.entry.least_end if self.place is None else self.place.end
+
+
+def read_directory(
+    data: Bytes, allowance: Allowance, *, rooted: bool, placed: bool = True
+) -> tuple[str, list[Listed]]:
     """The root folder of a zip and its files, in the directory's order.
 
     Args:
@@ -79,6 +120,7 @@ def read_directory(data: memoryview, allowance: Allowance, *, rooted: bool) -> t
         allowance: the memory and sizes that the file may ask for.
         rooted: whether all files must be in one folder, as PyTorch's are; else the root is "" if they are
             not.
+        placed: read all local headers, too.
 
     Raises:
         ArchiveError: the bytes are no such zip, or contradict themselves.
@@ -87,49 +129,52 @@ def read_directory(data: memoryview, allowance: Allowance, *, rooted: bool) -> t
     end = read_end(data)
     allowance.take(ENTRY_BYTES * min(end.entries, end.directory_size // CENTRAL.size), "entries")
     try:
-        return _read_entries(data, end, allowance, rooted=True)
+        return _read_entries(data, end, allowance, rooted=True, placed=placed)
     except OutsideError:
         if rooted:
             raise
-        return _read_entries(data, end, allowance, rooted=False)
+        return _read_entries(data, end, allowance, rooted=False, placed=placed)
 
 
 def _read_entries(
-    data: memoryview, end: EndRecord, allowance: Allowance, *, rooted: bool
-) -> tuple[str, list[Entry]]:
+    data: Bytes, end: EndRecord, allowance: Allowance, *, rooted: bool, placed: bool
+) -> tuple[str, list[Listed]]:
     """The root folder and the files; "" for the root where none is asked for."""
-    records = data[: end.directory_position]
-    entries: dict[str, Entry] = {}
+    stop = end.directory_position
+    found: dict[str, Listed] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
         path = decoded(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
-            name = inside(root, path, rooted=rooted)
-            entry = _entry(records, header, raw_path, extra, name)
-            if entries.setdefault(name, entry) is not entry:
-                refuse(entry.start, "every name once", shown(name))
-            used += entry.end - entry.start
-            if used > len(records):  # at once: reading many that overlap could take very long
-                refuse(entry.start, f"records of {len(records)} bytes together", str(used))
+            entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
+            listed = Listed(entry, read_place(data, entry, stop) if placed else None, stop)
+            if found.setdefault(entry.name, listed) is not listed:
+                refuse(entry.start, "every name once", shown(entry.name))
+            used += listed.end - entry.start
+            if used > stop:  # at once: reading many that overlap could take very long
+                refuse(entry.start, f"records of {stop} bytes together", str(used))
         except ArchiveError as problem:
             problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
-    _check_apart(list(entries.values()))
-    files = [entry for entry in entries.values() if not entry.is_folder]
+    ends = _ends(found.values())
+    files = [
+        Listed(listed.entry, listed.place, ends.get(name, stop))
+        for name, listed in found.items()
+        if not listed.entry.is_folder
+    ]
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
 
 
 def central_headers(
-    data: memoryview, end: EndRecord, allowance: Allowance
+    data: Bytes, end: EndRecord, allowance: Allowance
 ) -> Iterator[tuple[int, CentralHeader, bytes, memoryview]]:
     """Position, header, path and extra fields of each entry of the directory."""
     at, stop = end.directory_position, end.directory_position + end.directory_size
-    directory = data[:stop]
     for _ in range(end.entries):
-        header = CENTRAL.read(directory, at)
+        header = CENTRAL.read(data, at, stop)
         if header.name_length > allowance.limits.name_bytes:
             raise LimitError(
                 "name_bytes", allowance.limits.name_bytes, header.name_length, place=f"byte {at}"
@@ -144,24 +189,14 @@ def central_headers(
     expect("the directory to end at byte", stop, at, at)
 
 
-def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memoryview, name: str) -> Entry:
-    """The entry of a central header, after a look at its local header."""
+def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> Entry:
+    """The entry of a central header."""
     size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
     _check_kind(header, start)
-    local = LOCAL.read(records, start)
-    after_name = start + LOCAL.size + local.name_length
-    data = after_name + local.extra_length
-    end = data + stored_size
-    if end > len(records):
-        expect("its bytes to end before the directory, at byte", len(records), end, start)
-    if records[start + LOCAL.size : after_name] != path:
-        found = one_line(decoded(bytes(records[start + LOCAL.size : after_name])))
-        refuse(start, "the same name in both headers", found)
     entry = Entry(
         name=name,
+        path=path,
         start=start,
-        data=data,
-        end=end + _descriptor_length(records[end:], local, header.crc32, stored_size, size),
         size=size,
         stored_size=stored_size,
         crc32=header.crc32,
@@ -169,15 +204,39 @@ def _entry(records: memoryview, header: CentralHeader, path: bytes, extra: memor
         modified=header.modified,
     )
     _check_sizes(entry)
-    _check_local(entry, local, header, records[after_name:data])
     return entry
 
 
-def _descriptor_length(data: memoryview, local: LocalHeader, crc32: int, stored_size: int, size: int) -> int:
+def read_place(data: Bytes, entry: Entry, stop: int) -> Place:
+    """Where a file of the archive is, by its local header, which must agree with the directory.
+
+    Args:
+        data: the zip.
+        entry: the file's.
+        stop: byte before which the file must end.
+
+    Raises:
+        ArchiveError: the headers contradict one another, or the file ends later.
+    """
+    start = entry.start
+    local = LOCAL.read(data, start, stop)
+    after_name = start + LOCAL.size + local.name_length
+    begin = after_name + local.extra_length
+    end = begin + entry.stored_size
+    if end > stop:
+        expect("its bytes to end before what follows, at byte", stop, end, start)
+    if (path := bytes(data[start + LOCAL.size : after_name])) != entry.path:
+        refuse(start, "the same name in both headers", one_line(decoded(path)))
+    end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], local, entry)
+    _check_local(entry, local, data[after_name:begin])
+    return Place(begin, end)
+
+
+def _descriptor_length(data: memoryview, local: LocalHeader, entry: Entry) -> int:
     """Bytes of the descriptor behind a record; 0 if its local header announces none."""
     if not local.flags & FLAG_DESCRIPTOR:
         return 0
-    for form in possible_descriptors(crc32, stored_size, size):
+    for form in possible_descriptors(entry.crc32, entry.stored_size, entry.size):
         if data[: len(form)] == form:
             return len(form)
     raise ArchiveError(expected="a descriptor with the directory's crc and sizes", found="other bytes")
@@ -201,9 +260,9 @@ def _check_sizes(entry: Entry) -> None:
         expect("a folder's size to be", 0, entry.size, entry.start)
 
 
-def _check_local(entry: Entry, local: LocalHeader, header: CentralHeader, extra: memoryview) -> None:
+def _check_local(entry: Entry, local: LocalHeader, extra: memoryview) -> None:
     """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
-    expect("the method to be", header.method, local.method, entry.start)
+    expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
     expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
     if local.flags & FLAG_DESCRIPTOR and not (local.crc32 or local.size or local.stored_size):
         return
@@ -218,13 +277,16 @@ def _check_local(entry: Entry, local: LocalHeader, header: CentralHeader, extra:
             expect(what, true, said, entry.start)
 
 
-def _check_apart(entries: list[Entry]) -> None:
-    """Refuse records that overlap."""
-    for first, second in pairwise(sorted(entries, key=attrgetter("start"))):
-        if second.start < first.end:
+def _ends(listed: Iterable[Listed]) -> dict[str, int]:
+    """Where each file must end: where the next one begins. Files that overlap are refused."""
+    ends = {}
+    for first, second in pairwise(sorted(listed, key=lambda one: one.entry.start)):
+        start = ends[first.entry.name] = second.entry.start
+        if start < first.end:
             raise ArchiveError(
-                record=one_line(second.name),
-                place=f"byte {second.start}",
-                expected=f"to start behind {one_line(first.name)}, at byte {first.end} or later",
-                found=f"byte {second.start}",
+                record=one_line(second.entry.name),
+                place=f"byte {start}",
+                expected=f"to start behind {one_line(first.entry.name)}, at byte {first.end} or later",
+                found=f"byte {start}",
             )
+    return ends

@@ -47,6 +47,8 @@ from archive.base.errors import ArchiveError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.base.ranged import Bytes
+
 U16_MAX = 0xFFFF
 U32_MAX = 0xFFFF_FFFF
 RECORD_ALIGNMENT = 64
@@ -154,17 +156,18 @@ class HeaderLayout(Generic[H]):
         """Length of the header in bytes, without what follows it."""
         return self.fields.size
 
-    def read(self, data: memoryview, at: int) -> H:
-        """The header at byte ``at``.
+    def read(self, data: Bytes, at: int, stop: int | None = None) -> H:
+        """The header at byte ``at``, before byte ``stop``.
 
         Raises:
             ArchiveError: other bytes stand there, or the data end.
         """
         size = self.fields.size
-        if at + size > len(data):
-            left = f"{max(len(data) - at, 0)} bytes"
+        stop = len(data) if stop is None else stop
+        if at + size > stop:
+            left = f"{max(stop - at, 0)} bytes"
             raise ArchiveError(place=f"byte {at}", expected=f"a {self.what} of {size} bytes", found=left)
-        magic, *fields = self.fields.unpack_from(data, at)
+        magic, *fields = self.fields.unpack(data[at : at + size])
         if magic != self.magic:
             raise ArchiveError(place=f"byte {at}", expected=f"a {self.what}", found=shown(magic))
         return self.kind(*fields)

@@ -18,7 +18,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -111,6 +111,14 @@ class Companion:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return len(self.data)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Read some records; they are made when they are asked for, so nothing is done."""
 
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was mapped.

@@ -81,7 +81,7 @@ class OpenedFile:
     @property
     def size(self) -> int:
         """Bytes of the file, without those of a companion that is a file of its own."""
-        return len(self._source.data)
+        return self._source.size
 
     @property
     def has_code(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped, in_memory
+from archive.base.mapped import Mapped, Ranged, by_ranges, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
@@ -30,7 +30,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     """Open a model archive, or a companion of one, for reading.
 
     Args:
-        source: a path, a bytes-like object, or a binary file.
+        source: a path, a bytes-like object, or a binary file; an fsspec URL (``s3://bucket/model.pt``), or a
+            file that fsspec opened. Of a file elsewhere, only what is asked for is fetched.
         companion: the companion of an archive whose debug information was split off, likewise.
         limits: bounds on the memory and work that a hostile file may cost.
         name: how messages call the file; by default its path.
@@ -50,29 +51,48 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr
     """
-    load = Mapped if mapped else _read
-    file = load(source, name)
+    load = by_ranges if mapped else _read
+    return _opened(load(source, name), None if companion is None else load(companion), limits)
+
+
+def open_whole(
+    source: Source, *, companion: Source | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Archive:
+    """The same for work that reads all of the archive: files elsewhere are copied first.
+
+    Args:
+        source: as for :func:`open`.
+        companion: the same.
+        limits: the same.
+
+    Raises:
+        ArchiveError: as for :func:`open`.
+        OSError: the same, or there is no space for a copy.
+    """
+    return _opened(Mapped(source), None if companion is None else Mapped(companion), limits)
+
+
+def _opened(file: Mapped | Ranged, companion: Mapped | Ranged | None, limits: Limits) -> Archive:
     if companion is None:
-        return opened(file, limits.allowance(len(file.data)))
+        return opened(file, limits.allowance(file.weight))
     if is_companion(file.data):
         file.close()
         raise COMPANION.refusal(file.name)
-    inner = load(companion)
-    container = opened_archive(file, limits.allowance(len(file.data) + len(inner.data)))
-    check_companion(inner, limits)
-    return _rejoined(container, inner)
+    container = opened_archive(file, limits.allowance(file.weight + companion.weight))
+    check_companion(companion, limits)
+    return _rejoined(container, companion.whole())
 
 
-def _read(source: Source, name: str | None = None) -> Mapped:
+def _read(source: Source, name: str | None = None) -> Mapped | Ranged:
     """A source that is read where it could be mapped."""
-    return Mapped(in_memory(source), name)
+    return by_ranges(in_memory(source), name)
 
 
-def opened(mapped: Mapped, allowance: Allowance) -> Archive:
+def opened(mapped: Mapped | Ranged, allowance: Allowance) -> Archive:
     """An archive, or a companion, in a file that is mapped already.
 
     Args:
-        mapped: the file.
+        mapped: the file, mapped or read by ranges.
         allowance: the memory that it may cost; of a file that was made of another one, what that one may.
 
     Raises:
@@ -81,7 +101,7 @@ def opened(mapped: Mapped, allowance: Allowance) -> Archive:
     if is_companion(mapped.data):
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
-        return Archive(None, companion=Companion(mapped, allowance))
+        return Archive(None, companion=Companion(mapped.whole(), allowance))
     container = opened_archive(mapped, allowance)
     if EMBEDDED in container.records:
         return _rejoined(container, _embedded(container))

@@ -60,6 +60,7 @@ class PickleRecords:
         missing = [name for name in names if name not in self._source.records]
         if missing:
             raise ArchiveError("no such record", file=self._source.file, record=missing[0])
+        self._source.fetch(names)
         records = [self._source.records[name] for name in names]
         with in_file(self._source.file, names[0] if len(names) == 1 else None):
             pickles = [Pickle(record.name, record.view()) for record in records]

@@ -14,7 +14,7 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import EMBEDDED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
@@ -75,12 +75,23 @@ class Records(Protocol):
         """The memory and sizes that the file may ask for."""
 
     @property
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    @property
     def data(self) -> memoryview:
         """The bytes of the whole file."""
 
     @property
     def records(self) -> Mapping[str, ReadableRecord]:
         """The records by name, without root, in the file's order."""
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Read some records of a file elsewhere in few requests, for use right after; else do nothing.
+
+        Raises:
+            ArchiveError: they cannot be read.
+        """
 
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was mapped.
@@ -161,6 +172,11 @@ class Rejoined:
         self.file, self.root, self.allowance = archive.file, archive.root, archive.allowance
 
     @property
+    def size(self) -> int:
+        """Bytes of the archive, without those of a companion that is a file of its own."""
+        return self._archive.size
+
+    @property
     def data(self) -> memoryview:
         """The archive's bytes, without those of a companion that is a file of its own."""
         return self._archive.data
@@ -174,6 +190,11 @@ class Rejoined:
             if name not in (EMBEDDED, RECORD_NAME)
         }
         return kept | dict(self._companion.records)
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Read some records of an archive elsewhere in few requests; those of a companion are at hand."""
+        here = self._archive.records
+        self._archive.fetch([name for name in names if name in here])
 
     def check_unchanged(self) -> None:
         """The same of the file whose bytes ``data`` has."""

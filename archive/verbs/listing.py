@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import by_ranges
 from archive.reader.recognition import (
     SAVED_KINDS,
     SHOWN,
@@ -76,8 +76,8 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         ArchiveError: the file is no zip (the message says what it is) or contradicts itself.
         OSError: the file cannot be read.
     """
-    mapped = Mapped(source)
-    with opened_zip(mapped, limits.allowance(len(mapped.data))) as container:
+    mapped = by_ranges(source)
+    with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
         container.check_sizes()
         found = recognise_zip(container)
         tensors: dict[str, SavedTensor] = {}
@@ -93,7 +93,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             found.what,
             found.advice.removesuffix(f"; {SHOWN}"),
             container.root,
-            len(container.data),
+            container.size,
             {
                 name: FileFacts(kind_in(found.kind, name), one.size, one.stored_size, one.compression)
                 for name, one in container.records.items()

@@ -120,7 +120,7 @@ def shrink(
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits) as opened,
     ):
         check_archive(opened)
         if level is Level.EMBED:
@@ -148,7 +148,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits) as opened,
     ):
         if not opened.has_code:
             raise opened.recognised.refusal(opened.file)
@@ -214,7 +214,7 @@ def _shrinkage(
         for name, record in container.records.items():
             kinds[kind_of(name)][place] += record.stored_size
         stored = sum(record.stored_size for record in container.records.values())
-        kinds["zip"][place] = len(container.data) - stored
+        kinds["zip"][place] = container.size - stored
     return Shrinkage(
         level,
         before.size,

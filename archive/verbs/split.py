@@ -125,7 +125,7 @@ def split(
     with (
         replacing_all(companion, out, force=force) as (companion_file, out_file),
         unchanged(source),
-        opening.open(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits) as opened,
     ):
         check_archive(opened)
         records = opened.container.records
@@ -197,7 +197,7 @@ def join(
     with (
         replacing(out, force=force) as file,
         unchanged(source, companion),
-        opening.open(source, companion=companion, limits=limits) as opened,
+        opening.open_whole(source, companion=companion, limits=limits) as opened,
     ):
         if EMBEDDED in opened.container.records:
             raise ArchiveError("has a companion of its own inside; `restore` it", file=opened.file)

@@ -19,6 +19,7 @@ from archive.base.errors import ArchiveError
 from archive.base.mapped import FileInMemory, Mapped, in_memory, unchanged
 from archive.container.container import Container
 from tests.support.corpus import RELEASES
+from tests.support.maps import map_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def test_an_open_file_is_mapped_whole_wherever_it_stands() -> None:
     with NESTED.open("rb") as file:
         file.seek(100)
         with Container.open(file) as container:
-            assert container._mapped._map is not None
+            assert map_of(container) is not None
             assert container.file == str(NESTED)
             assert container.data == NESTED.read_bytes()
 
@@ -57,7 +58,7 @@ def test_a_temporary_file_is_mapped_with_what_was_just_written() -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(NESTED.read_bytes())
         with Container.open(file) as container:
-            assert container._mapped._map is not None
+            assert map_of(container) is not None
             assert container.root == "nested"
 
 
@@ -71,7 +72,7 @@ def test_a_compressed_file_is_read_not_mapped(tmp_path: Path) -> None:
     path = tmp_path / "nested.ptl.gz"
     path.write_bytes(gzip.compress(NESTED.read_bytes()))
     with gzip.open(path) as file, Container.open(file) as container:  # its fileno() is that of the .gz
-        assert container._mapped._map is None
+        assert map_of(container) is None
         assert container.root == "nested"
 
 
@@ -83,7 +84,7 @@ def test_a_pipe_is_read_to_its_end() -> None:
             fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, len(data))
             sent.write(data)
         with Container.open(file) as container:
-            assert container._mapped._map is None
+            assert map_of(container) is None
             assert container.data == data
 
 

@@ -20,6 +20,7 @@ from archive.container.container import Container, Member, member_from, new_memb
 from archive.container.deflate import deflate, deflated_size
 from archive.container.write import deflated_as_by_pytorch
 from tests.support.corpus import ARCHIVES, FIXTURES
+from tests.support.maps import map_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,8 +80,8 @@ def test_stored_bytes_lie_at_multiples_of_64_one_record_behind_the_other() -> No
             end = 0
             for record in container.records.values():
                 assert record.entry.start == end
-                assert record.entry.data % 64 == 0
-                end = record.entry.end
+                assert record.place.data % 64 == 0
+                end = record.place.end
 
 
 def test_the_policy_of_what_is_deflated_is_that_of_1_4_and_later() -> None:
@@ -166,7 +167,7 @@ def test_a_file_that_is_written_to_meanwhile_is_noticed(tmp_path: Path) -> None:
 
 def test_the_map_is_closed_when_nothing_is_in_use() -> None:
     container = Container.open(NESTED)
-    mapped = container._mapped._map
+    mapped = map_of(container)
     assert mapped is not None
     for record in container.records.values():
         record.view()
@@ -221,7 +222,7 @@ def test_a_repacked_archive_has_the_same_records(method: int, *, zip64: bool, st
             again = rebuilt(container)
             with Container.open(again) as second:
                 assert rebuilt(second) == again
-                assert all(record.entry.data % 64 == 0 for record in second.records.values())
+                assert all(record.place.data % 64 == 0 for record in second.records.values())
 
 
 def test_pytorch_can_be_told_to_leave_crcs_at_zero() -> None:
@@ -261,12 +262,12 @@ def test_a_slim_archive_aligns_all_but_the_members_that_need_no_alignment() -> N
         out = io.BytesIO()
         write_archive(out, "m", (replace(one, aligned=aligned) for one in members), slim=True)
         with Container.open(out.getvalue()) as container:
-            places = [record.entry.data for record in container.records.values()]
+            places = [record.place.data for record in container.records.values()]
         assert {place % 64 for place in places} == remainders
     slim = io.BytesIO()
     write_archive(slim, "m", members, slim=True)
     with Container.open(slim.getvalue()) as container:
-        assert not any(record.entry.data % 64 for record in container.records.values())
+        assert not any(record.place.data % 64 for record in container.records.values())
 
 
 def test_what_is_deflated_may_be_chosen() -> None:

@@ -89,10 +89,11 @@ def test_a_record_of_4_gib_and_one_behind_it(size: int, tmp_path: Path, *, slim:
         assert (entry.size, entry.stored_size, entry.start) == (size, size, 0)
         assert bytes(container.records["data/1"].view()) == SECOND
         assert container.records["data/1"].entry.start == second.header_offset
-        assert container.records["data/1"].entry.end <= path.stat().st_size
-        assert entry.end - entry.data - size == (0 if slim else 24 if large else 16)
-        entry = container.records["data/1"].entry
-        assert entry.end - entry.data - entry.size == (0 if slim else 24 if far else 16)
+        assert container.records["data/1"].place.end <= path.stat().st_size
+        place = container.records["data/0"].place
+        assert place.end - place.data - size == (0 if slim else 24 if large else 16)
+        entry, place = container.records["data/1"].entry, container.records["data/1"].place
+        assert place.end - place.data - entry.size == (0 if slim else 24 if far else 16)
 
 
 @pytest.mark.parametrize("slim", [False, True])

@@ -131,7 +131,7 @@ def test_inspect_shows_the_archive_id_of_archives_as_of_their_companions(tmp_pat
 def test_an_archive_with_a_broken_tensor_is_shown_without_its_id(tmp_path: Path) -> None:
     path = tmp_path / "broken.ptl"
     with Container.open(NESTED) as container:
-        place = container.records["data/0"].entry.data
+        place = container.records["data/0"].place.data
     data = bytearray(NESTED.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)

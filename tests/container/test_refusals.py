@@ -73,7 +73,7 @@ def test_an_archive_without_records() -> None:
 FORGED: dict[str, tuple[bytes, str]] = {
     "stored bytes beyond the directory": (
         put(SMALL, central(SMALL) + STORED, "II", 10**6, 10**6),
-        r"m.pt: data/0, byte 0: expected its bytes to end before the directory, at byte \d+, found 1000064",
+        r"m.pt: data/0, byte 0: expected its bytes to end before what follows, at byte \d+, found 1000064",
     ),
     "sizes of a stored record": (
         put(PLAIN, central(PLAIN) + SIZE, "I", 51),
@@ -212,7 +212,7 @@ def test_a_record_inside_of_another() -> None:
     inner = written(new_member("inner", b"inner"))
     data = written(new_member("outer", inner[: inner.index(b"PK\1\2")]), new_member("inner", b"inner"))
     with Container.open(data) as container:
-        hidden = container.records["outer"].entry.data
+        hidden = container.records["outer"].place.data
     message = f"inner, byte {hidden}: expected to start behind outer, at byte "
     assert message in str(refused(put(data, central(data, 1) + POSITION, "I", hidden)))
 

@@ -156,7 +156,7 @@ def test_no_storage_is_kept_twice(target: str) -> None:
     assert there.aside_size < 4096
     with archive.open(there.data) as opened:
         storage = opened.container.records[STORAGE]
-        assert (storage.compression, storage.entry.data % 64) == ("stored", 0)
+        assert (storage.compression, storage.place.data % 64) == ("stored", 0)
 
 
 def test_no_storage_is_deflated(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_no_storage_is_deflated(tmp_path: Path) -> None:
     for name in ("split", "shrunk"):
         with archive.open(tmp_path / name) as opened:
             storage = opened.container.records[STORAGE]
-            assert (storage.compression, storage.entry.data % 64) == ("stored", 0)
+            assert (storage.compression, storage.place.data % 64) == ("stored", 0)
 
 
 def test_modules_of_its_own_named_code_are_no_generated_code() -> None:

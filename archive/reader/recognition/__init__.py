@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped, in_memory
+from archive.base.mapped import by_ranges, in_memory
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import bytes_behind, has_end
@@ -32,7 +32,8 @@ from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensor
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.base.mapped import Source
+    from archive.base.mapped import Mapped, Ranged, Source
+    from archive.base.ranged import Bytes
 
 __all__ = [
     "ARCHIVE_KINDS",
@@ -65,7 +66,7 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
     'a Git LFS pointer: `git lfs pull` puts the file itself in its place'
 
     Args:
-        source: a path, a bytes-like object, or a binary file.
+        source: a path or URL, a bytes-like object, or a binary file.
         limits: what hostile input may cost.
         look: read the pickle of a file by ``torch.save``, to name the kind of object in it.
 
@@ -76,8 +77,8 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
         ArchiveError: the file is a zip that contradicts itself.
         OSError: the file cannot be read.
     """
-    mapped = Mapped(source)
-    allowance = limits.allowance(len(mapped.data))
+    mapped = by_ranges(source)
+    allowance = limits.allowance(mapped.weight)
     if is_companion(mapped.data):
         mapped.close()
         return COMPANION
@@ -113,7 +114,7 @@ def listed_kind(file: Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = T
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
-def opened_archive(mapped: Mapped, allowance: Allowance) -> Container:
+def opened_archive(mapped: Mapped | Ranged, allowance: Allowance) -> Container:
     """Open a mapped archive.
 
     Raises:
@@ -128,7 +129,7 @@ def opened_archive(mapped: Mapped, allowance: Allowance) -> Container:
     return container
 
 
-def check_companion(mapped: Mapped, limits: Limits) -> None:
+def check_companion(mapped: Mapped | Ranged, limits: Limits) -> None:
     """Refuse a mapped file that is no companion.
 
     Raises:
@@ -137,7 +138,7 @@ def check_companion(mapped: Mapped, limits: Limits) -> None:
     if is_companion(mapped.data):
         return
     try:
-        what = recognise(mapped.data, limits=limits).what
+        what = recognise(mapped.whole().data, limits=limits).what
     except ArchiveError:  # a zip that contradicts itself
         what = "a broken zip"
     finally:
@@ -145,7 +146,7 @@ def check_companion(mapped: Mapped, limits: Limits) -> None:
     raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
-def opened_zip(mapped: Mapped, allowance: Allowance) -> Container:
+def opened_zip(mapped: Mapped | Ranged, allowance: Allowance) -> Container:
     """Open a mapped zip of any kind.
 
     Raises:
@@ -160,7 +161,7 @@ def opened_zip(mapped: Mapped, allowance: Allowance) -> Container:
         mapped.close()
 
 
-def _no_zip(data: memoryview, allowance: Allowance, *, look: bool = True) -> Recognised:
+def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
     if len(data) and ZIP.startswith(data[: len(ZIP)]):
         behind = bytes_behind(data)
         if behind:

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.base.limits import Allowance
+    from archive.base.ranged import Bytes
 
 HEAD = 4096
 """Bytes at the beginning of a file that are looked at."""
+PICKLES = 1 << 24
+"""Bytes of a file elsewhere in which its pickles are looked for."""
 MEMORY = 1 << 26
 """Bytes that decompressing them may take."""
 MAGIC_NUMBER = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
@@ -80,7 +83,7 @@ ONNX_FIELDS = {ONNX_VERSION: 0, 5: 0, **dict.fromkeys((*ONNX_TEXTS, ONNX_GRAPH, 
 """Fields of ONNX's ModelProto: number and wire type."""
 
 
-def recognise_head(data: memoryview, allowance: Allowance, *, look: bool = True) -> Recognised:
+def recognise_head(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
     """Recognise a file that is no zip.
 
     Args:
@@ -139,13 +142,14 @@ def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
     return ""
 
 
-def _legacy(data: memoryview, at: int, allowance: Allowance, *, look: bool) -> Recognised:
+def _legacy(data: Bytes, at: int, allowance: Allowance, *, look: bool) -> Recognised:
     """Recognise a pickle stream of legacy ``torch.save``, from the byte behind the magic number on."""
     what = "an object"
+    pickles = data if isinstance(data, memoryview) else data[: PICKLES if look else 0]
     with suppress(ArchiveError), allowance.part() as values:
         value: object = None
         for _ in range(OBJECT if look else 0):
-            value, at = plain_value(data, at, values)
+            value, at = plain_value(pickles, at, values)
         what = object_words(value) if look else what
     return Recognised(FileKind.LEGACY, f"{what}, saved by torch.save in its format before PyTorch 1.6")
 

@@ -207,8 +207,10 @@ def is_slim(container: Container) -> bool:
 
     PyTorch pads each record and puts a descriptor behind it. Ordinary zip tools put a date into the header.
     """
-    code = (record for name, record in container.records.items() if kind_of(name) is RecordKind.CODE)
-    headers = [LOCAL.read(container.data, record.entry.start) for record in code]
+    names = [name for name in container.records if kind_of(name) is RecordKind.CODE]
+    container.fetch(names)
+    code = [container.records[name] for name in names]
+    headers = [LOCAL.read(container.by_place, record.entry.start) for record in code]
     return bool(headers) and all(
         header.flags == FLAG_UTF8 and not header.extra_length and not header.modified for header in headers
     )

@@ -119,7 +119,7 @@ def migrate(
         if not dry_run:
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
         stack.enter_context(unchanged(source))
-        opened = stack.enter_context(opening.open(source, limits=limits))
+        opened = stack.enter_context(opening.open_whole(source, limits=limits))
         check_archive(opened)
         stack.enter_context(_named(opened.file))
         if target.is_original and MIGRATED in opened.records and not aside:

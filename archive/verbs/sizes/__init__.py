@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped
+from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
@@ -52,7 +52,7 @@ from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, 
 from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
-    from archive.base.mapped import Source
+    from archive.base.mapped import Mapped, Ranged, Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
 
@@ -77,15 +77,15 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
     """
     if isinstance(source, Archive):
         return _account(source, inside=inside)
-    mapped = Mapped(source)
-    with _opened(mapped, limits.allowance(len(mapped.data))) as opened:
+    mapped = by_ranges(source)
+    with _opened(mapped, limits.allowance(mapped.weight)) as opened:
         return _account(opened, inside=inside)
 
 
-def _opened(mapped: Mapped, allowance: Allowance) -> Archive:
+def _opened(mapped: Mapped | Ranged, allowance: Allowance) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
-        return Archive(None, companion=Companion(mapped, allowance))
+        return Archive(None, companion=Companion(mapped.whole(), allowance))
     return Archive(opened_zip(mapped, allowance))
 
 

@@ -12,8 +12,8 @@ from archive.verbs.sizes.account import Part
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.container.container import Container
-    from archive.container.directory import Entry
+    from archive.base.ranged import Bytes
+    from archive.container.container import Container, Record
     from archive.container.headers import CentralHeader
 
 PADDING_FIELD = b"FB"
@@ -24,7 +24,7 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
 
     End records, entries of folders and gaps belong to no record: theirs is None.
     """
-    data = container.data
+    data = container.by_place
     end = read_end(data)
     records = iter(container.records.values())
     used = 0
@@ -32,9 +32,9 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
         if path.endswith(b"/"):
             name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
         else:
-            entry = next(records).entry
-            name, parts = entry.name, _around(data, entry)
-            used += entry.stored_size
+            record = next(records)
+            name, parts = record.name, _around(data, record)
+            used += record.stored_size
         parts[Part.DIRECTORY] = CENTRAL.size + len(path) + len(extra) + header.comment_length
         yield from ((name, part, size) for part, size in parts.items() if size)
         used += sum(parts.values())
@@ -44,18 +44,19 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
         yield None, Part.GAP, gaps
 
 
-def _around(data: memoryview, entry: Entry) -> dict[Part, int]:
+def _around(data: Bytes, record: Record) -> dict[Part, int]:
     """The sizes of the parts around a record's stored bytes."""
-    local = LOCAL.read(data, entry.start)
-    padding = _padding(data[entry.data - local.extra_length : entry.data])
+    start, place = record.entry.start, record.place
+    local = LOCAL.read(data, start)
+    padding = _padding(data[place.data - local.extra_length : place.data])
     return {
-        Part.HEADER: entry.data - entry.start - padding,
+        Part.HEADER: place.data - start - padding,
         Part.PADDING: padding,
-        Part.DESCRIPTOR: entry.end - entry.data - entry.stored_size,
+        Part.DESCRIPTOR: place.end - place.data - record.stored_size,
     }
 
 
-def _local_length(data: memoryview, header: CentralHeader, extra: memoryview) -> int:
+def _local_length(data: Bytes, header: CentralHeader, extra: memoryview) -> int:
     *_, start = widened((header.size, header.stored_size, header.position), extra)
     local = LOCAL.read(data, start)
     return LOCAL.size + local.name_length + local.extra_length

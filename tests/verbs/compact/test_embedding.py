@@ -107,7 +107,7 @@ def test_tensors_stay_aligned() -> None:
             assert opened.companion is not None
             tensors = [r for r in opened.container.records.values() if kind_of(r.name) is RecordKind.TENSOR]
             assert tensors
-            assert {record.entry.data % 64 for record in tensors} == {0}
+            assert {record.place.data % 64 for record in tensors} == {0}
 
 
 def test_reports_are_explained() -> None:

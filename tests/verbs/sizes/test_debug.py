@@ -185,7 +185,7 @@ def test_a_record_with_another_crc_is_unreadable() -> None:
     data = bytearray(STACK.read_bytes())
     with archive.open(STACK) as opened:
         record = opened.container.records[HANDLES]
-        data[record.entry.data + 9] ^= 1
+        data[record.place.data + 9] ^= 1
         assert archive.sizes(bytes(data)).by("part")["unreadable"] == Size(record.stored_size, record.size)
 
 

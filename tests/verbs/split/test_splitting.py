@@ -120,7 +120,7 @@ def assert_is_the_same_model(out: bytes, path: Path, said: Split) -> None:
         assert archive_id(left.records) == archive_id(original.records) == bytes.fromhex(said.archive_id)
         for record in left.records.values():
             if kind_of(record.name) is RecordKind.TENSOR and record.size:
-                assert record.entry.data % 64 == 0, f"{path}: {record.name}"
+                assert record.place.data % 64 == 0, f"{path}: {record.name}"
         expected = {name: bytes(original.records[name].view()) for name in left.records}
         if HANDLES in expected:
             with archive.open(path) as before:

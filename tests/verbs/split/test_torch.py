@@ -118,7 +118,7 @@ def test_tensors_of_what_is_left_lie_where_pytorch_would_map_them(file: str, tmp
         ]
         for record in tensors:
             offset = reader.get_record_offset(record.name)
-            assert (offset, offset % 64) == (record.entry.data, 0)
+            assert (offset, offset % 64) == (record.place.data, 0)
             assert bytes(mapped[offset : offset + record.size].tolist()) == bytes(record.view())
     assert tensors
 

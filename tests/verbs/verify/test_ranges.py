@@ -240,7 +240,7 @@ def test_one_broken_record_does_not_hide_what_is_wrong_in_others() -> None:
 
 def test_a_damaged_code_record_leaves_its_offsets_unjudged() -> None:
     with archive.open(STACK) as opened:
-        at = opened.container.records[PLAIN].entry.data
+        at = opened.container.records[PLAIN].place.data
     data = bytearray(STACK.read_bytes())
     data[at + 50] ^= 0xFF
     (line,) = said(bytes(data))

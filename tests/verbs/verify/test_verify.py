@@ -173,7 +173,7 @@ def test_whatever_is_in_a_file_there_is_an_answer(seed: int) -> None:
 
 def test_a_changed_byte_is_found_in_tensors_and_debug_records() -> None:
     with archive.open(STACK) as opened:
-        tensor, code = (opened.container.records[name].entry.data for name in ("data/0", PLAIN))
+        tensor, code = (opened.container.records[name].place.data for name in ("data/0", PLAIN))
     data = bytearray(STACK.read_bytes())
     data[tensor] ^= 1
     data[code + 100] ^= 1

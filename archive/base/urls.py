@@ -1,0 +1,37 @@
+r"""Paths that are URLs: ``s3://bucket/model.pt``. ``C:\x`` and ``a:b`` are none, for only ``://`` makes one.
+
+URLs may carry passwords and tokens. :func:`shown` gives a URL without them, for messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+"""The beginning of a URL. A scheme of one letter would be a drive."""
+_PASSWORD = re.compile(r"(?<=://)[^/\s]*@")
+_QUERY = re.compile(r"\?[^\s'\"<>)]+")
+
+
+def is_url(path: object) -> TypeGuard[str]:
+    """Whether a path is a URL."""
+    return isinstance(path, str) and URL.match(path) is not None
+
+
+def shown(url: str) -> str:
+    """A URL, or a text with URLs, without what may be secret: users, passwords and queries.
+
+    >>> shown("https://me:secret@host/model.pt?token=1")
+    'https://host/model.pt?…'
+    """
+    return _QUERY.sub("?…", _PASSWORD.sub("", url))
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """A path as messages show it."""
+    return shown(path) if is_url(path) else os.fspath(path)
