@@ -19,7 +19,7 @@ simplify them by :func:`folded`, and refuse an operation by a :class:`LoweringEr
 
 from archive.backend.delegate import Delegate
 from archive.backend.effectful import Effectful
-from archive.backend.errors import BackendError, LoweringError, OperationError
+from archive.backend.errors import BackendError, OperationError
 from archive.backend.graph.folding import folded
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
@@ -38,6 +38,7 @@ from archive.backend.registry import (
     register_backend,
     unregister_backend,
 )
+from archive.effects.errors import LoweringError
 
 __all__ = [
     "Ahead",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import NO_HANDLE, BackendError, LoweringError, OperationError
+from archive.backend.errors import NO_HANDLE, BackendError, OperationError
 from archive.backend.lower import codegen
 from archive.backend.lower.links import DEBUG_TABLE
 from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
@@ -26,6 +26,7 @@ from archive.backend.registry import find_backend
 from archive.backend.tensors import tensors_in
 from archive.base.errors import ArchiveError
 from archive.base.mapped import Mapped
+from archive.effects.errors import LoweringError
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:

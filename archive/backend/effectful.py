@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend.delegate import Delegate
-from archive.backend.errors import LoweringError
 from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
+from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State

@@ -11,10 +11,6 @@ NO_HANDLE = -1
 """Stands in place of a debug handle where no operation runs or has failed."""
 
 
-class LoweringError(RuntimeError):
-    """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""
-
-
 class OperationError(RuntimeError):
     """An operation of a lowered module failed.
 

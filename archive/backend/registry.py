@@ -7,11 +7,12 @@ backend's name and refers to a :class:`Backend`, which is imported when it is fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
-from archive.backend.errors import LoweringError
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -214,4 +215,11 @@ def backend_names() -> list[str]:
 
 
 def _missing(name: str) -> LoweringError:
-    return LoweringError(f"Preprocessing function for backend {name} is not registered.")
+    """The error for a name without backend: PyTorch's sentence, then the names that there are."""
+    names = backend_names()
+    near = get_close_matches(name, names, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return LoweringError(
+        f"Preprocessing function for backend {name} is not registered.\n"
+        f"no backend {name!r}; there are: {', '.join(names)}{meant}"
+    )

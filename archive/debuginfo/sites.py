@@ -26,6 +26,11 @@ class Span:
     start: int
     end: int
 
+    @property
+    def first_line(self) -> int:
+        """The 1-based line of the file on which the range begins."""
+        return self.line + self.text.count(b"\n", 0, self.start)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -1,12 +1,16 @@
-"""Errors of a capture."""
+"""Errors of lowering and of capturing."""
 
 from __future__ import annotations
 
 import linecache
 
 
-class CaptureError(RuntimeError):
-    """A model cannot be captured.
+class LoweringError(RuntimeError):
+    """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""
+
+
+class CaptureError(LoweringError):
+    """A model cannot be lowered because it cannot be captured.
 
     Attributes:
         message: the reason.

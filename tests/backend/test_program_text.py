@@ -18,8 +18,8 @@ from archive.backend.aten.blob import decoded, encoded
 from archive.backend.aten.constants import TensorAt
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineInstruction, MachineProgram
-from archive.backend.errors import LoweringError
 from archive.base.errors import ArchiveError
+from archive.effects.errors import LoweringError
 from tests.support.machines import Searching, made
 from tests.support.strategies import patient
 

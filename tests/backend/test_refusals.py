@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.backend.lower.codegen import CHANGES_STATE
 from archive.base.errors import ArchiveError
 from tests.support.backend_models import Host
 
@@ -61,6 +62,30 @@ class Large(nn.Module):
         if x.dim() > 9:
             return x * int(self.factor) + len([0] * self.length)
         return x * self.factor
+
+
+class Opening(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with open("file"):  # noqa: PTH123 (a function that TorchScript does not know)
+            return x
+
+
+class Remembering(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x
+        return x
+
+
+class New(nn.Module):
+    """Counts, and calls a method that TorchScript's tensors do not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x + x.new_tensor([1.0])
 
 
 class One(nn.Module):
@@ -146,8 +171,45 @@ def test_what_is_lowered_is_not_lowered_again(backend: str) -> None:
 def test_an_attribute_that_is_set_is_refused_at_its_line() -> None:
     with pytest.raises(LoweringError, match=r"prim::SetAttr is not supported") as caught:
         lower(Counting(counts=True), "aten")
-    marked = str(caught.value).partition("prim::SetAttr")[2].partition(" <--- HERE")[0].splitlines()
-    assert marked[-2].strip() == "self.count += 1"
+    marked, _, behind = str(caught.value).partition("prim::SetAttr")[2].partition(" <--- HERE")
+    assert marked.splitlines()[-2].strip() == "self.count += 1"
+    assert behind.splitlines()[-1] == CHANGES_STATE
+
+
+@pytest.mark.parametrize(
+    ("module", "reason", "line", "hint"),
+    [
+        (Opening(), "open> is currently not supported in Torchscript", 'with open("file")', False),
+        (Remembering(), "Tried to set nonexistent attribute: last", "self.last = x", True),
+    ],
+)
+def test_what_torchscript_does_not_take_is_refused_at_its_line(
+    module: nn.Module, reason: str, line: str, *, hint: bool
+) -> None:
+    with pytest.raises(LoweringError, match=r"^TorchScript does not take the module: ") as caught:
+        lower(module, "aten")
+    said = str(caught.value)
+    assert reason in said.splitlines()[0]
+    assert said.partition(" <--- HERE")[0].splitlines()[-2].strip().startswith(line)
+    assert said.endswith(CHANGES_STATE) is hint
+
+
+def test_a_module_without_source_is_refused() -> None:
+    names: dict[str, type[nn.Module]] = {"Module": nn.Module}
+    exec("class Typed(Module):\n    def forward(self, x):\n        return x\n", names)  # noqa: S102 (code without a file)
+    with pytest.raises(LoweringError, match=r"^TorchScript does not take the module: Can't get source"):
+        lower(names["Typed"](), "aten")
+
+
+def test_what_torchscript_does_not_take_of_a_captured_graph_is_refused_at_the_models_line() -> None:
+    with pytest.raises(LoweringError) as caught:
+        lower(New(), "aten", effects=True, example_inputs=(X,))
+    first, place, line = str(caught.value).splitlines()
+    assert first == (
+        "TorchScript does not take what it computes: 'Tensor' object has no attribute or method 'new_tensor'."
+    )
+    assert place.endswith(f"line {New.forward.__code__.co_firstlineno + 2}")
+    assert line.strip() == "return x + x.new_tensor([1.0])"
 
 
 def test_attributes_that_are_never_set_are_no_obstacle() -> None:

@@ -69,9 +69,15 @@ def needy(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_missing_backend_is_said_in_pytorch_s_words() -> None:
     with pytest.raises(LoweringError) as caught:
         lower(Same(), "nope")
-    assert str(caught.value) == (ORACLES / "registry_missing.txt").read_text("utf-8")
+    there_are = f"no backend 'nope'; there are: {', '.join(backend_names())}"
+    assert str(caught.value) == f"{(ORACLES / 'registry_missing.txt').read_text('utf-8')}\n{there_are}"
     with pytest.raises(LoweringError, match="backend nope is not registered"):
         unregister_backend("nope")
+
+
+def test_a_name_that_is_nearly_right_is_suggested() -> None:
+    with pytest.raises(LoweringError, match=r"\nno backend 'atn'; there are: aten, .*; did you mean aten\?$"):
+        lower(Same(), "atn")
 
 
 @pytest.mark.parametrize("name", ["aten", "backend_with_compiler_demo", "needy"])

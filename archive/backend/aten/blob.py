@@ -40,8 +40,9 @@ from archive.backend.aten.constants import (
 )
 from archive.backend.aten.operators import arity, supported
 from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, MachineProgram
-from archive.backend.errors import NO_HANDLE, LoweringError
+from archive.backend.errors import NO_HANDLE
 from archive.base.errors import ArchiveError, shown
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

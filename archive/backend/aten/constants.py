@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.base.errors import shown
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,7 +28,8 @@ import torch
 
 from archive.backend.aten.constants import TensorAt, packed
 from archive.backend.aten.operators import operator_name, supported
-from archive.backend.errors import NO_HANDLE, LoweringError
+from archive.backend.errors import NO_HANDLE
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

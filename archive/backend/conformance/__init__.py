@@ -52,7 +52,7 @@ The rules, by the names that findings have:
     Invalid states are refused by an ``ArchiveError``, ``AssertionError`` or ``RuntimeError``: None, a number,
     garbage in place of texts. Texts that are cut in half may be valid; a note names those that were taken.
 ``unsupported``
-    Models that the backend cannot compile raise :class:`~archive.backend.errors.LoweringError` with the line
+    Models that the backend cannot compile raise :class:`~archive.effects.errors.LoweringError` with the line
     that the test names.
 
 The rules cannot check:

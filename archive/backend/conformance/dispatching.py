@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.backend.delegate import Delegate
-from archive.backend.errors import LoweringError
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,8 +20,8 @@ import torch.jit.mobile
 from archive.backend.conformance.findings import of_error
 from archive.backend.conformance.subject import fresh
 from archive.backend.delegate import Delegate
-from archive.backend.errors import LoweringError
 from archive.backend.registry import Backend, find_backend, register_backend
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

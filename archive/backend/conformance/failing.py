@@ -13,9 +13,10 @@ import torch
 from archive.backend.conformance.dispatching import Dispatches, observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen, of_error
 from archive.backend.delegate import Delegate
-from archive.backend.errors import NO_HANDLE, BackendError, LoweringError
+from archive.backend.errors import NO_HANDLE, BackendError
 from archive.backend.lower.lowering import lower
 from archive.backend.registry import Link
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,9 +23,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from archive.backend.demo.runtime import CompilerDemo
-from archive.backend.errors import LoweringError
 from archive.backend.lower.codegen import compile_error
 from archive.backend.registry import Backend, Link
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph, Operation

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
 from archive.debuginfo.sites import SELF
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

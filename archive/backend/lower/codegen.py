@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from archive.backend.errors import LoweringError
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,10 @@ UNAVAILABLE_WARNING = (
 )
 OBJECT_PREFIX, METHOD_PREFIX = "self.__backend.", "self.__"
 """Prefixes of a backend's methods: the backend is an attribute, or its methods are the module's own."""
+CHANGES_STATE = (
+    "This changes the state of the module; of an eager one, lower(..., effects=True, example_inputs=...) "
+    "captures the change."
+)
 STATE_PARAMETER = "state: Tuple[Dict[str, Any], Any, bool]"
 
 
@@ -177,8 +181,9 @@ def set_state(backend: str = OBJECT_PREFIX, state: str = "state") -> str:
 def compile_error(operation: Operation) -> str:
     """PyTorch's message about an operation that a backend does not support, with its range in the source.
 
-    Preprocessing raises a :class:`~archive.backend.errors.LoweringError` with this message, or with those of
+    Preprocessing raises a :class:`~archive.effects.errors.LoweringError` with this message, or with those of
     several operations, each on a new line.
     """
     kind = operation.kind if operation.path is None else "prim::GetAttr"
-    return f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"
+    said = f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"
+    return f"{said.rstrip()}\n{CHANGES_STATE}" if kind == "prim::SetAttr" else said

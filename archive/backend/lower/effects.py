@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,19 @@ from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from archive.backend.lower.handles import DebugHandles
+    from archive.debuginfo.sites import Site
     from archive.effects.capture.side_effects import SideEffects
     from archive.formats.effects.model import Source
 
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
 """PyTorch warns so about the source of ``torch.fx.GraphModule`` itself."""
+
+
+GRAPH_CODE = 'File "<eval_with_key>'
+MARKED_NODE = re.compile(r"^ *(?P<node>\w+)(?: : [^=\n]*)? = .*\n *~+ <--- HERE", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +99,33 @@ def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> With
         CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
     """
     graph, side_effects = capture(module, *example_inputs)
+    sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
             scripted = torch.jit.script(graph)
     except RuntimeError as error:
-        raise CaptureError(f"TorchScript does not take what it computes: {error}") from error
-    sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
+        raise _refused(str(error), sites) from error
     kind = type(module)
     name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
     names = _arguments(module, example_inputs, side_effects.defaults)
     return WithEffects(module, scripted, name, Relocating(sites), side_effects, names)
+
+
+def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:
+    """What TorchScript says of a captured graph, at the model's line in the place of the graph's own.
+
+    Args:
+        said: TorchScript's words, and the line of the graph's code with its mark, ``<--- HERE``.
+        sites: the model's source of each node, by its name: the graph's code is one assignment a node.
+    """
+    reason = " ".join(said.partition(GRAPH_CODE)[0].split()).removesuffix(":").strip()
+    marked = MARKED_NODE.search(said)
+    span = sites[marked["node"]].span if marked and marked["node"] in sites else None
+    message = f"TorchScript does not take what it computes: {reason}"
+    if span is None:
+        return CaptureError(message)
+    return CaptureError(message, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
 
 
 def _of(module: torch.nn.Module, source: Source) -> object:

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.backend.errors import LoweringError
 from archive.backend.graph.aliasing import Sharing, changes
 from archive.backend.lower.literals import annotated, constant, placeholder
 from archive.backend.lower.statements import statement
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

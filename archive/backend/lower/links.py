@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.lower import codegen
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
 from archive.backend.registry import Link
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

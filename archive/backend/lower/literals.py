@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.graph.graphs import elements
 from archive.backend.lower.codegen import literal, tuple_literal
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 import torch.jit.mobile
 
-from archive.backend.errors import LoweringError
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.debuginfo.excerpt import excerpt
+from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import range_records_of
 
 if TYPE_CHECKING:

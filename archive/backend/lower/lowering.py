@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.graph.inlining import inlined, unmangled
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower import codegen
@@ -50,6 +49,7 @@ from archive.backend.lower.links import (
 )
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
+NEW_ATTRIBUTE = "Tried to set nonexistent attribute"
+"""PyTorch's words about a statement that gives a module a new attribute."""
 LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY_TYPE = torch._C.AnyType.get()
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
@@ -90,9 +92,9 @@ def lower(
 
     Raises:
         LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
-            already, or operations are not supported; the error names all of these, with their source ranges.
-            (If PyTorch cannot script the module, PyTorch's own error is raised.)
-        CaptureError: the side effects cannot be captured.
+            already, PyTorch does not script the module, or operations are not supported; the error names all
+            of these, with their source ranges. A ``CaptureError``, which is one, tells that the side effects
+            cannot be captured.
     """
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
@@ -137,9 +139,13 @@ def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
     """The module, scripted unless it is already.
 
     Raises:
-        LoweringError: scripting is switched off.
+        LoweringError: PyTorch does not script it, or scripting is switched off.
     """
-    scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    try:
+        scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
+    except Exception as error:  # scripting runs the model's own code, and raises errors of many kinds
+        hint = f"\n{codegen.CHANGES_STATE}" if NEW_ATTRIBUTE in str(error) else ""
+        raise LoweringError(f"TorchScript does not take the module: {str(error).strip()}{hint}") from error
     if not isinstance(scripted, torch.jit.ScriptModule):
         raise LoweringError("PyTorch scripts nothing in this process: PYTORCH_JIT=0")
     return scripted

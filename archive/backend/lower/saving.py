@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.lower.links import DEBUG_TABLE, FAILING_OPERATOR, HANDLE_COMMENT
 from archive.backend.lower.loading import check_loading
 from archive.backend.lower.lowering import EFFECTS_STATE, LOWERED_TYPE
@@ -36,6 +35,7 @@ from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import Site, Span
+from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archive.backend.errors import LoweringError
 from archive.backend.lower.codegen import tuple_literal
 from archive.backend.lower.literals import annotated
+from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -129,5 +129,4 @@ def _refuse(sites: list[Site]) -> None:
     span = next((site.span for site in sites if site.span is not None), None)
     if span is None:
         raise CaptureError(AGAIN)
-    line = span.line + span.text.count(b"\n", 0, span.start)
-    raise CaptureError(AGAIN, span.filename.decode("utf-8", "surrogateescape"), line)
+    raise CaptureError(AGAIN, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
