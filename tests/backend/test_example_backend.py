@@ -36,7 +36,7 @@ class Doubled(torch.nn.Module):
 
 
 class SecondOfTwo(torch.nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def forward(self, _: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.relu(y)
 
 
