@@ -45,6 +45,7 @@ COMMANDS = {
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),
     "convert": CommandEntry("archive.cli.convert", "Companions that are small, or opened in no time."),
+    "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry(
         "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."
     ),

@@ -15,16 +15,21 @@ from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind, recognise
+from archive.store.folder import is_store
+from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
+    from archive.store.entries import Entry
 
 K = TypeVar("K", int, str)
 MOST_OPEN = 32
 """Models that are open at a time; of the others, the facts alone are kept."""
+BEGINNING = 8
+"""Digits that the beginning of an archive id has at least."""
 KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 
 
@@ -80,9 +85,43 @@ class Model:
     @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: its file, with and without folder and ending; its top class."""
-        path = Path(self.file)
-        files = {self.file, path.name, path.stem, path.name.partition(".")[0]}
-        return frozenset({*files, self.facts.top, self.facts.qualified_top} - {""})
+        return frozenset({self.file, *_names_of(self.file), self.facts.top, self.facts.qualified_top} - {""})
+
+
+class KeptModel(Model):
+    """A model by its companion in a store, whose facts are known without opening it.
+
+    Args:
+        store: the store.
+        entry: what it knows of the companion.
+    """
+
+    def __init__(self, store: Store, entry: Entry) -> None:
+        super().__init__(entry.label, limits=DEFAULT_LIMITS)
+        self.facts = entry.facts
+        self._store = store
+        self._entry = entry
+
+    def open(self) -> Archive:
+        """The companion.
+
+        Raises:
+            ArchiveError: its file was changed, or there is none any more.
+            OSError: it cannot be read.
+        """
+        return self._store.opened(self._entry.archive_id)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a log may call the model: the file that was added, and the top class."""
+        found = {self.file, *_names_of(self._entry.file), self.facts.top, self.facts.qualified_top}
+        return frozenset(found - {""})
+
+
+def _names_of(file: str) -> set[str]:
+    """The name of a file, with and without ending."""
+    path = Path(file)
+    return {path.name, path.stem, path.name.partition(".")[0]}
 
 
 class Models:
@@ -128,6 +167,16 @@ class Models:
         prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
         return self.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
 
+    def of_id(self, word: str) -> Sequence[Model]:
+        """The models that an id stands for, or eight or more digits with which an archive id begins."""
+        found = self.by_id.get(word)
+        if found is not None:
+            return found
+        begun = (
+            (self.by_id[one] for one in self.by_id if one.startswith(word)) if len(word) >= BEGINNING else ()
+        )
+        return list(dict.fromkeys(model for models in begun for model in models))
+
     def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
         """The models of each key."""
         found: defaultdict[K, list[Model]] = defaultdict(list)
@@ -170,6 +219,20 @@ class Models:
             self._open.popitem()[1].close()
 
 
+def models_of(store: Store) -> Models:
+    """The models in a store.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    kept: list[Model] = [KeptModel(store, entry) for entry in store.entries()]
+    unread = {str(store.folder.kept_path(key)): why for key, why in store.unread.items()}
+    # A failure may be of these, too: it is not another's.
+    models = Models(kept + [Model(file, limits=DEFAULT_LIMITS) for file in unread])
+    models.unread |= unread
+    return models
+
+
 def models_in(
     sources: Sequence[str | os.PathLike[str]],
     *,
@@ -192,14 +255,22 @@ def models_in(
     """
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
-    found = []
+    found: list[Model] = []
+    unread: dict[str, str] = {}
     for source in sources:
         path = Path(source)
+        if is_store(path):
+            kept = models_of(Store.open(path, limits=limits))
+            found += kept.all
+            unread |= kept.unread
+            continue
         files = sorted(_below(path, limits, mapped=mapped)) if path.is_dir() else [_checked(path, limits)]
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
         found += [Model(file, companion, limits=limits, mapped=mapped) for file in files]
-    return Models(found)
+    models = Models(found)
+    models.unread |= unread
+    return models
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:

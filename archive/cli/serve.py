@@ -1,0 +1,155 @@
+"""``debug-archive serve``."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from archive.base.errors import ArchiveError, counted, shown
+from archive.cli import printing
+from archive.cli.options import UNITS
+from archive.cli.status import Status
+
+NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")
+TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
+SHORTEST_TOKEN = 16
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+SIZE = re.compile(r"(?P<number>[0-9]{1,12})(?P<unit>[KMGT]?)")
+
+
+def _size(_: click.Context, __: click.Parameter, value: str) -> int:
+    """A number of bytes like 16M."""
+    found = SIZE.fullmatch(value)
+    if not found or not int(found["number"]):
+        raise click.BadParameter(f"expected bytes like 500K or 16M; found {shown(value)}")
+    return int(found["number"]) * UNITS[found["unit"]]
+
+
+@click.command("serve")
+@click.argument("store", type=click.Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: a free one.")
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name by which the server is called, by a proxy for example. May be repeated.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False),
+    help=f"Take companions from who shows the token in this file, or in ${TOKEN_VARIABLE}; else read only.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    show_default="number of CPUs",
+    help="Processes that explain logs.",
+)
+@click.option(
+    "--queue",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    help="Requests that may wait for a worker; further ones are asked to come again.",
+)
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0.1, max=86_400),
+    default=60,
+    show_default=True,
+    help="Seconds in which a body must arrive, and in which it must be explained.",
+)
+@click.option(
+    "--max-body",
+    "body",
+    default="16M",
+    show_default=True,
+    callback=_size,
+    help="Bytes of a request; a log may inflate to eight times as many, and so may its explanation.",
+)
+@click.option(
+    "--worker-memory",
+    "memory",
+    default="4G",
+    show_default=True,
+    callback=_size,
+    help="Address space of a worker, where the system bounds it.",
+)
+def command(
+    *,
+    store: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    token_file: str | None,
+    workers: int,
+    queue: int,
+    seconds: float,
+    body: int,
+    memory: int,
+) -> Status:
+    """Answer requests over HTTP from STORE: logs are explained, companions given out.
+
+    Listens on this machine alone, and takes no companions, unless told otherwise. There is no TLS: a proxy
+    has it. /docs describes all requests.
+
+    \b
+    Examples:
+      debug-archive serve store/
+      debug-archive serve store/ --port 9000 --token-file token
+      curl --data-binary @app.log http://127.0.0.1:8080/v1/symbolicate
+      debug-archive symbolicate --store http://127.0.0.1:8080 < app.log
+    """  # noqa: D301 (click reads the backspace)
+    if any(find_spec(name) is None for name in NEEDED):
+        raise click.UsageError("serving needs the extra `server`: pip install 'debug-archive[server]'")
+    from archive.server.serving import bound, serve  # noqa: PLC0415 (what the extra brings)
+    from archive.server.settings import Settings  # noqa: PLC0415 (the same)
+    from archive.store.store import Store  # noqa: PLC0415 (the same)
+
+    settings = Settings(
+        store=store,
+        workers=workers,
+        token=token_of(token_file),
+        seconds=seconds,
+        body=body,
+        queue=queue,
+        hosts=LOOPBACK | {host, *names} if host in LOOPBACK else frozenset(names),
+        memory=memory,
+    )
+    with Store.open(store) as opened:
+        count = len(opened.entries())
+    with bound(host, port) as listening:
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        rights = "read only" if settings.token is None else "takes companions with the token"
+
+        def started() -> None:
+            printing.note(f"{store}: {counted(count, 'companion')} at {address}, {rights}; Ctrl-C ends")
+
+        serve(settings, listening, started)
+    return Status.WELL
+
+
+def token_of(file: str | None) -> str | None:
+    """The token in a file, or in the environment; None where there is none.
+
+    Raises:
+        ArchiveError: it is too short to be a secret, or no text of one line.
+        OSError: the file cannot be read.
+    """
+    if file is None and TOKEN_VARIABLE not in os.environ:
+        return None
+    token = os.environ[TOKEN_VARIABLE] if file is None else Path(file).read_text("utf-8", "replace")
+    token = token.strip()
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        way = "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+        why = f"a token has {SHORTEST_TOKEN} printable characters of ASCII or more; {way}"
+        raise ArchiveError(why, file=file or f"${TOKEN_VARIABLE}")
+    return token

@@ -1,0 +1,202 @@
+"""``/v1/companions``: the companions of the store, listed, given out by their ids, and added."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
+from starlette.responses import Response
+
+from archive.base.errors import ArchiveError, shown
+from archive.server import work
+from archive.server.bodies import CLOSE, receive
+from archive.server.problems import MEDIA_TYPE, Problem
+from archive.server.ranges import Representation, tag_of
+from archive.store.entry_json import entry_json
+from archive.store.kept import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.server.settings import Settings
+    from archive.server.spool import Spool
+    from archive.server.workers import Workers
+    from archive.store.entries import Entry
+    from archive.store.store import Store
+
+MOST_LISTED = 1_000
+"""Companions of one page."""
+SHORTEST = 8
+"""Digits that the beginning of an archive id has at least."""
+LONGEST_NAME = 255
+JSON, BINARY = "application/json", "application/octet-stream"
+MAY_CHANGE = {"Cache-Control": "no-cache"}
+"""A companion may be replaced: caches ask whether theirs is still the same."""
+READ_ONLY = "this server is read only; `debug-archive serve --token-file FILE` takes companions"
+
+
+class Companions:
+    """The routes of companions.
+
+    Args:
+        settings: the server's.
+        spool: likewise.
+        workers: likewise.
+        store: likewise.
+
+    Attributes:
+        router: the routes.
+    """
+
+    def __init__(self, settings: Settings, spool: Spool, workers: Workers, store: Store) -> None:
+        self._settings = settings
+        self._spool = spool
+        self._workers = workers
+        self._store = store
+        self.router = APIRouter(prefix="/v1/companions")
+        route = self.router.add_api_route
+        route("", self.page, summary="List companions", response_class=Response, responses=LISTED)
+        route(
+            "",
+            self.add,
+            methods=["PUT"],
+            summary="Add a companion",
+            response_class=Response,
+            openapi_extra=SENT,
+            responses=ADDED,
+        )
+        route("/{id}", self.give, summary="A companion file", response_class=Response, responses=GIVEN)
+        route("/{id}", self.give, methods=["HEAD"], include_in_schema=False)
+
+    def page(
+        self,
+        request: Request,
+        *,
+        after: Annotated[str, Query(description="The id behind which the page begins.")] = "",
+        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
+        prefix: Annotated[int | None, Query(ge=0, description="The prefix of unique handles.")] = None,
+        name: Annotated[str, Query(description="A part of the name of the file, or of the top class.")] = "",
+        facts: Annotated[bool, Query(description="Tell handles and code records, too.")] = False,
+    ) -> Response:
+        """A page of companions, in the order of their ids."""
+        found = [
+            one
+            for one in self._entries()
+            if prefix in (None, one.prefix) and any(name in known for known in (one.file, one.facts.top))
+        ]
+        page = [one for one in found if one.archive_id > after][: limit + 1]
+        following = page[limit - 1].archive_id if len(page) > limit else None
+        content = {
+            "companions": [entry_json(one, complete=facts) for one in page[:limit]],
+            "total": len(found),
+            "next": following,
+        }
+        data = json.dumps(content, ensure_ascii=False).encode()
+        return Representation(lambda: data, len(data), tag_of(data), MAY_CHANGE, JSON).answer(request)
+
+    def give(self, request: Request, id: str) -> Response:  # noqa: A002 (the parameter's name)
+        """A companion file, or a part of it."""
+        entry = self._named(id)
+        headers = {**MAY_CHANGE, "Debug-Archive-Id": entry.archive_id}
+        tag = f'"{entry.digest}"'
+        return Representation(partial(self._read, entry), entry.size, tag, headers, BINARY).answer(request)
+
+    def _read(self, entry: Entry) -> bytes:
+        """The bytes of a companion.
+
+        Raises:
+            Problem: they are not what they were.
+        """
+        try:
+            data = self._store.companion(entry.archive_id)
+        except (ArchiveError, OSError) as error:
+            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
+        if digest_of(data).hex() != entry.digest:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the companion was replaced this moment; try again")
+        return data
+
+    async def add(
+        self,
+        request: Request,
+        name: Annotated[str, Query(max_length=LONGEST_NAME, description="The name of the file.")] = "",
+    ) -> Response:
+        """Add a companion, or the companion of an archive."""
+        self._check_token(request.headers.get("authorization", ""))
+        with self._spool.file() as body, self._spool.file() as answer:
+            await receive(request, body, self._settings)
+            result = await self._workers.run(work.add, body.path, answer.path, name)
+            if isinstance(result, work.Refused):
+                raise Problem(result.status, result.detail)
+            data = await run_in_threadpool(answer.path.read_bytes)
+        return Response(data, HTTPStatus.CREATED if result else HTTPStatus.OK, media_type=JSON)
+
+    def _check_token(self, authorization: str) -> None:
+        """Refuse a request without the token.
+
+        Raises:
+            Problem: there is none, or another one.
+        """
+        if self._settings.token is None:
+            raise Problem(HTTPStatus.FORBIDDEN, READ_ONLY)
+        scheme, _, token = authorization.partition(" ")
+        is_right = hmac.compare_digest(token.strip().encode(), self._settings.token.encode())
+        if scheme.lower() != "bearer" or not is_right:
+            why = "the token is missing or wrong; send `Authorization: Bearer TOKEN`"
+            raise Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
+
+    def _entries(self) -> Sequence[Entry]:
+        try:
+            return self._store.entries()
+        except (ArchiveError, OSError) as error:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+
+    def _named(self, word: str) -> Entry:
+        """The companion of an archive id, its beginning, or a handle prefix.
+
+        Raises:
+            Problem: there is none, or there are several.
+        """
+        found = [
+            one
+            for one in self._entries()
+            if word == str(one.prefix) or (len(word) >= SHORTEST and one.archive_id.startswith(word))
+        ]
+        if len(found) == 1:
+            return found[0]
+        count = f"{len(found)} companions have" if found else "no companion has"
+        status = HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND
+        raise Problem(status, f"{count} the id or prefix {shown(word)}; GET /v1/companions lists all")
+
+
+def _problem(words: str) -> dict[str, object]:
+    return {"description": words, "content": {MEDIA_TYPE: {}}}
+
+
+SENT = {
+    "requestBody": {"required": True, "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
+}
+LISTED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "A page of companions.", "content": {JSON: {}}}
+}
+ADDED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The store has it already.", "content": {JSON: {}}},
+    201: {"description": "It is added.", "content": {JSON: {}}},
+    401: _problem("The token is missing or wrong."),
+    403: _problem("The server is read only."),
+    409: _problem("Another archive has its id, or its handle prefix."),
+    413: _problem("The body is too long."),
+}
+GIVEN: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The companion, as it was added.", "content": {BINARY: {}}},
+    206: {"description": "The part that Range asks for."},
+    304: {"description": "The client has it: If-None-Match."},
+    404: _problem("No companion has that id."),
+    409: _problem("Several companions have an id of that beginning."),
+    416: {"description": "It has no such part."},
+}

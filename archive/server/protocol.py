@@ -1,0 +1,46 @@
+"""uvicorn's HTTP, in which the headers of a request must arrive in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from archive.server.settings import SECONDS_OF_HEADERS
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle, Transport
+
+
+class PromptProtocol(H11Protocol):
+    """Closes a connection whose headers dawdle; uvicorn itself waits for them without end."""
+
+    _headers_due: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self._expect_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        super().data_received(data)
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _expect_headers(self) -> None:
+        """Start the time of headers that are awaited, or stop it once they are there."""
+        if self.conn.their_state is not h11.IDLE:
+            self._cancel()
+        elif self._headers_due is None:
+            self._headers_due = self.loop.call_later(SECONDS_OF_HEADERS, self.timeout_keep_alive_handler)
+
+    def _cancel(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None

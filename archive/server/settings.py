@@ -1,0 +1,51 @@
+"""The settings of a server, and the bounds on what a request may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ANSWER_A_BODY = 8
+"""An inflated log, and an answer, may be so many times as long as a body may be."""
+BODIES_KEPT = 64
+"""Bodies of the largest size, or answers of as many bytes, that lie on the disk at a time."""
+SECONDS_OF_HEADERS = 10.0
+"""Seconds in which the headers of a request must arrive."""
+MOST_CONNECTIONS = 1024
+"""Connections that are open at a time."""
+RETRY_AFTER = 2
+"""Seconds after which a client that was refused may ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a server.
+
+    Attributes:
+        store: the store's folder.
+        workers: processes that explain logs.
+        token: what a client must show to add companions; None: nobody may.
+        seconds: that a body may take to arrive, an answer to be made, and each piece of it to be sent.
+        body: bytes of a request's body.
+        queue: requests that may wait for a worker.
+        hosts: the names under which it is asked; empty: any.
+        memory: bytes of address space of a worker; where the system has no such bound, there is none.
+    """
+
+    store: str
+    workers: int = 2
+    token: str | None = None
+    seconds: float = 60.0
+    body: int = 16 << 20
+    queue: int = 64
+    hosts: frozenset[str] = frozenset()
+    memory: int = 4 << 30
+
+    @property
+    def answer(self) -> int:
+        """Bytes of an inflated log, and of an answer."""
+        return ANSWER_A_BODY * self.body
+
+    @property
+    def spool(self) -> int:
+        """Bytes of bodies and answers that lie on the disk at a time."""
+        return BODIES_KEPT * self.body

@@ -1,0 +1,266 @@
+"""What a worker does for a request: explain a log, look up handles, keep a companion.
+
+Requests are hostile until proved otherwise: here they are unpacked, parsed and matched, in a process that can
+be killed. Only short facts go back; answers are written to files.
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import wraps
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
+from archive.base.mapped import FileInMemory
+from archive.debuginfo.symbolicate import Style
+from archive.fleet.explaining import explainer_of
+from archive.report.as_json import as_json, symbolication_facts
+from archive.report.causes_text import causes_facts
+from archive.server.requests import HandlesRequest, LogRequest
+from archive.server.shelf import Shelf
+from archive.store.entry_json import entry_json
+from archive.verbs.logs.unpacking import unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from archive.fleet.models import Models
+    from archive.verbs.logs import Explainer
+
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+PIECE = 1 << 16
+"""Bytes of a body that are read at once."""
+WANTED = 'expected {"log": …} or {"handles": …}; send a log as it is as text/plain'
+LONGEST_DETAIL = 600
+"""Characters of a refusal: it goes through a pipe."""
+
+
+class Explained(NamedTuple):
+    """What was done with a log.
+
+    Attributes:
+        models: the models it was explained by.
+        explained: failures that are explained.
+        ambiguous: failures that several models may have, so that they stay as they are.
+        unknown: failures that no model has, so that they stay as they are.
+    """
+
+    models: int
+    explained: int
+    ambiguous: int
+    unknown: int
+
+
+class Refused(NamedTuple):
+    """What was not done, and why.
+
+    Attributes:
+        status: the status of HTTP.
+        detail: the reason.
+    """
+
+    status: int
+    detail: str
+
+
+class _Refusal(Exception):  # noqa: N818 (it becomes a Refused)
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(status, detail)
+        self.refused = Refused(status, detail)
+
+
+class _Worker:
+    """What a worker keeps between requests.
+
+    Args:
+        store: the store's folder.
+        most: bytes of an inflated log, and of an answer.
+    """
+
+    def __init__(self, store: str, most: int) -> None:
+        self.shelf = Shelf(store)
+        self.most = most
+
+
+_worker: _Worker
+
+
+def prepare(store: str, most: int) -> None:
+    """Prepare this process to work.
+
+    Args:
+        store: the store's folder.
+        most: bytes of an inflated log, and of an answer.
+    """
+    global _worker  # noqa: PLW0603 (a worker's own state, which pebble's initializer makes)
+    _worker = _Worker(store, most)
+
+
+def _refusing(work: Callable[P, ResultT]) -> Callable[P, ResultT | Refused]:
+    """Work whose errors become refusals: not every error can be pickled."""
+
+    @wraps(work)
+    def refusing(*arguments: P.args, **named: P.kwargs) -> ResultT | Refused:
+        try:
+            return work(*arguments, **named)
+        except _Refusal as refusal:
+            return refusal.refused
+        except Exception as error:  # noqa: BLE001 (the boundary of the process)
+            return _refused(error)
+
+    return refusing
+
+
+def _refused(error: Exception) -> Refused:
+    """The refusal that an error becomes."""
+    match error:
+        case MemoryError() | RecursionError() | ExhaustedError():
+            status, detail = (
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "the request needs more memory than a worker may use",
+            )
+        case LimitError():
+            status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)
+        case ArchiveError():
+            status, detail = HTTPStatus.BAD_REQUEST, str(error)
+        case OSError(errno=errno.ENOSPC):
+            status, detail = HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"
+        case _:
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            detail = f"internal error: {type(error).__name__}: {error}"
+    return Refused(int(status), one_line(detail)[:LONGEST_DETAIL])
+
+
+@_refusing
+def check() -> None:
+    """Open the store, so that the first request need not."""
+    with _worker.shelf.models() as models:
+        models.by_id  # noqa: B018 (gathers the facts)
+
+
+@_refusing
+def explain_text(body: Path, answer: Path, ids: str | None, names: str | None) -> Explained:
+    """Explain a log; the answer is the log with its failures explained.
+
+    Args:
+        body: the log's file.
+        answer: the file that is written.
+        ids: as :func:`~archive.fleet.explaining.explainer_of` has it.
+        names: likewise.
+    """
+    with _worker.shelf.models() as models, answer.open("wb") as out:
+        explainer = explainer_of(models, ids=ids, names=names)
+        for piece in _bounded(explainer.explain(_text(body))):
+            out.write(piece)
+        return _counts(explainer, models)
+
+
+@_refusing
+def explain_json(body: Path, answer: Path) -> Explained | None:
+    """Explain the log, or look up the handles, of a request in JSON; the answer is JSON.
+
+    Args:
+        body: the request's file.
+        answer: the file that is written.
+    """
+    content = b"".join(_text(body))
+    try:
+        request = parsed(content)
+    except ValidationError as error:
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, _first_of(error)) from None
+    with _worker.shelf.models() as models, answer.open("wb") as out:
+        if isinstance(request, HandlesRequest):
+            _look_up(request, models, out)
+            return None
+        return _explain(request, models, out)
+
+
+def parsed(content: bytes) -> HandlesRequest | LogRequest:
+    """A request in JSON.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    try:
+        facts = from_json(content)
+    except ValueError as error:
+        raise _Refusal(HTTPStatus.BAD_REQUEST, f"no JSON: {error}; {WANTED}") from None
+    kind = HandlesRequest if isinstance(facts, dict) and "handles" in facts else LogRequest
+    return kind.model_validate(facts)
+
+
+@_refusing
+def add(body: Path, answer: Path, name: str) -> bool:
+    """Add a companion, or the companion of an archive; the answer is what the store says of it, in JSON.
+
+    Args:
+        body: the companion's file.
+        answer: the file that is written.
+        name: how the file is called; "" if nothing is known.
+
+    Returns:
+        Whether it is new.
+    """
+    kept = _worker.shelf.store.add(FileInMemory(body.read_bytes(), name or "companion.ptdbg"), name=name)
+    facts = {"outcome": kept.outcome, **entry_json(kept.entry, complete=False)}
+    answer.write_bytes(as_json(facts).encode())
+    return kept.outcome == "added"
+
+
+def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:
+    explainer = explainer_of(models, ids=request.id, names=request.model)
+    text = b"".join(_bounded(explainer.explain([request.log.encode()])))
+    facts = causes_facts(explainer, request.top, len(models))
+    facts |= {"caveat": explainer.caveat, "unread": models.unread, "log": text}
+    out.write(as_json(facts).encode())
+    return _counts(explainer, models)
+
+
+def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
+    found = models.of_id(request.archive) if request.archive else models.named_by([request.handles])
+    if len(found) != 1:
+        count = "no model has" if not found else f"{len(found)} models have"
+        what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
+        raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
+    opened = models.archive(found[0])
+    facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
+    out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
+
+
+def _counts(explainer: Explainer, models: Models) -> Explained:
+    unknown = explainer.unknown - explainer.ambiguous
+    return Explained(len(models), explainer.explained, explainer.ambiguous, unknown)
+
+
+def _text(body: Path) -> Iterator[bytes]:
+    """The text of a body, which gzip may have packed, in pieces."""
+    with body.open("rb") as file:
+        pieces = iter(lambda: file.read(PIECE), b"")
+        yield from _bounded(unpacked(pieces))
+
+
+def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces that are together no longer than allowed."""
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > _worker.most:
+            why = f"the log or its explanation would exceed {_worker.most:,} bytes; send the log in parts"
+            raise _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+        yield piece
+
+
+def _first_of(error: ValidationError) -> str:
+    """What is wrong with a request first of all."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}; {WANTED}" if place else f"{first['msg']}; {WANTED}"

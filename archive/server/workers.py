@@ -1,0 +1,215 @@
+"""Processes that do one piece of work at a time each, and are killed when its time is out.
+
+A worker whose work ends in any other way than by a result is never used again: it is killed, whatever it
+does, and another one takes its place. What goes through pipes is shorter than what a system writes at once
+(4 KB): a process that is killed leaves no half of a message. Bodies and answers are files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from concurrent.futures import CancelledError as Cancelled
+from dataclasses import dataclass
+from math import ceil
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, TypeVar
+
+from pebble import ProcessExpired, ProcessPool
+
+from archive.server.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.server.settings import Settings
+
+ResultT = TypeVar("ResultT")
+
+DIED = "the process that worked on the request ended; it may have needed too much memory"
+SECONDS_OF_START = 60.0
+"""Seconds in which a worker must be ready."""
+
+
+@dataclass(slots=True)
+class Killed:
+    """Workers that were killed.
+
+    Attributes:
+        late: since their time was out.
+        left: since the client had left.
+        died: by another process, or by the system.
+    """
+
+    late: int = 0
+    left: int = 0
+    died: int = 0
+
+
+class _DiedError(Exception):
+    """A worker died."""
+
+
+class Workers:
+    """Processes that work.
+
+    Args:
+        settings: the server's.
+
+    Attributes:
+        waiting: the requests that wait for a worker.
+        busy: the workers that work.
+        killed: the workers that were killed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.waiting = self.busy = 0
+        self.killed = Killed()
+        self._free: asyncio.LifoQueue[ProcessPool] = asyncio.LifoQueue()
+        self._pools: set[ProcessPool] = set()
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def start(self, check: Callable[[], ResultT]) -> list[ResultT]:
+        """Start all workers, and let each make a check.
+
+        Returns:
+            The results of the checks.
+
+        Raises:
+            Problem: a worker does not start.
+        """
+        pools = [self._new() for _ in range(self._settings.workers)]
+        found = await asyncio.gather(*(self._result(pool, check, (), SECONDS_OF_START) for pool in pools))
+        for pool in pools:
+            self._free.put_nowait(pool)
+        return found
+
+    async def run(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
+        """Let a worker do a piece of work; if that dies, another one, once.
+
+        Args:
+            work: the work; to do it again does no harm.
+            arguments: its own.
+
+        Raises:
+            Problem: too many wait, or the time is out, or both workers died.
+        """
+        try:
+            return await self._once(work, *arguments)
+        except _DiedError:  # it may have died before, in peace
+            try:
+                return await self._once(work, *arguments)
+            except _DiedError:
+                raise Problem(503, DIED) from None
+
+    async def _once(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
+        """Let one worker do a piece of work.
+
+        Raises:
+            Problem: too many wait, or the time is out.
+            _DiedError: the worker died.
+        """
+        if self.waiting >= self._settings.queue and self._free.empty():
+            raise Problem(503, f"{self.waiting} requests wait already; try again")
+        try:
+            async with asyncio.timeout(self._settings.seconds):
+                pool = await self._next()
+        except TimeoutError:
+            raise Problem(503, f"no worker was free in {self._settings.seconds:g} s; try again") from None
+        self.busy += 1
+        try:
+            result = await self._result(pool, work, arguments, self._settings.seconds)
+        except BaseException:
+            self._end(pool)
+            pool = self._new()
+            raise
+        finally:
+            self.busy -= 1
+            self._free.put_nowait(pool)
+        return result
+
+    async def _next(self) -> ProcessPool:
+        self.waiting += 1
+        try:
+            return await self._free.get()
+        finally:
+            self.waiting -= 1
+
+    async def _result(
+        self, pool: ProcessPool, work: Callable[..., ResultT], arguments: tuple[object, ...], seconds: float
+    ) -> ResultT:
+        """The result of a piece of work.
+
+        Raises:
+            Problem: its time is out.
+            _DiedError: the worker died.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                future = pool.schedule(_work, args=(ceil(seconds) + 1, work, arguments))
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            self.killed.late += 1
+            why = f"the work took more than {seconds:g} s and was ended; send the log in parts"
+            raise Problem(504, why) from None
+        except asyncio.CancelledError:
+            self.killed.left += 1
+            raise
+        except (ProcessExpired, Cancelled, RuntimeError):
+            self.killed.died += 1
+            raise _DiedError from None
+
+    def _new(self) -> ProcessPool:
+        # Spawned: forks would copy the locks of this process's threads.
+        arguments = (self._settings.store, self._settings.memory, self._settings.answer)
+        pool = ProcessPool(1, initializer=_prepare, initargs=arguments, context=get_context("spawn"))
+        self._pools.add(pool)
+        pool.active  # noqa: B018 (starts the process now, not for the first request)
+        return pool
+
+    def _end(self, pool: ProcessPool) -> None:
+        """Kill a worker, without waiting for its end."""
+        self._pools.discard(pool)
+        task = asyncio.create_task(asyncio.to_thread(_stopped, pool))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+    async def close(self) -> None:
+        """End all workers."""
+        for pool in tuple(self._pools):
+            self._end(pool)
+        await asyncio.gather(*self._endings)
+
+
+def _stopped(pool: ProcessPool) -> None:
+    pool.stop()  # type: ignore[no-untyped-call]
+    pool.join()
+
+
+def _prepare(store: str, memory: int, answer: int) -> None:
+    """Prepare a worker."""
+    from archive.server import work  # noqa: PLC0415 (numpy, which the server's own process does without)
+
+    _bound_memory(memory)
+    work.prepare(store, answer)
+
+
+def _bound_memory(memory: int) -> None:
+    try:
+        import resource  # noqa: PLC0415 (there is none on Windows)
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def _work(seconds: int, work: Callable[..., ResultT], arguments: tuple[object, ...]) -> ResultT:
+    """Do a piece of work. If the server is gone and cannot kill this process, an alarm of the system does."""
+    if not hasattr(signal, "alarm"):
+        return work(*arguments)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+    try:
+        return work(*arguments)
+    finally:
+        signal.alarm(0)

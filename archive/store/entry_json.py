@@ -1,0 +1,129 @@
+"""Entries of a store ↔ JSON, as a server lists them.
+
+The JSON of a server is a stranger's: each value is checked for its type and its bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from archive.base.errors import ArchiveError, shown
+from archive.reader.facts import Facts
+
+if TYPE_CHECKING:
+    from archive.store.entries import Entry
+
+T = TypeVar("T", str, int, list[object])
+
+ID = re.compile(r"[0-9a-f]{32}")
+MOST_NUMBER = (1 << 63) - 1
+
+
+class Listed(NamedTuple):
+    """What a server says of a companion.
+
+    Attributes:
+        facts: the facts by which a failure names its model.
+        file: the name of the file that was added.
+        added: when, in seconds since 1970.
+        size: bytes of the companion.
+        digest: blake2b of the companion, 16 bytes in hex.
+    """
+
+    facts: Facts
+    file: str
+    added: int
+    size: int
+    digest: str
+
+
+def entry_json(entry: Entry, *, complete: bool) -> dict[str, Any]:
+    """What a server says of a companion.
+
+    Args:
+        entry: of the store.
+        complete: tell handles and code records, too.
+    """
+    facts = entry.facts
+    found: dict[str, Any] = {
+        "archive_id": facts.archive_id,
+        "prefix": facts.prefix,
+        "serialization_id": facts.serialization_id,
+        "top": facts.top,
+        "qualified_top": facts.qualified_top,
+        "file": entry.file,
+        "added": entry.added,
+        "size": entry.size,
+        "digest": entry.digest,
+    }
+    if complete:
+        found["handles"] = [[run.start, run.stop - 1] for run in facts.handles]
+        found["code"] = sorted(facts.code)
+    return found
+
+
+def listed(found: object) -> Listed:
+    """What a server says of a companion, all of it.
+
+    Raises:
+        ArchiveError: it is not what :func:`entry_json` makes.
+    """
+    facts = Facts(
+        archive_id=_id(found, "archive_id"),
+        prefix=_number(found, "prefix"),
+        serialization_id=_value(found, "serialization_id", str),
+        top=_value(found, "top", str),
+        qualified_top=_value(found, "qualified_top", str),
+        handles=_runs(_value(found, "handles", list)),
+        code=frozenset(_names(_value(found, "code", list))),
+    )
+    return Listed(
+        facts,
+        _value(found, "file", str),
+        _number(found, "added"),
+        _number(found, "size"),
+        _id(found, "digest"),
+    )
+
+
+def _value(found: object, key: str, kind: type[T]) -> T:
+    value = found.get(key) if isinstance(found, dict) else None
+    if type(value) is not kind:
+        raise ArchiveError(place=key, expected=kind.__name__, found=shown(value))
+    return value
+
+
+def _number(found: object, key: str) -> int:
+    value = _value(found, key, int)
+    if not 0 <= value <= MOST_NUMBER:
+        raise ArchiveError(place=key, expected="a number of 63 bits", found=shown(value))
+    return value
+
+
+def _id(found: object, key: str) -> str:
+    value = _value(found, key, str)
+    if not ID.fullmatch(value):
+        raise ArchiveError(place=key, expected="32 hexadecimal digits", found=shown(value))
+    return value
+
+
+def _runs(found: list[object]) -> tuple[range, ...]:
+    """Ascending runs of handles."""
+    runs: list[range] = []
+    end = -1
+    for run in found:
+        match run:
+            case [int(first), int(last)] if end < first <= last <= MOST_NUMBER:
+                runs.append(range(first, last + 1))
+                end = last
+            case _:
+                raise ArchiveError(place="handles", expected="ascending runs", found=shown(run))
+    return tuple(runs)
+
+
+def _names(found: list[object]) -> list[str]:
+    for name in found:
+        if not isinstance(name, str):
+            raise ArchiveError(place="code", expected="a name", found=shown(name))
+    return [str(name) for name in found]
