@@ -237,24 +237,34 @@ def _renamed(name: Path, free: Path) -> bool:
 @lru_cache(maxsize=1 << 10)
 def clear_dead(folder: Path) -> None:
     """Remove the drafts that killed processes have left in a folder; once a process and folder."""
+    remove_dead(folder)
+
+
+def remove_dead(folder: Path) -> int:
+    """Remove the drafts that killed processes have left in a folder, and count them."""
+    removed = 0
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             match = DRAFT_NAME.fullmatch(entry.name)
             if match:
                 with suppress(OSError):  # it is locked, or gone, or may not be removed
-                    _remove_dead(Path(entry), int(match[1]))
+                    removed += _remove_dead(Path(entry), int(match[1]))
+    return removed
 
 
-def _remove_dead(path: Path, pid: int) -> None:
-    """Remove a draft unless its process lives.
+def _remove_dead(path: Path, pid: int) -> bool:
+    """Remove a draft unless its process lives; whether it is gone.
 
     Raises:
         OSError: a process has opened or locked it.
     """
     if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
         path.unlink()
-    elif not _is_alive(pid):
+    elif _is_alive(pid):
+        return False
+    else:
         _remove_unlocked(path)
+    return True
 
 
 def _is_alive(pid: int) -> bool:

@@ -27,7 +27,9 @@ class Entry:
         added: when, in seconds since 1970.
         size: bytes of the companion.
         digest: blake2b of the companion, 16 bytes in hex.
-        base: digest of the base that its file needs, in hex; "" where it needs none.
+        body: digest of what it gives its kin as a base, in hex.
+        base: digest of the base that its own file needs, in hex; "" where it needs none.
+        depth: how many bases lie below.
         signature: the state of its file in the store.
     """
 
@@ -37,7 +39,9 @@ class Entry:
     added: int
     size: int
     digest: str
+    body: str
     base: str
+    depth: int
     signature: Signature
 
     @classmethod
@@ -50,7 +54,9 @@ class Entry:
             notes.added,
             header.size,
             header.digest.hex(),
-            header.base_name,
+            header.body.hex(),
+            header.base.hex() if header.depth else "",
+            header.depth,
             signature,
         )
 

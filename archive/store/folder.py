@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MARK, MARK_TEXT = "debug-archive-store", b"debug-archive store, version 1\n"
 COMPANIONS, BASES, INDEX, LOCK = "companions", "bases", "index.sqlite", "lock"
 KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept")
-BASE_NAME = re.compile(r"([0-9a-f]{32})\.ptdbg")
+BASE_NAME = re.compile(r"([0-9a-f]{32})\.kept")
 MOST_NUMBER = (1 << 63) - 1
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
 
@@ -95,6 +95,14 @@ class Folder:
                 self.write(self.path / MARK, MARK_TEXT)
         self.check()
 
+    def changed(self) -> int:
+        """When a companion was added, replaced or removed last, in nanoseconds since 1970.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        return self.companions.stat().st_mtime_ns
+
     def kept(self) -> dict[str, Signature]:
         """The signature of each kept companion's file, by archive id."""
         return dict(_listed(self.companions, KEPT_NAME))
@@ -109,7 +117,7 @@ class Folder:
 
     def base_path(self, digest: str) -> Path:
         """The file of a base."""
-        return self.bases / f"{digest}.ptdbg"
+        return self.bases / f"{digest}.kept"
 
     def write(self, path: Path, data: bytes, *, force: bool = False) -> None:
         """Write a file of the store, and bring its name to the disk, too.

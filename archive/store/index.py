@@ -46,12 +46,14 @@ TABLE = """CREATE TABLE companions (
     added INTEGER,
     size INTEGER,
     digest TEXT,
+    body TEXT,
     base TEXT,
+    depth INTEGER,
     file_number INTEGER,
     kept_size INTEGER,
     changed INTEGER
 ) WITHOUT ROWID"""
-TYPES = (str, int, str, str, str, bytes, str, str, str, int, int, str, str, int, int, int)
+TYPES = (str, int, str, str, str, bytes, str, str, str, int, int, str, str, str, int, int, int, int)
 INSERT = f"INSERT INTO companions VALUES ({', '.join('?' * len(TYPES))})"  # noqa: S608 (of constants)
 MOST_BYTES, MOST_HANDLES = 1 << 30, 1 << 26
 """Bytes of an index, and of one model's handles, that are read."""
@@ -131,7 +133,9 @@ def _row(entry: Entry) -> tuple[object, ...]:
         entry.added,
         entry.size,
         entry.digest,
+        entry.body,
         entry.base,
+        entry.depth,
         *entry.signature,
     )
 
@@ -144,7 +148,7 @@ def _entry(row: Sequence[Any]) -> Entry:
     """
     if tuple(map(type, row)) != TYPES:
         raise ValueError
-    *model, handles, code, root, file, added, size, digest, base, number, kept, changed = row
+    *model, handles, code, root, file, added, size, digest, body, base, depth, number, kept, changed = row
     names = json.loads(code)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError
@@ -152,7 +156,7 @@ def _entry(row: Sequence[Any]) -> Entry:
     facts = Facts(
         archive_id, prefix, serialization_id, top, qualified_top, _unpacked(handles), frozenset(names)
     )
-    return Entry(facts, root, file, added, size, digest, base, Signature(number, kept, changed))
+    return Entry(facts, root, file, added, size, digest, body, base, depth, Signature(number, kept, changed))
 
 
 def _packed(handles: Sequence[range]) -> bytes:

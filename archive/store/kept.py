@@ -1,28 +1,32 @@
-"""A kept companion: a file that holds what differs between a companion and its base.
+"""A kept companion: a file that holds what differs between a companion and another one, its base.
 
-=======  =====  ========  ================================================================
+=======  =====  ========  ==============================================================================
 offset   bytes  field     meaning
-=======  =====  ========  ================================================================
+=======  =====  ========  ==============================================================================
 0        10     magic     ``MAGIC``
-10       2      version   1
-12       16     base      blake2b digest of the base; zeros where there is none
-28       16     digest    blake2b digest of the companion, as it was added
-44       8      size      bytes of the companion
-52       8      inflated  bytes of the notes and the plain form together
-60       4      notes     bytes of the notes
-64       4      checksum  crc32 of the file, with 0 in the place of this field
-68       …      frame     a zstd frame whose dictionary is the plain form of the base
-=======  =====  ========  ================================================================
+10       1      version   1
+11       1      depth     how many bases lie below: one more than the base's; 0 where there is none
+12       16     base_id   archive id of the base; zeros where there is none
+28       16     base      digest of the base's body; zeros where there is none
+44       16     body      digest of the body
+60       16     digest    digest of the companion, as it was added
+76       8      size      bytes of the companion
+84       8      inflated  bytes of the body
+92       4      notes     bytes of the notes
+96       4      checksum  crc32 of the file, with 0 in the place of this field
+100      …      frame     a zstd frame, whose dictionary is the body of the base
+=======  =====  ========  ==============================================================================
 
-The frame holds the notes, in JSON (:class:`Notes`), and then the companion's plain form
-(:mod:`~archive.store.plain`).
+The *body* is the notes in JSON (:class:`Notes`), and then the companion's plain form
+(:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
+its plain form, for LZMA is better than zstd at columns. All digests are blake2b, 16 bytes.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,29 +36,32 @@ import zstandard
 from archive.base.errors import ArchiveError, one_line
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
+from archive.store.plain import plain_of
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
-    from archive.store.plain import Recipe
+    from archive.store.plain import Step
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
 VERSION = 1
-HEADER = Struct("<10sH16s16sQQII")
+HEADER = Struct("<10sBB16s16s16s16sQQII")
 CHECKSUM_BYTES = 4
 DIGEST_BYTES = 16
-NO_BASE = bytes(DIGEST_BYTES)
-MOST_TIME = 1 << 40
-MOST_NOTES = 1 << 20
-"""Bytes of notes."""
+NOTHING = bytes(DIGEST_BYTES)
+MOST_NOTES, MOST_TIME = 1 << 20, 1 << 40
+"""Bytes of notes, and seconds since 1970."""
 STRONG, GOOD, MUCH = 19, 9, 1 << 22
 """Levels of zstd, and the bytes from which on the second one is used."""
-LONGEST_WINDOW = 27
-"""Of zstd, as a power of 2: what a reader of frames takes by default."""
+WIDEST = 27
+"""The widest window of a frame, as a power of 2: what readers take by default."""
 
 
-def digest_of(data: bytes | memoryview) -> bytes:
-    """The digest by which a companion is known to be the one that was added."""
-    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+def digest_of(*parts: bytes | memoryview) -> bytes:
+    """The digest of some bytes."""
+    found = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        found.update(part)
+    return found.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,56 +71,80 @@ class Notes:
     Attributes:
         file: the name of the file that was added, without folder.
         added: when, in seconds since 1970.
-        root: the folder of all records in the archive; "" where only its companion was added.
-        serialization_id: of the archive, where it is known.
+        root: the folder of all records in the archive; "" where it is not known.
+        serialization_id: of the archive; "" where it is not known.
         recipe: how the companion comes back from its plain form.
     """
 
-    file: str = ""
-    added: int = 0
-    root: str = ""
-    serialization_id: str = ""
-    recipe: Recipe = field(default_factory=list)
+    file: str
+    added: int
+    root: str
+    serialization_id: str
+    recipe: list[Step]
+
+
+class Companion(NamedTuple):
+    """A companion, taken apart.
+
+    Attributes:
+        data: the companion.
+        notes: the facts beside it, in JSON.
+        plain: its plain form.
+    """
+
+    data: bytes
+    notes: bytes
+    plain: bytes
+
+    @classmethod
+    def of(cls, data: bytes, notes: Notes, allowance: Allowance) -> Companion:
+        """Take a companion apart.
+
+        Raises:
+            ArchiveError: this is no companion, or one that was changed.
+            LimitError: it would inflate to more than allowed.
+        """
+        told = json.dumps(asdict(notes), separators=(",", ":")).encode()
+        return cls(data, told, plain_of(memoryview(data), notes.recipe, allowance))
 
 
 class KeptHeader(NamedTuple):
-    """The header of a kept companion."""
+    """The header of a kept companion: the fields of the table above that are facts."""
 
+    depth: int
+    base_id: bytes
     base: bytes
+    body: bytes
     digest: bytes
     size: int
     inflated: int
     notes: int
 
-    @property
-    def base_name(self) -> str:
-        """The digest of the base in hex; "" where there is none."""
-        return self.base.hex() if any(self.base) else ""
 
+class Base(NamedTuple):
+    """A base of others.
 
-class KeptParts(NamedTuple):
-    """A kept companion, inflated."""
-
-    notes: Notes
-    plain: memoryview
-
-
-def build_kept(
-    companion: bytes, notes: Notes, plain: bytes, base: bytes = NO_BASE, words: bytes = b""
-) -> bytes:
-    """A kept companion.
-
-    Args:
-        companion: the companion.
-        notes: the facts beside it.
-        plain: its plain form.
-        base: the digest of the base.
-        words: the plain form of the base.
+    Attributes:
+        archive_id: of the companion.
+        depth: how many bases lie below it.
+        body: its body.
     """
-    told = json.dumps(asdict(notes), separators=(",", ":")).encode()
-    body = told + plain
-    frame = _compressed(body, words)
-    fields = (MAGIC, VERSION, base, digest_of(companion), len(companion), len(body), len(told))
+
+    archive_id: bytes
+    depth: int
+    body: bytes
+
+
+def build_kept(one: Companion, base: Base | None) -> bytes:
+    """A kept companion's file."""
+    if base is None:
+        frame, ids = _compressed(one.notes + one.data, b""), (0, NOTHING, NOTHING)
+    else:
+        frame = _compressed(one.notes + one.plain, base.body)
+        ids = (base.depth + 1, base.archive_id, digest_of(base.body))
+    body = digest_of(one.notes, one.plain)
+    sizes = (len(one.data), len(one.notes) + len(one.plain), len(one.notes))
+    fields = (MAGIC, VERSION, *ids, body, digest_of(one.data), *sizes)
     checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(*fields, 0)))
     return HEADER.pack(*fields, checksum) + frame
 
@@ -128,39 +159,73 @@ def read_header(data: memoryview) -> KeptHeader:
         raise ArchiveError(place="byte 0", expected="a kept companion's header", found="other bytes")
     _, version, *fields, checksum = HEADER.unpack_from(data)
     if version != VERSION:
-        raise ArchiveError(place="byte 10", expected="version 1", found=f"version {version}")
+        raise ArchiveError(place="byte 10", expected=f"version {VERSION}", found=f"version {version}")
     begin = bytes(data[: HEADER.size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES)
     check_crc(zlib.crc32(data[HEADER.size :], zlib.crc32(begin)), checksum, "file")
-    return KeptHeader(*fields)
+    header = KeptHeader(*fields)
+    if not 0 < header.notes <= min(header.inflated, MOST_NOTES):
+        raise ArchiveError(place="header", expected="notes", found=f"{header.notes} bytes")
+    if (header.base_id == NOTHING) != (header.depth == 0):
+        raise ArchiveError(place="header", expected="a base, or depth 0", found=f"depth {header.depth}")
+    return header
 
 
-def read_parts(data: memoryview, header: KeptHeader, words: bytes, allowance: Allowance) -> KeptParts:
+class Inflated(NamedTuple):
+    """What a kept companion holds.
+
+    Attributes:
+        header: its header.
+        notes: the facts beside the companion.
+        body: notes and plain form.
+        data: the companion, where the file holds it as it is; else None.
+    """
+
+    header: KeptHeader
+    notes: Notes
+    body: bytes
+    data: bytes | None
+
+    @property
+    def plain(self) -> memoryview:
+        """The plain form."""
+        return memoryview(self.body)[self.header.notes :]
+
+
+def inflate(data: memoryview, header: KeptHeader, words: bytes, allowance: Allowance) -> Inflated:
     """What a kept companion holds.
 
     Args:
         data: the file.
         header: its header.
-        words: the plain form of its base.
+        words: the body of its base.
         allowance: the memory that it may cost.
 
     Raises:
         ArchiveError: it was changed, or its base is another.
         LimitError: it would inflate to more than allowed.
     """
-    if not 0 < header.notes <= min(header.inflated, MOST_NOTES):
-        raise ArchiveError(place="header", expected="notes", found=f"{header.notes} bytes")
-    allowance.take(header.inflated, "bytes of a kept companion")
-    body = unzstd(data[HEADER.size :], header.inflated, _dictionary(words))
-    if len(body) != header.inflated:
-        raise ArchiveError(expected=f"{header.inflated} bytes inflated", found=f"{len(body)} or more")
-    return KeptParts(_parsed(body[: header.notes]), memoryview(body)[header.notes :])
+    size = header.inflated if header.depth else header.notes + header.size
+    allowance.take(size, "bytes of a kept companion")
+    held = unzstd(data[HEADER.size :], size, _dictionary(words))
+    if len(held) != size:
+        raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(held)} or more")
+    notes = _parsed(held[: header.notes])
+    if header.depth:
+        found = Inflated(header, notes, held, None)
+    else:
+        companion = held[header.notes :]
+        plain = plain_of(memoryview(companion), notes.recipe, allowance)
+        found = Inflated(header, notes, held[: header.notes] + plain, companion)
+    if digest_of(found.body) != header.body:
+        raise ArchiveError(expected="the body that was kept", found="another")
+    return found
 
 
 def _parsed(told: bytes) -> Notes:
     """The notes in JSON; nothing of them is trusted."""
     try:
         found = json.loads(told)
-        notes = Notes(
+        return Notes(
             one_line(str(found["file"])),
             int(found["added"]) % MOST_TIME,
             one_line(str(found["root"])),
@@ -169,7 +234,6 @@ def _parsed(told: bytes) -> Notes:
         )
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None
-    return notes
 
 
 def _dictionary(words: bytes) -> zstandard.ZstdCompressionDict | None:
@@ -178,7 +242,7 @@ def _dictionary(words: bytes) -> zstandard.ZstdCompressionDict | None:
 
 def _compressed(body: bytes, words: bytes) -> bytes:
     """A zstd frame whose window reaches over its dictionary."""
-    window = min((len(body) + len(words)).bit_length(), LONGEST_WINDOW)
+    window = min((len(body) + len(words)).bit_length(), WIDEST)
     parameters = zstandard.ZstdCompressionParameters.from_level(
         STRONG if len(body) <= MUCH else GOOD,
         source_size=len(body),

@@ -8,7 +8,7 @@ compressed again, so that the companion comes back to the byte.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
@@ -16,68 +16,58 @@ from archive.companion.layout import CompanionProfile, Section, check_crc, read_
 from archive.normalform.columns import SOLID, STRINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.base.limits import Allowance
+    from archive.companion.layout import Directory
 
 LEVELS = (9, STRONGEST, 22, *range(1, 9), *range(10, STRONGEST), 20, 21)
 """Levels of compression, the likeliest first."""
 AS_STORED = 0
-"""The level of a section that stays as it is: no level compresses it to the same bytes."""
+"""The level of a section that is compressed in no way, or in one that no level gives again."""
 
-Recipe = list[tuple[int, int]]
-"""Codec and level of each section."""
-
-
-class Plain(NamedTuple):
-    """A companion in its plain form.
-
-    Attributes:
-        data: the plain form, a companion.
-        recipe: how the companion comes back; empty where it is its own plain form.
-    """
-
-    data: bytes
-    recipe: Recipe
+Step = tuple[int, int]
+"""Codec and level of a section."""
 
 
-def plain_of(companion: memoryview, allowance: Allowance) -> Plain:
-    """The plain form of a companion.
+def recipe_of(companion: memoryview, allowance: Allowance) -> list[Step]:
+    """How a companion comes back from its plain form: codec and level of each section.
 
     Raises:
         ArchiveError: this is no companion, or one that was changed.
         LimitError: it would inflate to more than allowed.
     """
     directory = read_directory(companion, allowance)
-    sections, recipe = [], []
-    for number, section in directory.sections.items():
-        begin, end = directory.places[number]
-        stored = companion[begin:end]
-        if directory.profile is CompanionProfile.PACKED and number in {SOLID, STRINGS}:
-            check_crc(zlib.crc32(stored), section.checksum, f"section {number}")
-            data = inflated(section.codec, stored, section.inflated)
-            level = _level(section.codec, data, stored)
-        else:
-            data, level = stored, AS_STORED
-        recipe.append((section.codec, level))
-        sections.append(_with_data(section, Codec.NONE, bytes(data)) if level else (section, bytes(data)))
-    if all(level == AS_STORED for _, level in recipe):
-        return Plain(bytes(companion), [])
-    return Plain(written(directory.profile, directory.archive_id, sections), recipe)
+    return [
+        (section.codec, _level(section.codec, *data)) for section, *data in _inflated(companion, directory)
+    ]
 
 
-def companion_of(plain: memoryview, recipe: Sequence[tuple[int, int]], allowance: Allowance) -> bytes:
+def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
+    """The plain form of a companion: all sections whose level is known are inflated.
+
+    Raises:
+        ArchiveError: this is no companion, or one that was changed; or the recipe is another one's.
+        LimitError: it would inflate to more than allowed.
+    """
+    directory = read_directory(companion, allowance)
+    _check(recipe, directory)
+    sections = [
+        _with_data(section, Codec.NONE, data) if level else (section, stored)
+        for (section, data, stored), (_, level) in zip(_inflated(companion, directory), recipe, strict=True)
+    ]
+    return written(directory.profile, directory.archive_id, sections)
+
+
+def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
     """The companion whose plain form this is.
 
     Raises:
-        ArchiveError: the plain form and the recipe are not of one companion.
+        ArchiveError: the plain form was changed, or the recipe is another one's.
         LimitError: it asks for more than allowed.
     """
     directory = read_directory(plain, allowance)
-    if not recipe:
-        return bytes(plain)
-    if len(recipe) != len(directory.sections) or not all(map(_is_known, recipe)):
-        raise ArchiveError(place="recipe", expected="codec and level of each section", found="others")
+    _check(recipe, directory)
     sections = []
     for (number, section), (codec, level) in zip(directory.sections.items(), recipe, strict=True):
         begin, end = directory.places[number]
@@ -89,9 +79,27 @@ def companion_of(plain: memoryview, recipe: Sequence[tuple[int, int]], allowance
     return written(directory.profile, directory.archive_id, sections)
 
 
-def _is_known(step: tuple[int, int]) -> bool:
-    codec, level = step
-    return codec in {*Codec} and (level == AS_STORED or level in LEVELS)
+def _check(recipe: Sequence[Step], directory: Directory) -> None:
+    """Refuse a recipe that is not one of so many sections.
+
+    Raises:
+        ArchiveError: it is none.
+    """
+    known = all(codec in {*Codec} and level in {AS_STORED, *LEVELS} for codec, level in recipe)
+    if len(recipe) != len(directory.sections) or not known:
+        raise ArchiveError(place="recipe", expected="codec and level of each section", found="others")
+
+
+def _inflated(companion: memoryview, directory: Directory) -> Iterator[tuple[Section, bytes, bytes]]:
+    """Each section's line and bytes, inflated and as they are stored. Columns in blocks are not inflated."""
+    for number, section in directory.sections.items():
+        begin, end = directory.places[number]
+        stored = companion[begin:end]
+        data: bytes | memoryview = stored
+        if directory.profile is CompanionProfile.PACKED and number in {SOLID, STRINGS}:
+            check_crc(zlib.crc32(stored), section.checksum, f"section {number}")
+            data = inflated(section.codec, stored, section.inflated)
+        yield section, bytes(data), bytes(stored)
 
 
 def _with_data(section: Section, codec: Codec, data: bytes) -> tuple[Section, bytes]:
@@ -99,9 +107,8 @@ def _with_data(section: Section, codec: Codec, data: bytes) -> tuple[Section, by
     return section._replace(codec=codec, stored=len(data), checksum=zlib.crc32(data)), data
 
 
-def _level(codec: int, data: bytes | memoryview, stored: memoryview) -> int:
+def _level(codec: int, data: bytes, stored: bytes) -> int:
     """The level by which a codec gives the stored bytes again; ``AS_STORED`` where none does."""
-    if codec == Codec.NONE:
+    if data == stored:
         return AS_STORED
-    plain = bytes(data)
-    return next((one for one in LEVELS if compressed(plain, one, Codec(codec))[1] == stored), AS_STORED)
+    return next((one for one in LEVELS if compressed(data, one, Codec(codec))[1] == stored), AS_STORED)

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from contextlib import suppress
-from threading import RLock
+from contextlib import contextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
-from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import FileInMemory, Mapped, in_memory
+from archive.base.limits import DEFAULT_LIMITS, Limits, unbounded
+from archive.companion.parse import parse_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.store.bases import Bases
-from archive.store.entries import Entry
+from archive.store.catalogue import Catalogue, opened_plain
+from archive.store.choosing import kin_of, smallest
+from archive.store.files import KeptFiles
 from archive.store.folder import Folder
-from archive.store.index import build_index, read_index
-from archive.store.kept import Notes, build_kept, digest_of, read_header, read_parts
+from archive.store.kept import Companion, Notes, build_kept, digest_of, read_header
 from archive.store.making import made_of
-from archive.store.plain import companion_of, plain_of
+from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
-    from archive.store.folder import Signature
-    from archive.store.kept import KeptHeader, KeptParts
+    from archive.reader.facts import Facts
+    from archive.store.entries import Entry
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
 UNWRITTEN = 64
 """Companions that are added before the index is written again."""
-SETTLED = 2_000_000_000
-"""Nanoseconds after which a folder whose time of change is the same has not changed."""
+LISTED = 3
+"""Companions that a message names."""
+BEGINNING = re.compile(r"[0-9a-f]{4,32}")
+"""The beginning of an archive id."""
 
 
 class Kept(NamedTuple):
@@ -52,11 +57,11 @@ class Kept(NamedTuple):
     outcome: Literal["added", "same", "replaced"]
 
 
-class _Read(NamedTuple):
-    """A kept companion that was read."""
+class _New(NamedTuple):
+    """A companion that is about to be added."""
 
-    header: KeptHeader
-    parts: KeptParts
+    companion: Companion
+    facts: Facts
 
 
 @bounded_members
@@ -69,19 +74,14 @@ class Store:
 
     Attributes:
         folder: as given.
-        unread: the companions that cannot be read, by archive id, each with the reason.
+        limits: as given.
     """
 
     def __init__(self, folder: Folder, limits: Limits) -> None:
         self.folder = folder
-        self.unread: dict[str, str] = {}
-        self._limits = limits
-        self._bases = Bases(folder, limits)
-        self._lock = RLock()
-        self._entries: dict[str, Entry] = {}
-        self._broken: dict[str, Signature] = {}
-        self._unwritten = 0
-        self._is_loaded = False
+        self.limits = limits
+        self._files = KeptFiles(folder, limits)
+        self._catalogue = Catalogue(folder, self._files, limits)
 
     @classmethod
     def open(
@@ -117,9 +117,7 @@ class Store:
 
     def close(self) -> None:
         """Write the index, if it is not up to date. The store may be used further on."""
-        with self._lock:
-            if self._unwritten:
-                self._write_index()
+        self._catalogue.write()
 
     @property
     def file(self) -> str:
@@ -134,45 +132,87 @@ class Store:
         Raises:
             OSError: the folder cannot be read.
         """
-        with self._lock:
-            self._refresh()
-            return [self._entries[key] for key in sorted(self._entries)]
+        entries = self._catalogue.entries()
+        return [entries[key] for key in sorted(entries)]
 
-    def entry(self, archive_id: str) -> Entry | None:
-        """The companion of an archive id, 32 hexadecimal digits; None where there is none."""
-        with self._lock:
-            self._refresh()
-            return self._entries.get(archive_id)
+    @property
+    def unread(self) -> Mapping[str, str]:
+        """The companions that cannot be read, by archive id, each with the reason."""
+        self._catalogue.entries()
+        return self._catalogue.unread
+
+    def find(self, word: str) -> Sequence[Entry]:
+        """The companions that a word may mean.
+
+        Args:
+            word: an archive id or the beginning of one (four digits or more), a prefix of unique handles, a
+                serialization id, the name of the file that was added, with or without ending, the class of
+                the top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``.
+        """
+        name, _, beginning = word.rpartition("@")
+        found = [entry for entry in self.entries() if word in _words(entry)]
+        if not found and BEGINNING.fullmatch(beginning.lower()):
+            known = self._catalogue.entries()
+            keys = [key for key in sorted(known) if key.startswith(beginning.lower())]
+            found = [known[key] for key in keys if not name or PurePath(known[key].file).stem == name]
+        return found
+
+    def one(self, word: str) -> Entry:
+        """The only companion that a word means.
+
+        Args:
+            word: as of :meth:`find`.
+
+        Raises:
+            ArchiveError: it means none, or several.
+        """
+        found = self.find(word)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise ArchiveError(f"no companion has the id, prefix or name {word!r}", file=self.file)
+        labels = ", ".join(entry.label for entry in found[:LISTED])
+        more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
+        raise ArchiveError(f"{word!r} may be {labels}{more}; give the id", file=self.file)
 
     def companion(self, archive_id: str) -> bytes:
         """A companion file, as it was added, to the byte.
 
         Raises:
             ArchiveError: there is none of that archive id, its file was changed, or the libraries that
-                compress give other bytes today.
+                compress give other bytes today than when it was added.
             OSError: it cannot be read.
         """
-        read = self._read(archive_id)
-        with in_file(self._label(archive_id)):
-            data = companion_of(
-                read.parts.plain, read.parts.notes.recipe, self._limits.allowance(read.header.size)
-            )
-            if digest_of(data) != read.header.digest:
-                raise ArchiveError("would not be the bytes that were added")
-            return data
+        found = self._files.read(self._checked_id(archive_id))
+        if found.data is not None:
+            data = found.data
+        else:
+            with in_file(str(self.folder.kept_path(archive_id))):
+                allowance = self.limits.allowance(len(found.plain))
+                data = companion_of(found.plain, found.notes.recipe, allowance)
+        if digest_of(data) != found.header.digest:
+            raise ArchiveError("would not be the bytes that were added", file=self.file)
+        return data
 
     def opened(self, archive_id: str) -> Archive:
-        """A companion, opened for reading. This is quicker than to open the bytes of :meth:`companion`.
+        """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
 
         Raises:
             ArchiveError: there is none of that archive id, or its file was changed.
             OSError: it cannot be read.
         """
-        read = self._read(archive_id)
-        plain = read.parts.plain
-        allowance = self._limits.allowance(min(read.header.size, len(plain)))
-        file = Mapped(FileInMemory(bytes(plain), self._label(archive_id)))
-        return opening.opened(file, allowance)
+        found = self._files.read(self._checked_id(archive_id))
+        return opened_plain(found, f"{self.file}/{archive_id}", self.limits)
+
+    def _checked_id(self, archive_id: str) -> str:
+        """An archive id of which a companion may be kept.
+
+        Raises:
+            ArchiveError: it is none, or there is no such companion.
+        """
+        if not re.fullmatch("[0-9a-f]{32}", archive_id) or not self.folder.kept_path(archive_id).exists():
+            raise ArchiveError(f"no companion has the archive id {archive_id!r}", file=self.file)
+        return archive_id
 
     # Changes
 
@@ -182,84 +222,130 @@ class Store:
         Args:
             source: the file.
             name: how it is called; by default by its path.
-            replace: let it take the place of another companion with that archive id.
+            replace: let it take the place of another companion of its archive id.
 
         Raises:
             NoDebugInfoError: it is an archive without debug info.
-            ArchiveError: it is of another kind, or contradicts itself; its archive id or its prefix is
+            ArchiveError: it is of another kind, or contradicts itself; or its archive id or prefix is
                 another one's.
-            OSError: a file cannot be read, or the store cannot be written.
+            OSError: it cannot be read, or the store cannot be written.
         """
-        made = made_of(source, name, self._limits)
-        plain = plain_of(memoryview(made.companion), self._limits.allowance(len(made.companion)))
-        notes = Notes(made.file, _now(), made.root, made.serialization_id, plain.recipe)
-        with opening.open(made.companion, limits=self._limits, name=made.file) as opened:
-            facts = facts_of(opened)
-        data = build_kept(made.companion, notes, plain.data)
-        with self.folder.locked(), self._lock:
-            self._refresh()
-            known = self._entries.get(facts.archive_id)
-            if known is not None and known.digest == digest_of(made.companion).hex():
-                return Kept(known, "same")
-            self.folder.write(self.folder.kept_path(facts.archive_id), data, force=replace)
-            self._refresh()
-            self._unwritten += 1
-            if self._unwritten >= UNWRITTEN:
-                self._write_index()
-            return Kept(self._entries[facts.archive_id], "added" if known is None else "replaced")
+        new = self._new(source, name)
+        key, digest = new.facts.archive_id, digest_of(new.companion.data)
+        known = self._catalogue.entries()
+        if key in known and known[key].digest == digest.hex():
+            return Kept(known[key], "same")
+        data = smallest(new.companion, kin_of(new.facts, known.values()), self._files)
+        with self._changing() as entries:
+            is_same = key in entries and self._is_same(entries[key], new.companion)
+            if is_same:
+                return Kept(entries[key], "same")
+            self._check_free(new.facts, entries, replace=replace)
+            if not self._has_base(data, entries):
+                data = build_kept(new.companion, None)
+            self._set_aside(key, entries)
+            self.folder.write(self.folder.kept_path(key), data, force=key in entries)
+        self._catalogue.write(at_least=UNWRITTEN)
+        return Kept(self._catalogue.entries()[key], "replaced" if key in entries else "added")
 
-    # The index
+    def remove(self, archive_id: str) -> None:
+        """Remove a companion; those that are kept by it stay whole.
 
-    def _refresh(self) -> None:
-        """Let the entries be those of the files that there are now."""
-        if not self._is_loaded:
-            self._entries = read_index(self.folder.index)
-            self._is_loaded = True
-        files = self.folder.kept()
-        if {key: entry.signature for key, entry in self._entries.items()} == files:
+        Raises:
+            ArchiveError: there is none of that archive id.
+            OSError: the store cannot be written.
+        """
+        self._checked_id(archive_id)
+        with self._changing() as entries:
+            self._set_aside(archive_id, entries)
+            self.folder.kept_path(archive_id).unlink(missing_ok=True)
+        self._catalogue.write(at_least=UNWRITTEN)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Mapping[str, Entry]]:
+        """The entries as they are while nobody else changes the store."""
+        with self.folder.locked():
+            yield self._catalogue.entries()
+
+    def _new(self, source: Source, name: str) -> _New:
+        """A companion that is about to be added, read and checked."""
+        made = made_of(source, name, self.limits)
+        with in_file(made.file):
+            allowance = self.limits.allowance(len(made.companion))
+            recipe = recipe_of(memoryview(made.companion), allowance)
+            notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe)
+            companion = Companion.of(made.companion, notes, allowance)
+            if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
+                raise ArchiveError("would not come back to the byte")
+        with opening.open(made.companion, limits=self.limits, name=made.file) as opened:
+            return _New(companion, facts_of(opened))
+
+    def _is_same(self, entry: Entry, companion: Companion) -> bool:
+        """Whether a companion that is kept holds the same facts, be it in another profile."""
+        if entry.digest == digest_of(companion.data).hex():
+            return True
+        one, other = (
+            parse_companion(memoryview(data), unbounded())
+            for data in (self._files.read(entry.archive_id).plain, companion.plain)
+        )
+        return (
+            one.columns.keys() == other.columns.keys()
+            and all(np.array_equal(values, other.columns[name]) for name, values in one.columns.items())
+            and one.strings.copies() == other.strings.copies()
+            and bytes(one.raw) == bytes(other.raw)
+        )
+
+    def _check_free(self, facts: Facts, entries: Mapping[str, Entry], *, replace: bool) -> None:
+        """Refuse a companion whose archive id or prefix is taken.
+
+        Raises:
+            ArchiveError: the message says by which, and the way out.
+        """
+        taken = entries.get(facts.archive_id)
+        if taken is not None and not replace:
+            raise ArchiveError(
+                f"is kept already with other debug info, {taken.label}: the same model of other source; "
+                "`--replace` (replace=True) lets this one take its place",
+                file=f"archive {facts.archive_id}",
+            )
+        for entry in entries.values():
+            if facts.prefix and entry.prefix == facts.prefix and entry is not taken:
+                raise ArchiveError(
+                    f"is the prefix of another archive already, {entry.label}; "
+                    "`split --salt TEXT` gives this archive another one",
+                    file=f"prefix {facts.prefix}",
+                )
+
+    def _has_base(self, data: bytes, entries: Mapping[str, Entry]) -> bool:
+        """Whether the base by which a companion was built is still there."""
+        header = read_header(memoryview(data))
+        base = entries.get(header.base_id.hex())
+        return not header.depth or (base is not None and base.body == header.base.hex())
+
+    def _set_aside(self, archive_id: str, entries: Mapping[str, Entry]) -> None:
+        """Keep a companion that goes as a base, if others are kept by it."""
+        going = entries.get(archive_id)
+        if going is None or self.folder.base_path(going.body).exists():
             return
-        known = {key: one for key, one in self._entries.items() if files.get(key) == one.signature}
-        self._unwritten += len(self._entries) - len(known)
-        for key, signature in files.items():
-            if key not in known and self._broken.get(key) != signature:
-                entry = self._read_entry(key, signature)
-                if entry is not None:
-                    known[key] = entry
-                    self._unwritten += 1
-        self._entries = known
-
-    def _read_entry(self, archive_id: str, signature: Signature) -> Entry | None:
-        """The entry of a file; None if it cannot be read, of which note is taken."""
-        try:
-            read = self._read(archive_id)
-            with self.opened(archive_id) as opened:
-                return Entry.of(facts_of(opened), read.parts.notes, read.header, signature)
-        except (ArchiveError, OSError) as error:
-            self._broken[archive_id] = signature
-            self.unread[archive_id] = str(error)
-            return None
-
-    def _write_index(self) -> None:
-        """Write the index, if the store can be written; without, the next process reads the files again."""
-        with suppress(OSError):
-            self.folder.write(self.folder.index, build_index(self._entries.values()), force=True)
-            self._unwritten = 0
-
-    # Files
-
-    def _read(self, archive_id: str) -> _Read:
-        """A kept companion, read and checked."""
-        path = self.folder.kept_path(archive_id)
-        data = Mapped(in_memory(path)).data
-        with in_file(self._label(archive_id)):
-            header = read_header(data)
-            words = self._bases.plain(header.base_name)
-            return _Read(
-                header, read_parts(data, header, words, self._limits.allowance(len(data) + len(words)))
+        if going.body in self._needed(entries):
+            self.folder.write(
+                self.folder.base_path(going.body), self.folder.kept_path(archive_id).read_bytes()
             )
 
-    def _label(self, archive_id: str) -> str:
-        return str(self.folder.kept_path(archive_id))
+    def _needed(self, entries: Mapping[str, Entry]) -> set[str]:
+        """The digests of all bodies that something is kept by."""
+        needed = {entry.base for entry in entries.values()}
+        for digest in self.folder.base_files():
+            data = self.folder.base_path(digest).read_bytes()
+            needed.add(read_header(memoryview(data)).base.hex())
+        return needed
+
+
+def _words(entry: Entry) -> set[str]:
+    """The words that mean a companion alone, or a few."""
+    facts, path = entry.facts, PurePath(entry.file)
+    names = {entry.file, path.stem, path.name.partition(".")[0], facts.top, facts.qualified_top}
+    return {*facts.ids, entry.label, *names} - {""}
 
 
 def _now() -> int:

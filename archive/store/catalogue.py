@@ -1,0 +1,126 @@
+"""The entries of a store, as its files are now: from the index where that agrees, else from the files."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.base.mapped import FileInMemory, Mapped
+from archive.reader import opening
+from archive.reader.facts import facts_of
+from archive.store.entries import Entry
+from archive.store.index import build_index, read_index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Limits
+    from archive.reader.archive import Archive
+    from archive.store.files import KeptFiles
+    from archive.store.folder import Folder, Signature
+    from archive.store.kept import Inflated
+
+UNWRITTEN = 64
+"""Entries that may be missing in the index before it is written again."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after its time of change in which a folder may change once more without another time."""
+
+
+class Catalogue:
+    """The entries of a store. Threads may use one at once.
+
+    Args:
+        folder: of the store.
+        files: its kept companions.
+        limits: what a companion may cost.
+
+    Attributes:
+        unread: the companions that cannot be read, by archive id, each with the reason.
+    """
+
+    def __init__(self, folder: Folder, files: KeptFiles, limits: Limits) -> None:
+        self.unread: dict[str, str] = {}
+        self._folder = folder
+        self._files = files
+        self._limits = limits
+        self._lock = RLock()
+        self._entries: Mapping[str, Entry] | None = None
+        self._unread_files: dict[str, Signature] = {}
+        self._seen = 0
+        self._unwritten = 0
+
+    def entries(self) -> Mapping[str, Entry]:
+        """All entries by archive id, as the files are now.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        with self._lock:
+            changed = self._folder.changed()
+            if self._entries is None or changed != self._seen or time.time_ns() - changed < SETTLED:
+                self._entries = self._refreshed(self._entries)
+                self._seen = changed
+            return self._entries
+
+    def _refreshed(self, before: Mapping[str, Entry] | None) -> Mapping[str, Entry]:
+        """The entries of the files that there are now, of which some are known from before."""
+        old = read_index(self._folder.index) if before is None else before
+        files = self._folder.kept()
+        known = {key: entry for key, entry in old.items() if files.get(key) == entry.signature}
+        self._unwritten += len(old) - len(known)
+        self._unread_files = {key: one for key, one in self._unread_files.items() if files.get(key) == one}
+        self.unread = {key: self.unread[key] for key in self._unread_files}
+        for key in sorted(files.keys() - known.keys() - self.unread.keys()):
+            entry = self._read_entry(key, files[key])
+            if entry is not None:
+                known[key] = entry
+                self._unwritten += 1
+        return known
+
+    def _read_entry(self, archive_id: str, signature: Signature) -> Entry | None:
+        """The entry of a file; None if it cannot be read, of which note is taken."""
+        try:
+            return entry_of(archive_id, self._files.read(archive_id), signature, self._limits)
+        except FileNotFoundError:  # it was removed meanwhile
+            return None
+        except (ArchiveError, OSError) as error:
+            self._unread_files[archive_id] = signature
+            self.unread[archive_id] = str(error)
+            return None
+
+    def write(self, *, at_least: int = 1) -> None:
+        """Write the index, if that many changes are not in it, and if the store can be written at all.
+
+        Without, the next process reads these files again.
+        """
+        with self._lock:
+            if self._entries is not None and self._unwritten >= at_least:
+                with suppress(OSError):
+                    self._folder.write(self._folder.index, build_index(self._entries.values()), force=True)
+                    self._unwritten = 0
+
+
+def entry_of(archive_id: str, found: Inflated, signature: Signature, limits: Limits) -> Entry:
+    """The entry of a kept companion.
+
+    Raises:
+        ArchiveError: it is another archive's, or contradicts itself.
+    """
+    with opened_plain(found, archive_id, limits) as opened:
+        facts = facts_of(opened)
+    if facts.archive_id != archive_id:
+        raise ArchiveError(expected=f"archive id {archive_id}", found=facts.archive_id)
+    return Entry.of(facts, found.notes, found.header, signature)
+
+
+def opened_plain(found: Inflated, name: str, limits: Limits) -> Archive:
+    """The plain form of a kept companion, opened.
+
+    Raises:
+        ArchiveError: it is no companion.
+    """
+    size = min(found.header.size, len(found.plain))
+    return opening.opened(Mapped(FileInMemory(bytes(found.plain), name)), limits.allowance(size))
