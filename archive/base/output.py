@@ -12,15 +12,19 @@ from __future__ import annotations
 import io
 import os
 import stat
+import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.drafts import Draft
 from archive.base.errors import ArchiveError
+from archive.base.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from archive.base.uploads import Upload
 
     Target = str | os.PathLike[str]
     Sink = Target | BinaryIO
@@ -47,9 +51,42 @@ def check_target(path: Target, *, force: bool) -> None:
         ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
         OSError: the target cannot be looked at.
     """
+    if is_url(path):
+        _check_target_elsewhere(path, force=force)
+        return
     _refuse_other_kinds(path)
     if not force and os.path.lexists(path):
         raise ArchiveError(EXISTS, file=os.fspath(path))
+
+
+def _check_target_elsewhere(url: str, *, force: bool) -> None:
+    """The same for a URL.
+
+    Raises:
+        ArchiveError: the target is a folder, or exists and ``force`` is not given, or no file can be there.
+    """
+    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.uploads import check_writable  # noqa: PLC0415 (the same)
+
+    place = Location(url)
+    if place.is_local:
+        check_target(place.path, force=force)
+        return
+    check_writable(place)
+    with place.told("written"):
+        if place.exists() and not force:
+            raise ArchiveError(EXISTS, file=place.name)
+
+
+def _draft(path: Target) -> Draft | Upload:
+    """A draft of a file, here or elsewhere."""
+    if not is_url(path):
+        return Draft(Path(path))
+    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.uploads import Upload  # noqa: PLC0415 (the same)
+
+    place = Location(path)
+    return Draft(Path(place.path)) if place.is_local else Upload(place)
 
 
 def _refuse_other_kinds(path: Target) -> None:
@@ -107,9 +144,9 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
     for path in paths:
         check_target(path, force=force)
     with ExitStack() as open_drafts:
-        drafts: list[Draft] = []
+        drafts: list[Draft | Upload] = []
         for path in paths:
-            drafts.append(Draft(Path(path)))
+            drafts.append(_draft(path))
             open_drafts.callback(drafts[-1].close)
         yield [draft.file for draft in drafts]
         for draft in drafts:
@@ -117,7 +154,7 @@ def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
         _take_names(drafts, force=force)
 
 
-def _take_names(drafts: Sequence[Draft], *, force: bool) -> None:
+def _take_names(drafts: Sequence[Draft | Upload], *, force: bool) -> None:
     """Let drafts become their targets. If one cannot, the others' targets become what they were before.
 
     Raises:
@@ -135,7 +172,7 @@ def _take_names(drafts: Sequence[Draft], *, force: bool) -> None:
         raise
 
 
-def _take_name(draft: Draft, *, force: bool, keep: bool) -> None:
+def _take_name(draft: Draft | Upload, *, force: bool, keep: bool) -> None:
     """Let a draft become its target.
 
     Args:
@@ -159,7 +196,10 @@ def _take_name(draft: Draft, *, force: bool, keep: bool) -> None:
 @contextmanager
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     """A file for the time of the block: beside a target, or in memory where there is no target's path."""
-    if isinstance(beside, (str, os.PathLike)):
+    if is_url(beside):
+        with tempfile.TemporaryFile() as file:
+            yield cast("BinaryIO", file)
+    elif isinstance(beside, (str, os.PathLike)):
         draft = Draft(Path(beside))
         try:
             yield draft.file

@@ -93,6 +93,7 @@ class Location:
         name: its URL for messages.
         fs: the file system.
         path: the path in it.
+        schemes: the schemes of the file system.
 
     Raises:
         ArchiveError: fsspec, or the package of the scheme, is not installed; or there is no such scheme.
@@ -106,22 +107,36 @@ class Location:
             self.fs, self.path = source.fs, source.path
             self.name = one_line(shown(self.fs.unstrip_protocol(self.path)))
         protocol = self.fs.protocol
-        self._schemes = {protocol} if isinstance(protocol, str) else set(protocol)
+        self.schemes = {protocol} if isinstance(protocol, str) else set(protocol)
 
     @property
     def is_local(self) -> bool:
         """Whether the path is one of this machine."""
-        return "file" in self._schemes
+        return "file" in self.schemes
 
     @property
     def is_http(self) -> bool:
         """Whether an HTTP server has the file."""
-        return "http" in self._schemes
+        return "http" in self.schemes
 
     @property
     def is_s3(self) -> bool:
         """Whether S3 has the file, or what speaks its language."""
-        return "s3" in self._schemes
+        return "s3" in self.schemes
+
+    def facts(self) -> dict[str, Any]:
+        """What the file system says of the file now; raises whatever it raises."""
+        self.fs.invalidate_cache(self.path)
+        facts: dict[str, Any] = self.fs.info(self.path)
+        return facts
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder now; raises whatever the file system raises."""
+        try:
+            self.facts()
+        except FileNotFoundError:
+            return False
+        return True
 
     @contextmanager
     def told(self, doing: str = "read") -> Iterator[None]:
@@ -183,17 +198,11 @@ class _StoredFile:
         with place.told():
             place.fs.invalidate_cache(place.path)
             self._file = place.fs.open(place.path, "rb", cache_type="none")
-            facts = getattr(self._file, "details", None) or self._facts()  # of which S3 is asked once
+            facts = getattr(self._file, "details", None) or place.facts()  # of which S3 is asked once
             if facts.get("type") == "directory":
                 raise ArchiveError(expected="a file", found="a folder", file=self.name)
-            self._version = _version(facts)
+            self._version = version(facts)
             self.size = int(facts["size"])
-
-    def _facts(self) -> dict[str, Any]:
-        """What the file system says of the file now."""
-        self._place.fs.invalidate_cache(self._place.path)
-        facts: dict[str, Any] = self._place.fs.info(self._place.path)
-        return facts
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from one place to another, all of them."""
@@ -208,8 +217,8 @@ class _StoredFile:
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened."""
         with self._place.told():
-            version = _version(self._facts())
-        if version != self._version:
+            now = version(self._place.facts())
+        if now != self._version:
             raise ArchiveError(CHANGED, file=self.name)
 
     def close(self) -> None:
@@ -218,7 +227,7 @@ class _StoredFile:
             self._file.close()
 
 
-def _version(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def version(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts that tell versions of a file apart."""
     return [(key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None]
 

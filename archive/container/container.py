@@ -16,13 +16,13 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped
-from archive.base.ranged import RangedBytes
+from archive.base.ranged import AT_ONCE, RangedBytes
 from archive.container.deflate import MOST_PER_BYTE, inflate
 from archive.container.directory import Listed, Place, read_directory, read_place
 from archive.container.write import Member, new_member, write_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -48,6 +48,11 @@ class _File:
     data: Bytes
     name: str
     allowance: Allowance
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the bytes are fetched when they are asked for."""
+        return isinstance(self.data, RangedBytes)
 
 
 @bounded_members
@@ -139,8 +144,25 @@ class Record:
                 raise
         return self._view
 
+    def pieces(self) -> Iterator[memoryview]:
+        """The record's bytes, in pieces. Of a long one in a file elsewhere, none is kept.
+
+        Raises:
+            ArchiveError: as for :meth:`view`; of a crc that is not the declared one, behind the last piece.
+        """
+        if self._view is not None or self.entry.deflated or not self._file.is_elsewhere:
+            yield self.view()
+            return
+        begin, crc = self.place.data, 0
+        for at in range(begin, begin + self.size, AT_ONCE):
+            piece = self._file.data[at : min(at + AT_ONCE, begin + self.size)]
+            crc = zlib.crc32(piece, crc)
+            yield piece
+        with in_file(self._file.name, one_line(self.name)):
+            self._check_crc(crc)
+
     def _checked(self) -> memoryview:
-        if isinstance(self._file.data, RangedBytes):
+        if self._file.is_elsewhere:
             self._file.allowance.take(self.stored_size, "fetched records")
         if not self.entry.deflated:
             return self._with_crc(self.raw())
@@ -152,10 +174,12 @@ class Record:
             raise
 
     def _with_crc(self, view: memoryview) -> memoryview:
-        found = zlib.crc32(view)
+        self._check_crc(zlib.crc32(view))
+        return view
+
+    def _check_crc(self, found: int) -> None:
         if self.crc32 not in (found, 0):
             raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{found:#010x}")
-        return view
 
     def _forget(self) -> None:
         self._view = None
@@ -195,8 +219,8 @@ class Container:
         self._mapped = mapped
         self._file = _File(mapped.data, mapped.name, allowance)
         try:
-            at_hand = isinstance(mapped.data, memoryview)
-            self.root, listed = read_directory(mapped.data, allowance, rooted=rooted, placed=at_hand)
+            placed = not self.is_elsewhere
+            self.root, listed = read_directory(mapped.data, allowance, rooted=rooted, placed=placed)
         except ArchiveError as problem:
             mapped.close()
             problem.within(file=self.file)
@@ -223,6 +247,11 @@ class Container:
     def allowance(self) -> Allowance:
         """The memory and sizes that the file may ask for."""
         return self._file.allowance
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the file's bytes are fetched when they are asked for."""
+        return self._file.is_elsewhere
 
     @property
     def size(self) -> int:

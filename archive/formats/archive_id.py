@@ -32,9 +32,10 @@ def archive_id(records: Mapping[str, Record]) -> bytes:
     for name in sorted(records):
         if not counts(name):
             continue
-        data = records[name].view()
-        digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + len(data).to_bytes(8, "little"))
-        digest.update(data)
+        size = records[name].size
+        digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
+        for piece in records[name].pieces():
+            digest.update(piece)
     return digest.digest()
 
 

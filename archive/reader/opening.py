@@ -11,11 +11,13 @@ from archive.base.mapped import Mapped, Ranged, by_ranges, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
+from archive.reader.pickle_records import PickleRecords
 from archive.reader.recognition import COMPANION, check_companion, opened_archive
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.container.container import Container
+    from archive.reader.companion import Companion
 
 
 @bounded
@@ -113,8 +115,15 @@ def _rejoined(container: Container, mapped: Mapped) -> Archive:
     from archive.reader.companion import Companion, check_same_model  # noqa: PLC0415 (the same)
 
     companion = Companion(mapped, container.allowance)
-    check_same_model(container.records, companion.archive_id, container.file, companion.file)
+    if not _prints_its_handles(container, companion):
+        check_same_model(container.records, companion.archive_id, container.file, companion.file)
     return Archive(container, companion=companion)
+
+
+def _prints_its_handles(container: Container, companion: Companion) -> bool:
+    """Whether an archive elsewhere prints the unique handles of a companion; else all of it is fetched."""
+    prefix = companion.handle_form.prefix if container.is_elsewhere else 0
+    return prefix > 0 and PickleRecords(container).handle_form.prefix == prefix
 
 
 def _embedded(container: Container) -> Mapped:

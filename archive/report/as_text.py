@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
+NO_ID = {
+    "": "not known: a record cannot be read",
+    None: "not computed: it takes all bytes of the file; of a copy on disk, `inspect` shows it",
+}
+"""Words in the place of an archive id."""
 
 
 def inspection_text(facts: Inspection) -> Group:
@@ -67,7 +72,7 @@ def _lines(lines: Iterable[str]) -> Iterator[Text]:
 
 def _identity(facts: Inspection) -> list[str]:
     """The archive id, which companions name; and the platforms whose rules give the serialization id."""
-    lines = [f"archive id {facts.archive_id or 'not known: a record cannot be read'}"]
+    lines = [f"archive id {facts.archive_id or NO_ID[facts.archive_id]}"]
     if facts.platforms is not None:
         libraries = {platform.name: platform.library for platform in PLATFORMS}
         names = " or ".join(f"{name} ({libraries[name]})" for name in facts.platforms)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from archive.reader.provenance import Provenance
     from archive.reader.recognition import FileKind
 
+FETCHED_FOR_ID = 1 << 24
+"""Bytes of a file elsewhere, at most, that are all fetched for its archive id."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordFacts:
@@ -57,7 +60,8 @@ class Inspection:
         what: the kind in words.
         told: advice for this file, mostly about debug info that it lacks; "" where there is none.
         companion: profile and archive id of a companion, in words; "" for an archive.
-        archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read.
+        archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
+            where it would take all of a large file elsewhere.
         platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
             no known platform's do; None where there is no such record.
         origin: the PyTorch releases that may have written it; None where a companion has the debug info.
@@ -83,7 +87,7 @@ class Inspection:
     what: str
     told: str
     companion: str
-    archive_id: str
+    archive_id: str | None
     platforms: Sequence[str] | None
     origin: Provenance | None
     migrated: bool
@@ -165,7 +169,9 @@ def _companion(archive: Archive) -> str:
     return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
 
 
-def _archive_id(archive: Archive) -> str:
+def _archive_id(archive: Archive) -> str | None:
+    if archive.has_code and archive.container.is_elsewhere and archive.size > FETCHED_FOR_ID:
+        return None
     try:
         return archive.archive_id.hex()
     except ArchiveError:  # told by `verify`

@@ -1,0 +1,137 @@
+"""Targets elsewhere, by fsspec URLs: written to a file on this machine first, and put there in one go.
+
+A put is atomic where a store of objects takes it (S3, Google Cloud Storage, Azure): the target is the old
+object or the new one. File servers (SFTP, FTP, SMB) may show a part of a file for a time. S3 and Google Cloud
+Storage refuse a put over an object that came meanwhile; elsewhere, one that came between the last look and
+the put is replaced. The file on this machine has a name in the folder for temporary files, and loses it at
+the end; a process that is killed leaves it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from typing import BinaryIO, cast
+
+from archive.base.copies import copied
+from archive.base.errors import ArchiveError
+from archive.base.remote import Location, opened_remote, version
+
+EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
+"""Schemes of stores that can refuse a put over an object."""
+
+
+class Upload:
+    """A file to write and read on this machine, which becomes a target elsewhere or leaves it alone.
+
+    Args:
+        place: the target.
+
+    Attributes:
+        file: the file.
+        path: the target's URL, for messages.
+
+    Raises:
+        ArchiveError: files cannot be written there.
+        OSError: there is no space for a file on this machine.
+    """
+
+    def __init__(self, place: Location) -> None:
+        check_writable(place)
+        self.path = place.name
+        self._place = place
+        self.file = _named_file()
+        self._kept: BinaryIO | None = None
+        self._version: object = None
+
+    def finish(self) -> None:
+        """Write all that was written to the file on this machine."""
+        self.file.flush()
+
+    def take(self) -> None:
+        """Become the target, where there is none.
+
+        Raises:
+            FileExistsError: there is one.
+            ArchiveError: it cannot be written.
+        """
+        place = self._place
+        with place.told("written"):
+            if place.exists():
+                raise FileExistsError(self.path)
+            self._put(self.file.name, {"mode": "create"} if place.schemes & EXCLUSIVE else {})
+
+    def keep(self) -> None:
+        """Keep a copy of the file that is the target, for :meth:`give_back`.
+
+        Raises:
+            ArchiveError: it cannot be read.
+        """
+        remote = opened_remote(self._place)
+        with copied(remote) as copy:
+            self._kept = _named_file()
+            shutil.copyfileobj(copy, self._kept)
+            self._kept.flush()
+        remote.close()
+
+    def replace(self) -> None:
+        """Become the target in the place of the file that it is.
+
+        Raises:
+            ArchiveError: it cannot be written.
+        """
+        with self._place.told("written"):
+            self._put(self.file.name, {})
+
+    def _put(self, local: str, how: dict[str, str]) -> None:
+        fs, path = self._place.fs, self._place.path
+        fs.put_file(local, path, **how)
+        fs.invalidate_cache()
+        facts = fs.info(path)
+        self.file.seek(0, 2)
+        if facts["size"] != self.file.tell():
+            raise ArchiveError("was not written whole", file=self.path)
+        self._version = version(facts)
+
+    def is_target(self) -> bool:
+        """Whether the file has become the target."""
+        return self._version is not None
+
+    def give_back(self) -> None:
+        """Let the target be what it was before this became it, unless it is another file by now.
+
+        Raises:
+            ArchiveError: it cannot be written.
+        """
+        place = self._place
+        with place.told("written"):
+            if self._version is None or version(place.facts()) != self._version:
+                return
+            if self._kept is None:
+                place.fs.rm_file(place.path)
+            else:
+                place.fs.put_file(self._kept.name, place.path)
+
+    def close(self) -> None:
+        """Close the file on this machine, which vanishes."""
+        for file in (self.file, self._kept):
+            if file is not None:
+                with suppress(OSError):  # of bytes that are not wanted any more
+                    file.close()
+
+
+def _named_file() -> BinaryIO:
+    """A file in the folder for temporary files, whose name it loses when it is closed."""
+    file = tempfile.NamedTemporaryFile(prefix="debug-archive-")  # noqa: SIM115 (whoever asks closes it)
+    return cast("BinaryIO", file)
+
+
+def check_writable(place: Location) -> None:
+    """Refuse a place that takes no files.
+
+    Raises:
+        ArchiveError: it is an HTTP server's.
+    """
+    if place.is_http:
+        raise ArchiveError("HTTP is for reading; write a file here and upload it", file=place.name)
