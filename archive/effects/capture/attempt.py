@@ -14,7 +14,7 @@ from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
 from archive.effects.capture.objects import Objects
 from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.proxies import ObjectProxy
+from archive.effects.capture.proxies import ObjectProxy, has_hooks
 from archive.effects.capture.sites import error_at, of_model
 from archive.effects.capture.sources import is_literal
 from archive.effects.capture.torch_calls import TorchCalls
@@ -66,6 +66,8 @@ def attempt(
     Raises:
         CaptureError: the call cannot be captured.
     """
+    if method == "forward":
+        _check_call(module)
     call = CapturedCall(snapshot, found, outermost=attempt.__code__)
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
@@ -79,6 +81,15 @@ def attempt(
     found.written |= call.seen_written
     found.mutated |= call.seen_mutated
     return Attempt(call, *finished(call, module, result))
+
+
+def _check_call(module: Any) -> None:  # noqa: ANN401
+    """Refuse a module that does more than ``forward`` when it is called."""
+    name = type(module).__qualname__
+    if isinstance(module, torch.nn.Module) and has_hooks(module):
+        raise CaptureError(f"a {name} with hooks of its own")
+    if isinstance(module, torch.nn.Module) and type(module).__call__ is not torch.nn.Module.__call__:
+        raise CaptureError(f"a {name} with a __call__ of its own")
 
 
 def _wrapped(

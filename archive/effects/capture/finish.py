@@ -145,7 +145,10 @@ def _comparable(tensor: Any) -> Any:  # noqa: ANN401
 
 
 def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
-    """Refuse a tensor that is changed in place while another input shares its memory."""
+    """Refuse tensors whose shape changes in place, and those that change while others share their memory."""
+    for one in changed:
+        if one.proxy.shape != one.original.shape:
+            raise error_at("a tensor whose shape is changed in place", one.statement)
     tensors = [one for one in call.builder.inputs if isinstance(one.original, torch.Tensor)]
     users = Counter(one.original.untyped_storage().data_ptr() for one in tensors)
     for one in changed:

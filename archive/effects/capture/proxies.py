@@ -196,11 +196,16 @@ def call_module(call: CapturedCall, proxy: Any, args: tuple[Any, ...], kwargs: d
         CaptureError: it has hooks.
     """
     real = call.real[call.side_effects[proxy]]
-    own = instance_dict(real)
-    hooked = any(own.get(name) for name in MODULE_HOOKS)
-    if hooked or any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS):
+    if has_hooks(real):
         call.refuse(f"a {type(real).__name__} with hooks of its own")
     return proxy.forward(*args, **kwargs)
+
+
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Whether PyTorch runs hooks when a module is called: its own, or those of all modules."""
+    own = instance_dict(module)
+    hooked = any(own.get(name) for name in MODULE_HOOKS)
+    return hooked or any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS)
 
 
 class ClassProxy:

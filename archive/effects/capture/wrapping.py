@@ -36,7 +36,6 @@ SAFE = (
     complex,
     slice,
     range,
-    frozenset,
     enum.Enum,
     re.Pattern,
     type(Ellipsis),

@@ -1,0 +1,131 @@
+"""State that the first call makes: caches, positions, masks, key-value caches, lazily made parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from tests.support.effect_cases import OURS, Cases, Model, tensor
+
+CASES = Cases("modules")
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", position=None)
+def position_made_once(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if self.position is None:
+        self.position = torch.arange(x.size(1)).to(x.dtype)  # here
+    return x + self.position
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else")
+def attribute_made_once(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if not hasattr(self, "scale"):
+        self.scale = x.abs().max()  # here
+    return x / self.scale
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
+def cache_filled_once(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if "mask" not in self.cache:
+        self.cache["mask"] = torch.ones_like(x).tril()  # here
+    return x * self.cache["mask"]
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
+def cache_filled_by_get(self: Model, x: torch.Tensor) -> torch.Tensor:
+    found = self.cache.get("scale")
+    if found is None:
+        found = self.cache["scale"] = x.mean()  # here
+    return x * found
+
+
+@CASES.add(
+    OURS,
+    says="control flow: the number it depends on differs from call to call",
+    initialized=False,
+    mean=torch.zeros(3),
+)
+def flag_set_once(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if not self.initialized:  # here
+        self.mean = x.mean(0)
+        self.initialized = True
+    return x - self.mean
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", keys=None)
+def key_value_cache(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.keys = x if self.keys is None else torch.cat([self.keys, x])
+    return x @ self.keys.T  # here
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", last=None)
+def difference_from_the_last(self: Model, x: torch.Tensor) -> torch.Tensor:
+    result = x if self.last is None else x - self.last  # here
+    self.last = x
+    return result
+
+
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", average=None)
+def moving_average(self: Model, x: torch.Tensor) -> torch.Tensor:
+    mean = x.mean().detach()  # here
+    self.average = mean if self.average is None else 0.9 * self.average + 0.1 * mean
+    return x - self.average
+
+
+@CASES.add(OURS, says="TypeError: 'mappingproxy' object does not support item assignment")
+def buffer_registered_once(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if not hasattr(self, "seen"):
+        self.register_buffer("seen", torch.zeros(2, 3))  # here
+    self.seen += x
+    return self.seen * 2
+
+
+@CASES.add(says="a LazyLinear with hooks of its own")
+class lazy_module_no_cls_to_become(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LazyLinear(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)  # here
+
+
+@CASES.add("misc", says="a second call, from where the first one ends, does something else", cache={})
+def cache_by_size(self: Model, x: torch.Tensor) -> torch.Tensor:
+    key = x.size(0)  # here
+    if key not in self.cache:
+        self.cache[key] = torch.full((key, 1), 0.5)
+    return x * self.cache[key]
+
+
+@CASES.add(
+    "repros", says="a second call, from where the first one ends, does something else", seen=[], table={}
+)
+def list_started_in_the_first_call(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.table.setdefault("seen", []).append(x)  # here
+    return x + 1
+
+
+@CASES.add(
+    "hooks", says="a second call, from where the first one ends, does something else", state={"h": None}
+)
+def recurrent_state(self: Model, x: torch.Tensor) -> torch.Tensor:
+    hidden = self.state["h"]
+    if hidden is None:
+        hidden = torch.zeros(2, 3)  # here
+    self.state["h"] = torch.tanh(hidden + x)
+    return self.state["h"] * 1
+
+
+@CASES.add(
+    OURS,
+    says="a second call, from where the first one ends, does something else",
+    weight=tensor(1),
+    normalized=None,
+)
+def computed_from_a_weight(self: Model, x: torch.Tensor) -> Any:
+    if self.normalized is None:
+        self.normalized = self.weight / self.weight.norm()  # here
+    return x * self.normalized
