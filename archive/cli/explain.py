@@ -12,8 +12,9 @@ import archive
 from archive.base.errors import counted
 from archive.cli import printing
 from archive.cli.status import Status
+from archive.client.address import is_server
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import Models, models_in
+from archive.fleet.models import Models, models_in, models_of, store_at
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.unpacking import unpacked
 
@@ -34,6 +35,7 @@ class Log:
 
     Attributes:
         file: its path; None for standard input.
+        store: the store, by its folder or its server's address, whose models explain it; None for files.
         style: the release whose words are used.
         ids: the pattern of an id; None if there is none.
         names: the pattern of a model's name; None if there is none.
@@ -44,6 +46,7 @@ class Log:
     """
 
     file: str | None
+    store: str | None
     style: Style
     ids: str | None
     names: str | None
@@ -63,16 +66,19 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
 
     Args:
         log: the log.
-        files: archives, companions, and folders of some.
+        files: archives, companions, folders of some, stores and servers; none where the log has a store.
         companion: the companion of the only file, where it was split off; else None.
     """
     with ExitStack() as stack:
-        if len(files) == 1 and not is_folder(files[0]) and not (log.ids or log.names):
+        if len(files) == 1 and is_one_model(files[0]) and not (log.ids or log.names):
             opened = archive.open(files[0], companion=companion, mapped=log.mapped, limits=log.limits)
             explainer = Explainer.of(stack.enter_context(opened), style=log.style)
             models = None
         else:
-            models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
+            if log.store is None:
+                models = models_in(files, companion=companion, limits=log.limits, mapped=log.mapped)
+            else:
+                models = models_of(store_at(log.store, limits=log.limits))
             stack.callback(models.close)
             explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
         source = sys.stdin.buffer if log.file is None else stack.enter_context(Path(log.file).open("rb"))
@@ -85,9 +91,9 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
     return _note_rest(explainer, models)
 
 
-def is_folder(file: str) -> bool:
-    """Whether a path is a folder's."""
-    return Path(file).is_dir()
+def is_one_model(file: str) -> bool:
+    """Whether a path is that of one model, and neither a folder nor a server."""
+    return not Path(file).is_dir() and not is_server(file)
 
 
 def _arriving(log: BinaryIO) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ import archive
 from archive.base.errors import shown
 from archive.cli import options, printing
 from archive.cli.status import Status
+from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
@@ -30,13 +31,20 @@ HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
-def _files_and_handles(words: Sequence[str]) -> tuple[list[str], list[list[int]]]:
+def _files_and_handles(words: Sequence[str], store: str | None) -> tuple[list[str], list[list[int]]]:
     """The files that are named first, and the handles of each argument behind them.
 
+    Args:
+        words: the arguments.
+        store: takes the place of files, if it is given.
+
     Raises:
+        UsageError: there is no file.
         BadParameter: an argument behind the first one is neither.
     """
-    files = [words[0], *takewhile(exists, words[1:])]
+    if not words and store is None:
+        raise click.UsageError("give FILE, or --store STORE")
+    files = [words[0], *takewhile(exists, words[1:])] if store is None else []
     handles = words[len(files) :]
     for value in handles:
         if not HANDLE_CHAIN.fullmatch(value):
@@ -57,7 +65,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@click.argument("words", nargs=-1, required=True, metavar="FILE... [HANDLE]...")
+@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE]...")
 @click.option(
     "--at",
     "places",
@@ -71,6 +79,12 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     "--companion",
     type=click.Path(dir_okay=False),
     help="The debug info of FILE, where it was split off.",
+)
+@click.option(
+    "--store",
+    metavar="STORE",
+    help="The store that takes the place of FILEs: a folder, or a server's address like http://host:8080, "
+    "whose companions are fetched as they are needed.",
 )
 @click.option(
     "--log", "log", type=click.Path(dir_okay=False), help="The log, in the place of standard input."
@@ -106,6 +120,7 @@ def command(
     words: tuple[str, ...],
     places: list[tuple[str, int]],
     companion: str | None,
+    store: str | None,
     log: str | None,
     ids: str | None,
     names: str | None,
@@ -135,21 +150,25 @@ def command(
       debug-archive symbolicate model.ptl 1,26
       debug-archive symbolicate model.ptl < report.log > explained.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
+      debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
     """  # noqa: D301 (click reads the backspace)
-    files, handles = _files_and_handles(words)
+    files, handles = _files_and_handles(words, store)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
         from archive.cli.explain import Log, explain_log  # noqa: PLC0415 (not needed for handles)
 
-        asked = Log(log, Style(style), ids, names, top, as_json=as_json, limits=limits, mapped=mapped)
+        asked = Log(log, store, Style(style), ids, names, top, as_json=as_json, limits=limits, mapped=mapped)
         return explain_log(asked, files, companion)
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
-    file = _named_by(handles, files, limits) if len(files) > 1 or isdir(files[0]) else files[0]  # noqa: PTH112 (pathlib costs start-up)
-    with archive.open(file, companion=companion, mapped=mapped, limits=limits) as opened:
+    if len(files) == 1 and not isdir(files[0]) and not is_server(files[0]):  # noqa: PTH112 (pathlib costs start-up)
+        model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits)
+    else:
+        model = _named_by(handles, files, store, limits)
+    with model as opened:
         answers = Lookups(opened, Style(style))
         found = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in places]
@@ -160,19 +179,21 @@ def command(
         return _note_unknown(opened, found, positions)
 
 
-def _named_by(handles: Sequence[Sequence[int]], files: Sequence[str], limits: Limits) -> str:
-    """The file of the only model that unique handles name.
+def _named_by(
+    handles: Sequence[Sequence[int]], files: Sequence[str], store: str | None, limits: Limits
+) -> Archive:
+    """The only model that unique handles name.
 
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.fleet.models import models_in  # noqa: PLC0415 (one file does without)
+    from archive.fleet.models import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
 
-    models = models_in(files, limits=limits)
+    models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
     found = models.named_by(handles)
     if len(found) != 1:
         raise click.UsageError(f"of {len(models):,} models, give the one FILE, or unique handles of one")
-    return found[0].file
+    return found[0].open()
 
 
 def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups) -> None:

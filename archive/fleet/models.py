@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.urls import is_url
+from archive.client.address import is_server
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import facts_of
@@ -21,9 +23,11 @@ from archive.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from archive.client.server import Server
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
     from archive.store.entries import Entry
+    from archive.store.entry_json import Listed
 
 K = TypeVar("K", int, str)
 MOST_OPEN = 32
@@ -92,11 +96,11 @@ class KeptModel(Model):
     """A model by its companion in a store, whose facts are known without opening it.
 
     Args:
-        store: the store.
+        store: the store, here or behind a server.
         entry: what it knows of the companion.
     """
 
-    def __init__(self, store: Store, entry: Entry) -> None:
+    def __init__(self, store: Store | Server, entry: Entry | Listed) -> None:
         super().__init__(entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts
         self._store = store
@@ -142,6 +146,12 @@ class Models:
 
     def __len__(self) -> int:
         return len(self.all)
+
+    def __add__(self, others: Models) -> Models:
+        """These models and others, none of them open yet."""
+        both = Models([*self.all, *others.all])
+        both.unread = self.unread | others.unread
+        return both
 
     @cached_property
     def by_prefix(self) -> Mapping[int, Sequence[Model]]:
@@ -219,18 +229,33 @@ class Models:
             self._open.popitem()[1].close()
 
 
-def models_of(store: Store) -> Models:
-    """The models in a store.
+def models_of(store: Store | Server) -> Models:
+    """The models in a store, here or behind a server.
 
     Raises:
-        OSError: it cannot be read.
+        ArchiveError: the server cannot be reached, or says what cannot be.
+        OSError: the store cannot be read.
     """
     kept: list[Model] = [KeptModel(store, entry) for entry in store.entries()]
-    unread = {str(store.folder.kept_path(key)): why for key, why in store.unread.items()}
+    unread = {f"{store.file}: {key}": why for key, why in store.unread.items()}
     # A failure may be of these, too: it is not another's.
     models = Models(kept + [Model(file, limits=DEFAULT_LIMITS) for file in unread])
     models.unread |= unread
     return models
+
+
+def store_at(source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Store | Server:
+    """A store by its folder, or by the address of its server.
+
+    Raises:
+        ArchiveError: the folder is no store, or the address none.
+        OSError: the folder cannot be read.
+    """
+    if is_url(source):
+        from archive.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
+
+        return Server(source, limits=limits)
+    return Store.open(source, limits=limits)
 
 
 def models_in(
@@ -243,7 +268,8 @@ def models_in(
     """The models in files and folders.
 
     Args:
-        sources: files, which must be archives or companions, and folders that are searched for some.
+        sources: files, which must be archives or companions; folders that are searched for some; stores, by
+            their folder or the address of their server (``http://host:8080``).
         companion: of the only file, where it was split off.
         limits: what a file may cost.
         mapped: whether files are mapped.
@@ -255,21 +281,16 @@ def models_in(
     """
     if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
         raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
-    found: list[Model] = []
-    unread: dict[str, str] = {}
+    models = Models([])
     for source in sources:
         path = Path(source)
-        if is_store(path):
-            kept = models_of(Store.open(path, limits=limits))
-            found += kept.all
-            unread |= kept.unread
+        if is_server(source) or is_store(path):
+            models += models_of(store_at(source, limits=limits))
             continue
         files = sorted(_below(path, limits, mapped=mapped)) if path.is_dir() else [_checked(path, limits)]
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-        found += [Model(file, companion, limits=limits, mapped=mapped) for file in files]
-    models = Models(found)
-    models.unread |= unread
+        models += Models(Model(file, companion, limits=limits, mapped=mapped) for file in files)
     return models
 
 

@@ -211,7 +211,7 @@ def add(body: Path, answer: Path, name: str) -> bool:
         Whether it is new.
     """
     kept = _worker.shelf.store.add(FileInMemory(body.read_bytes(), name or "companion.ptdbg"), name=name)
-    facts = {"outcome": kept.outcome, **entry_json(kept.entry, complete=False)}
+    facts = {"outcome": kept.outcome, **entry_json(kept.entry, complete=True)}
     answer.write_bytes(as_json(facts).encode())
     return kept.outcome == "added"
 

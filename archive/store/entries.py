@@ -78,4 +78,9 @@ class Entry:
     @property
     def label(self) -> str:
         """Name and id: ``Ranker@3f9a1234abcd``."""
-        return f"{PurePath(self.file).stem}@{self.archive_id[:ID_SHOWN]}"
+        return label_of(self.file, self.archive_id)
+
+
+def label_of(file: str, archive_id: str) -> str:
+    """The name of a file and the beginning of an archive id: ``Ranker@3f9a1234abcd``."""
+    return f"{PurePath(file).stem}@{archive_id[:ID_SHOWN]}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError, shown
 from archive.reader.facts import Facts
+from archive.store.entries import label_of
 
 if TYPE_CHECKING:
     from archive.store.entries import Entry
@@ -36,6 +37,16 @@ class Listed(NamedTuple):
     added: int
     size: int
     digest: str
+
+    @property
+    def archive_id(self) -> str:
+        """The archive id, in hexadecimal digits."""
+        return self.facts.archive_id
+
+    @property
+    def label(self) -> str:
+        """Name and id, as those of :class:`~archive.store.entries.Entry`."""
+        return label_of(self.file, self.archive_id)
 
 
 def entry_json(entry: Entry, *, complete: bool) -> dict[str, Any]:
