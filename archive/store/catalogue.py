@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,9 @@ class Catalogue:
         files = self._folder.kept()
         known = {key: entry for key, entry in old.items() if files.get(key) == entry.signature}
         self._unwritten += len(old) - len(known)
+        for key in sorted(files.keys() & old.keys() - known.keys()):
+            if self._is_copy(old[key], files[key]):
+                known[key] = replace(old[key], signature=files[key])
         self._unread_files = {key: one for key, one in self._unread_files.items() if files.get(key) == one}
         self.unread = {key: self.unread[key] for key in self._unread_files}
         for key in sorted(files.keys() - known.keys() - self.unread.keys()):
@@ -79,6 +83,15 @@ class Catalogue:
                 known[key] = entry
                 self._unwritten += 1
         return known
+
+    def _is_copy(self, entry: Entry, signature: Signature) -> bool:
+        """Whether a file, of another time, has the content that an entry was made of: the store was copied."""
+        if signature.size != entry.kept_size:
+            return False
+        try:
+            return self._files.header(entry.archive_id).body.hex() == entry.body
+        except (ArchiveError, OSError):  # it will be read, and told of
+            return False
 
     def _read_entry(self, archive_id: str, signature: Signature) -> Entry | None:
         """The entry of a file; None if it cannot be read, of which note is taken."""
@@ -90,6 +103,13 @@ class Catalogue:
             self._unread_files[archive_id] = signature
             self.unread[archive_id] = str(error)
             return None
+
+    def forget(self) -> None:
+        """Make the index anew: the one on the disk is wrong."""
+        with self._lock:
+            self._entries = self._refreshed({})
+            self._unwritten = 1
+            self.write()
 
     def write(self, *, at_least: int = 1) -> None:
         """Write the index, if that many changes are not in it, and if the store can be written at all.

@@ -54,6 +54,15 @@ class KeptFiles:
         """
         return self._inflated(_read(self._folder.kept_path(archive_id)))
 
+    def header(self, archive_id: str) -> KeptHeader:
+        """The header of a kept companion, whose file is whole.
+
+        Raises:
+            ArchiveError: its file was changed.
+            OSError: it cannot be read.
+        """
+        return _read(self._folder.kept_path(archive_id)).header
+
     def read_file(self, path: Path) -> Inflated:
         """The same of a base of which no companion is kept."""
         return self._inflated(_read(path))

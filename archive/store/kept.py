@@ -36,10 +36,10 @@ import zstandard
 from archive.base.errors import ArchiveError, one_line
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
-from archive.store.plain import plain_of
+from archive.store.plain import companion_of, plain_of
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
+    from archive.base.limits import Allowance, Limits
     from archive.store.plain import Step
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
@@ -219,6 +219,20 @@ def inflate(data: memoryview, header: KeptHeader, words: bytes, allowance: Allow
     if digest_of(found.body) != header.body:
         raise ArchiveError(expected="the body that was kept", found="another")
     return found
+
+
+def exact(found: Inflated, limits: Limits) -> bytes:
+    """The companion, to the byte.
+
+    Raises:
+        ArchiveError: the libraries that compress give other bytes today than when it was added.
+    """
+    data = found.data
+    if data is None:
+        data = companion_of(found.plain, found.notes.recipe, limits.allowance(len(found.plain)))
+    if digest_of(data) != found.header.digest:
+        raise ArchiveError(expected="the bytes that were added", found="others")
+    return data
 
 
 def _parsed(told: bytes) -> Notes:

@@ -18,10 +18,12 @@ from archive.companion.parse import parse_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.store.catalogue import Catalogue, opened_plain
+from archive.store.checking import checked
 from archive.store.choosing import kin_of, smallest
+from archive.store.cleaning import clean, needed_bases
 from archive.store.files import KeptFiles
-from archive.store.folder import Folder
-from archive.store.kept import Companion, Notes, build_kept, digest_of, read_header
+from archive.store.folder import INDEX, Folder
+from archive.store.kept import Companion, Notes, build_kept, digest_of, exact, read_header
 from archive.store.making import made_of
 from archive.store.plain import companion_of, recipe_of
 
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
+    from archive.store.cleaning import Cleaned
     from archive.store.entries import Entry
+    from archive.verbs.verify import Diagnostic
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
@@ -184,15 +188,8 @@ class Store:
             OSError: it cannot be read.
         """
         found = self._files.read(self._checked_id(archive_id))
-        if found.data is not None:
-            data = found.data
-        else:
-            with in_file(str(self.folder.kept_path(archive_id))):
-                allowance = self.limits.allowance(len(found.plain))
-                data = companion_of(found.plain, found.notes.recipe, allowance)
-        if digest_of(data) != found.header.digest:
-            raise ArchiveError("would not be the bytes that were added", file=self.file)
-        return data
+        with in_file(str(self.folder.kept_path(archive_id))):
+            return exact(found, self.limits)
 
     def opened(self, archive_id: str) -> Archive:
         """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
@@ -261,6 +258,37 @@ class Store:
             self.folder.kept_path(archive_id).unlink(missing_ok=True)
         self._catalogue.write(at_least=UNWRITTEN)
 
+    def gc(self) -> Cleaned:
+        """Remove what killed processes left and what no companion needs; keep kin by one another.
+
+        Raises:
+            ArchiveError: a file is broken, so that nobody knows which bases are needed: see :meth:`check`.
+            OSError: the store cannot be written.
+        """
+        with self._changing() as entries:
+            cleaned = clean(self.folder, entries, self._files)
+        self._catalogue.entries()
+        self._catalogue.write()
+        return cleaned
+
+    def check(self) -> Iterator[Diagnostic]:
+        """Look for what is wrong: each file is read whole, and the index compared with the files.
+
+        An index that is wrong is made anew, if the store can be written.
+
+        Yields:
+            Diagnostics whose ``record`` is a file of the store.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        is_wrong = False
+        for found in checked(self.folder, self._files, self.limits):
+            is_wrong |= found.record == INDEX
+            yield found
+        if is_wrong:
+            self._catalogue.forget()
+
     @contextmanager
     def _changing(self) -> Iterator[Mapping[str, Entry]]:
         """The entries as they are while nobody else changes the store."""
@@ -327,18 +355,17 @@ class Store:
         going = entries.get(archive_id)
         if going is None or self.folder.base_path(going.body).exists():
             return
-        if going.body in self._needed(entries):
+        if self._may_be_needed(going.body):
             self.folder.write(
                 self.folder.base_path(going.body), self.folder.kept_path(archive_id).read_bytes()
             )
 
-    def _needed(self, entries: Mapping[str, Entry]) -> set[str]:
-        """The digests of all bodies that something is kept by."""
-        needed = {entry.base for entry in entries.values()}
-        for digest in self.folder.base_files():
-            data = self.folder.base_path(digest).read_bytes()
-            needed.add(read_header(memoryview(data)).base.hex())
-        return needed
+    def _may_be_needed(self, body: str) -> bool:
+        """Whether a companion is, or may be, kept by a body."""
+        try:
+            return body in needed_bases(self.folder)
+        except ArchiveError:  # a file is broken: what it needs is not known
+            return True
 
 
 def _words(entry: Entry) -> set[str]:

@@ -1,0 +1,125 @@
+"""What ``check`` finds: files that are broken, facts that disagree, and what does not belong into a store."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archive.base.drafts import DRAFT_NAME
+from archive.base.errors import ArchiveError, one_line
+from archive.companion.parse import parse_companion
+from archive.store.catalogue import entry_of
+from archive.store.cleaning import unneeded_bases
+from archive.store.folder import BASES, COMPANIONS, INDEX, LOCK, MARK
+from archive.store.index import read_index
+from archive.store.kept import exact
+from archive.verbs.verify.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from archive.base.limits import Limits
+    from archive.store.entries import Entry
+    from archive.store.files import KeptFiles
+    from archive.store.folder import Folder, Signature
+
+
+def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagnostic]:
+    """Look for what is wrong in a store.
+
+    Yields:
+        Diagnostics, by the file that each is about.
+    """
+    entries: dict[str, Entry] = {}
+    for archive_id, signature in sorted(folder.kept().items()):
+        try:
+            entries[archive_id] = _read(archive_id, signature, files, limits)
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except (ArchiveError, OSError) as error:
+            yield Diagnostic("error", f"{COMPANIONS}/{archive_id}.kept", "", one_line(str(error)))
+    yield from _bases(folder, files)
+    yield from _prefixes(entries)
+    yield from _index(folder, entries)
+    yield from _others(folder)
+    with suppress(ArchiveError, OSError):  # of a broken file, which is told above
+        for digest in sorted(unneeded_bases(folder)):
+            yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
+
+
+def _read(archive_id: str, signature: Signature, files: KeptFiles, limits: Limits) -> Entry:
+    """The entry of a companion, all of which is read.
+
+    Raises:
+        ArchiveError: something is wrong.
+    """
+    found = files.read(archive_id)
+    data = memoryview(exact(found, limits))
+    _ = parse_companion(data, limits.allowance(len(data))).records
+    return entry_of(archive_id, found, signature, limits)
+
+
+def _bases(folder: Folder, files: KeptFiles) -> Iterator[Diagnostic]:
+    for digest in sorted(folder.base_files()):
+        path = folder.base_path(digest)
+        try:
+            found = files.read_file(path).header.body.hex()
+        except (ArchiveError, OSError) as error:
+            yield Diagnostic("error", f"{BASES}/{path.name}", "", one_line(str(error)))
+        else:
+            if found != digest:
+                yield Diagnostic("error", f"{BASES}/{path.name}", "", f"is another base: {found}")
+
+
+def _prefixes(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
+    """Prefixes that two companions have: the failures of both are ambiguous."""
+    found: defaultdict[int, list[Entry]] = defaultdict(list)
+    for entry in entries.values():
+        found[entry.prefix].append(entry)
+    for prefix, same in found.items():
+        if prefix and len(same) > 1:
+            labels = ", ".join(entry.label for entry in same)
+            record = f"{COMPANIONS}/{same[1].archive_id}.kept"
+            yield Diagnostic(
+                "error", record, "", f"{len(same)} companions have the prefix {prefix}: {labels}"
+            )
+
+
+def _index(folder: Folder, entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
+    """Rows of the index that are not what the files say. Whoever opens the store reads files without one."""
+    if not folder.index.exists():
+        return
+    known = read_index(folder.index)
+    if not known and entries:
+        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is made anew")
+    for archive_id, entry in entries.items():
+        row = known.get(archive_id)
+        if row is not None and row.body == entry.body and replace(row, signature=entry.signature) != entry:
+            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is made anew")
+
+
+def _others(folder: Folder) -> Iterator[Diagnostic]:
+    """What a store has no use for: it is left alone."""
+    known = {
+        folder.path: {MARK, INDEX, LOCK, COMPANIONS, BASES},
+        folder.companions: {f"{key}.kept" for key in folder.kept()},
+        folder.bases: {f"{key}.kept" for key in folder.base_files()},
+    }
+    for path, names in known.items():
+        for name in sorted(set(_names(path)) - names):
+            where = str((path / name).relative_to(folder.path))
+            if DRAFT_NAME.fullmatch(name):
+                yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
+            else:
+                yield Diagnostic("warning", where, "", "no file of a store; it is left alone")
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        return os.listdir(path)  # noqa: PTH208 (names alone)
+    except FileNotFoundError:
+        return []
