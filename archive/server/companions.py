@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 1_000
 """Companions of one page."""
-SHORTEST = 8
-"""Digits that the beginning of an archive id has at least."""
 LONGEST_NAME = 255
 JSON, BINARY = "application/json", "application/octet-stream"
 MAY_CHANGE = {"Cache-Control": "no-cache"}
@@ -157,21 +155,20 @@ class Companions:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
     def _named(self, word: str) -> Entry:
-        """The companion of an archive id, its beginning, or a handle prefix.
+        """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
 
         Raises:
             Problem: there is none, or there are several.
         """
-        found = [
-            one
-            for one in self._entries()
-            if word == str(one.prefix) or (len(word) >= SHORTEST and one.archive_id.startswith(word))
-        ]
+        try:
+            found = self._store.find(word)
+        except (ArchiveError, OSError) as error:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         if len(found) == 1:
             return found[0]
         count = f"{len(found)} companions have" if found else "no companion has"
         status = HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND
-        raise Problem(status, f"{count} the id or prefix {shown(word)}; GET /v1/companions lists all")
+        raise Problem(status, f"{count} the id, prefix or name {shown(word)}; GET /v1/companions lists all")
 
 
 def _problem(words: str) -> dict[str, object]:

@@ -23,6 +23,7 @@ from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.shelf import Shelf
 from archive.store.entry_json import entry_json
+from archive.store.store import TakenError
 from archive.verbs.logs.unpacking import unpacked
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ def _refused(error: Exception) -> Refused:
             )
         case LimitError():
             status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)
+        case TakenError():
+            status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
             status, detail = HTTPStatus.BAD_REQUEST, str(error)
         case OSError(errno=errno.ENOSPC):

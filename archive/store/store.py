@@ -68,6 +68,10 @@ class _New(NamedTuple):
     facts: Facts
 
 
+class TakenError(ArchiveError):
+    """A companion whose archive id or handle prefix is another one's."""
+
+
 @bounded_members
 class Store:
     """A folder of companions. :meth:`open` opens one; threads and processes may use one at once.
@@ -223,8 +227,8 @@ class Store:
 
         Raises:
             NoDebugInfoError: it is an archive without debug info.
-            ArchiveError: it is of another kind, or contradicts itself; or its archive id or prefix is
-                another one's.
+            TakenError: its archive id or prefix is another one's.
+            ArchiveError: it is of another kind, or contradicts itself.
             OSError: it cannot be read, or the store cannot be written.
         """
         new = self._new(source, name)
@@ -327,18 +331,18 @@ class Store:
         """Refuse a companion whose archive id or prefix is taken.
 
         Raises:
-            ArchiveError: the message says by which, and the way out.
+            TakenError: the message says by which, and the way out.
         """
         taken = entries.get(facts.archive_id)
         if taken is not None and not replace:
-            raise ArchiveError(
+            raise TakenError(
                 f"is kept already with other debug info, {taken.label}: the same model of other source; "
                 "`--replace` (replace=True) lets this one take its place",
                 file=f"archive {facts.archive_id}",
             )
         for entry in entries.values():
             if facts.prefix and entry.prefix == facts.prefix and entry is not taken:
-                raise ArchiveError(
+                raise TakenError(
                     f"is the prefix of another archive already, {entry.label}; "
                     "`split --salt TEXT` gives this archive another one",
                     file=f"prefix {facts.prefix}",
