@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
+from archive.batches.reading import Listed, is_many, listing
 from archive.cli import options, printing
+from archive.cli.annotations import annotations_of, annotations_option
+from archive.cli.several import files_argument, jobs_option, reading
 from archive.cli.status import Status
 from archive.verbs.verify import Diagnostic, verify
 from archive.verbs.verify.diagnostic import diagnostic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from archive import Limits
-
-    Results = Mapping[str, Sequence[Diagnostic]]
+    from archive.batches.reading import Reading
+    from archive.cli.annotations import Annotations
 
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
 
 
 @click.command("verify")
-@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
+@jobs_option
+@annotations_option
 @options.no_map_option
 @options.limit_option
 @options.json_option()
-def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, limits: Limits, as_json: bool) -> Status:
-    """Check FILES: structure, checksums, and that all debug records agree with each other.
+def command(
+    files: tuple[str, ...],
+    *,
+    quiet: bool,
+    jobs: int | None,
+    annotations: str | None,
+    mapped: bool,
+    limits: Limits,
+    as_json: bool,
+) -> Status:
+    """Check files: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
-    is, and that it was not checked.
+    is, and that it was not checked; in folders, such files are left out and counted.
 
     Exit status: 0 well, 1 there is an error, 2 a file was not checked or cannot be read, 70 internal
     error.
@@ -46,49 +60,119 @@ def command(files: tuple[str, ...], *, quiet: bool, mapped: bool, limits: Limits
     Examples:
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
+      debug-archive verify models/ -j 8
+      debug-archive verify models/ --json > problems.json
     """  # noqa: D301 (click reads the backspace)
-    results, unread = _verified(files, limits, mapped=mapped)
-    if quiet:
-        results = {
-            file: [one for one in found if one.severity in NEVER_HIDDEN] for file, found in results.items()
-        }
-    if as_json:
-        printing.write_json(results)
-    else:
-        _print_lines(results)
-    return _status(results, unread=unread)
+    check = partial(_check, limits=limits, mapped=mapped)
+    notes = annotations_of(annotations, as_json=as_json)
+    run = _Run(notes, quiet=quiet, as_json=as_json)
+    with notes.behind():
+        if len(files) == 1 and not is_many(files[0]):
+            return run.one(files[0], check(Listed(files[0], "")))
+        return run.several(files, check, jobs, mapped=mapped)
 
 
-def _verified(files: Sequence[str], limits: Limits, *, mapped: bool) -> tuple[Results, bool]:
-    """The diagnostics of each file, and whether a file could not be read."""
-    results: dict[str, list[Diagnostic]] = {}
-    unread = False
-    idle = len(files) == 1 or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, disable=idle) as progress:
-        task = progress.add_task("verifying", total=len(files))
-        for file in files:
-            try:
-                results[file] = verify(source_of(file, mapped=mapped), limits=limits)
-            except ArchiveError as error:  # of a file that cannot be read as a whole
-                results[file] = [diagnostic_of(error)]
-            except OSError as error:  # the other files are still checked
-                results[file], unread = [Diagnostic("error", "", "", error.strerror or str(error))], True
-            progress.advance(task)
-    return results, unread
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The diagnostics of a file, and whether it could be read."""
+
+    found: Sequence[Diagnostic]
+    is_read: bool = True
+
+    @property
+    def status(self) -> Status:
+        severities = {one.severity for one in self.found}
+        if "internal error" in severities:
+            return Status.INTERNAL
+        if not self.is_read or "not checked" in severities:
+            return Status.FAILED
+        return Status.FINDINGS if "error" in severities else Status.WELL
 
 
-def _print_lines(results: Results) -> None:
-    for file, found in results.items():
-        for one in found:
-            printing.write_line(f"{file}: {one.severity}: {one}")
-        if not found:
-            printing.write_line(f"{file}: well")
+def _check(file: Listed, *, limits: Limits, mapped: bool) -> _Checked:
+    try:
+        return _Checked(verify(source_of(file.name, mapped=mapped), limits=limits))
+    except ArchiveError as error:  # of a file that cannot be read as a whole
+        return _Checked([diagnostic_of(error)])
+    except OSError as error:  # the other files are still checked
+        return _Checked([Diagnostic("error", "", "", error.strerror or str(error))], is_read=False)
 
 
-def _status(results: Results, *, unread: bool) -> Status:
-    severities = {one.severity for found in results.values() for one in found}
-    if "internal error" in severities:
-        return Status.INTERNAL
-    if unread or "not checked" in severities:
-        return Status.FAILED
-    return Status.FINDINGS if "error" in severities else Status.WELL
+def _checked(result: Reading[_Checked]) -> _Checked:
+    """What came of a file; of one whose check ended without a result, why."""
+    if result.facts is not None:
+        return result.facts
+    return _Checked(
+        [Diagnostic("internal error" if result.is_internal else "not checked", "", "", result.error)]
+    )
+
+
+class _Run:
+    """One run of the command.
+
+    Args:
+        notes: the annotations.
+        quiet: whether warnings and notes are hidden.
+        as_json: whether facts are printed as JSON.
+    """
+
+    def __init__(self, notes: Annotations, *, quiet: bool, as_json: bool) -> None:
+        self._notes = notes
+        self._quiet = quiet
+        self._as_json = as_json
+        self._files = Counter[Status]()
+        self._warned = 0
+
+    def one(self, name: str, checked: _Checked) -> Status:
+        """Print what was found in a single file."""
+        found = self._take(name, checked)
+        if self._as_json:
+            printing.write_json({name: found})
+        else:
+            _write_lines(name, found, printing.write_line)
+        return checked.status
+
+    def several(
+        self, inputs: Sequence[str], check: Callable[[Listed], _Checked], jobs: int | None, *, mapped: bool
+    ) -> Status:
+        """Print what was found in each of several files, as they are done, and the total."""
+        files, json = listing(inputs, mapped=mapped), printing.JsonParts()
+        with reading(files, check, "verifying", jobs, as_json=self._as_json) as (lines, results):
+            for result in results:
+                found = self._take(result.file.name, _checked(result))
+                if self._as_json:
+                    json.add({result.file.name: found})
+                else:
+                    _write_lines(result.file.name, found, lines.write_line)
+        if self._as_json:
+            json.end()
+        else:
+            printing.write_line(self._total())
+        return max(self._files)
+
+    def _take(self, name: str, checked: _Checked) -> list[Diagnostic]:
+        """Count a file and annotate it; the diagnostics that are shown."""
+        found = [one for one in checked.found if not self._quiet or one.severity in NEVER_HIDDEN]
+        self._files[checked.status] += 1
+        self._warned += checked.status is Status.WELL and bool(found)
+        errors = [str(one) for one in found if one.severity in NEVER_HIDDEN]
+        self._notes.add("error", name, "verify", errors)
+        self._notes.add("warning", name, "verify", [str(one) for one in found if one.severity == "warning"])
+        return found
+
+    def _total(self) -> str:
+        """The last line: how many files came out how."""
+        files = self._files
+        warned = f" ({self._warned:,} with warnings or notes)" if self._warned else ""
+        internal = f", {files[Status.INTERNAL]:,} with internal errors" if files[Status.INTERNAL] else ""
+        return (
+            f"{counted(files.total(), 'file')}: {files[Status.WELL]:,} well{warned}, "
+            f"{files[Status.FINDINGS]:,} with findings, {files[Status.FAILED]:,} not checked{internal}"
+        )
+
+
+def _write_lines(name: str, found: Sequence[Diagnostic], write_line: Callable[[str], None]) -> None:
+    for one in found:
+        write_line(f"{name}: {one.severity}: {one}")
+    if not found:
+        write_line(f"{name}: well")

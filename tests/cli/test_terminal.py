@@ -125,7 +125,12 @@ COMMANDS = {
     "restore": "restore {model} -o {out}",
     "join": "join {model} -c {none} -o {out}",
     "convert": "convert {model} -o {out} --profile packed",
-    "usage": "inspect {model} {out}",
+    "inspect many": "inspect {many} {none}",
+    "inspect many as json": "inspect {many} {none} --json",
+    "verify many": "verify {many} {none}",
+    "sizes of many": "sizes {many} {none} --budget 1B",
+    "annotations": "verify {model} {zip} {none} --annotations github",
+    "usage": "join {model} {out}",
 }
 """Commands in each way in which they print."""
 
