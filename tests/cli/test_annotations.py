@@ -13,6 +13,7 @@ from tests.support.commands import called, run
 from tests.support.corpus import RELEASES
 from tests.support.github_runner import Command, obeyed
 from tests.support.kinds import KINDS
+from tests.support.tampering import ID, STACK, tampered
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:
@@ -59,11 +60,14 @@ def test_errors_of_a_file_are_one_annotation_behind_all_else(workflow: Path) -> 
 
 
 def test_warnings_are_apart_from_errors_and_notes_are_none(workflow: Path) -> None:
-    data = OLD.read_bytes()
-    shutil.copy(OLD, workflow / "old.ptl")
-    assert "old.ptl: note: " in called("verify", "old.ptl").stdout
-    assert annotated("verify", "old.ptl") == []
-    assert data
+    (workflow / "other_id.ptl").write_bytes(tampered(STACK, {ID: b"x"}))
+    shutil.copy(OLD, workflow / "noted.ptl")
+    said = called("verify", ".").stdout
+    assert "noted.ptl: note: " in said
+    (found,) = obeyed(said.splitlines())
+    assert (found.name, found.properties["file"]) == ("warning", "models/other_id.ptl")
+    assert f"other_id.ptl: warning: {found.data}\n" in said
+    assert annotated("verify", ".", "--quiet") == []
 
 
 def test_budgets_are_annotated_beside_the_model_or_the_toml(workflow: Path) -> None:
