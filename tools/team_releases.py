@@ -145,7 +145,11 @@ class Team:
         }
         names = [(f"blocks{at}", block.name) for at, file in enumerate(self.files) for block in file]
         lines = ["import torch", *(f"from {file} import {name}" for file, name in names), ""]
-        lines += ["class Team(torch.nn.Module):", "    def __init__(self) -> None:", "        super().__init__()"]
+        lines += [
+            "class Team(torch.nn.Module):",
+            "    def __init__(self) -> None:",
+            "        super().__init__()",
+        ]
         lines += [f"        self.{name.lower()} = {name}()" for _, name in names]
         lines += ["", "    def forward(self, x: torch.Tensor) -> torch.Tensor:"]
         lines += [f"        x = self.{name.lower()}(x)" for _, name in names]

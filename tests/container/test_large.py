@@ -8,39 +8,20 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from archive.container.container import Container, Member, new_member, write_archive
 from archive.container.end import read_end
 from archive.container.headers import possible_descriptors, zip64_values
+from tests.support.sparse import Sparse, zeros
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import BinaryIO
 
 FULL = 0xFFFF_FFFF
 """The number that stands for one that does not fit."""
 
 SECOND = b"second record, behind all that 32 bits can tell"
-
-
-class Sparse:
-    """A file that leaves holes in the place of long zeros."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def write(self, data: bytes | memoryview) -> int:
-        if len(data) < 1 << 20:
-            return self.file.write(data)
-        self.file.seek(len(data), 1)
-        return len(data)
-
-
-def zeros(size: int) -> memoryview:
-    """So many zeros, which take no memory."""
-    return np.broadcast_to(np.zeros(1, np.uint8), (size,)).data
 
 
 def archive_of(path: Path, size: int, *, slim: bool) -> Path:

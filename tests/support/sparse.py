@@ -1,0 +1,40 @@
+"""Files with long zeros that take no space on disk, and archives with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.container.container import Container, Member, member_from, write_archive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+
+class Sparse:
+    """A file that leaves holes in the place of long zeros."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def write(self, data: bytes | memoryview) -> int:
+        if len(data) < 1 << 20:
+            return self.file.write(data)
+        self.file.seek(len(data), 1)
+        return len(data)
+
+
+def zeros(size: int) -> memoryview:
+    """So many zeros, which take no memory."""
+    return np.broadcast_to(np.zeros(1, np.uint8), (size,)).data
+
+
+def with_zeros(archive: Path, path: Path, size: int) -> Path:
+    """An archive with one more tensor, of so many zeros, without a crc, and before all records."""
+    with Container.open(archive) as container, path.open("wb") as file:
+        big = Member("data/big", zeros(size), size, 0, deflated=False)
+        members = [big, *map(member_from, container.records.values())]
+        write_archive(Sparse(file), container.root, members)
+    return path
