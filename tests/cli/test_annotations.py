@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.container.serialization_id import RECORD_NAME
 from archive.report.annotations import Annotation
 from tests.support.commands import called, run
 from tests.support.corpus import RELEASES
 from tests.support.github_runner import Command, obeyed
 from tests.support.kinds import KINDS
-from tests.support.tampering import ID, STACK, tampered
+from tests.support.tampering import STACK, tampered
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def test_errors_of_a_file_are_one_annotation_behind_all_else(workflow: Path) -> 
 
 
 def test_warnings_are_apart_from_errors_and_notes_are_none(workflow: Path) -> None:
-    (workflow / "other_id.ptl").write_bytes(tampered(STACK, {ID: b"x"}))
+    (workflow / "other_id.ptl").write_bytes(tampered(STACK, {RECORD_NAME: b"x"}))
     shutil.copy(OLD, workflow / "noted.ptl")
     said = called("verify", ".").stdout
     assert "noted.ptl: note: " in said
