@@ -36,6 +36,15 @@ def unmangled(type_name: str) -> str:
     return MANGLING.sub("", type_name)
 
 
+def compiled_name(module: Module, method: str) -> str:
+    """The name by which TorchScript has compiled a method of a module.
+
+    An overloaded method, like ``forward`` of ``nn.LSTM``, is compiled for each overload: ``forward__0``, ….
+    The first one stands for all.
+    """
+    return method if module._has_method(method) else f"{method}__0"
+
+
 def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
     """The graph of a module's method, with all calls followed.
 
@@ -48,7 +57,7 @@ def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
         LoweringError: a call cannot be followed, or a module is used as a value.
     """
     walk = _Inliner(places)
-    graph = module._get_method(method).graph
+    graph = module._get_method(compiled_name(module, method)).graph
     _, *inputs = graph.inputs()
     scope = _Scope(graph, {}, {next(graph.inputs()).debugName(): _Known(module, "", SELF)}, ())
     parameters = [walk.new(value, scope) for value in inputs]

@@ -17,6 +17,9 @@ from archive.debuginfo.model import Source, SourceRange
 from archive.normalform.pool import table_of
 from archive.reader.opening import open as open_archive
 
+OF_LOADED_CODE = "Serialized   File "
+"""PyTorch's words in front of a range in the code of an archive."""
+
 
 class RangeFinder:
     """The source ranges of a module, by the texts that PyTorch shows for them.
@@ -52,5 +55,10 @@ class RangeFinder:
         return cls(known)
 
     def find(self, shown: str) -> SourceRange | None:
-        """The range that PyTorch shows as this text; None if no record has it."""
-        return self._known.get(shown)
+        """The range that PyTorch shows as this text; None if no record has it.
+
+        Of a loaded module PyTorch shows the range in the model's source, and behind it the one in the code of
+        the archive.
+        """
+        original, _, _ = shown.rpartition(OF_LOADED_CODE)
+        return self._known.get(shown) or self._known.get(original)

@@ -28,15 +28,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.graph.inlining import inlined, unmangled
+from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower import codegen
+from archive.backend.lower.compile_spec import checked_spec
 from archive.backend.lower.effects import with_effects
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.links import (
@@ -47,12 +47,13 @@ from archive.backend.lower.links import (
     linked,
     resolved,
 )
+from archive.backend.lower.parts import with_lowered_parts
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from archive.backend.lower.links import Linked
 
@@ -70,17 +71,20 @@ def lower(
     backend: str,
     method_compile_spec: Mapping[str, Any] | None = None,
     *,
+    paths: Sequence[str] | None = None,
     recorder: DebugHandles | None = None,
     effects: bool = False,
     example_inputs: Sequence[Any] = (),
 ) -> torch.jit.ScriptModule:
-    """Lower a module to a backend.
+    """Lower a module, or parts of it, to a backend.
 
     Args:
         module: a scripted, traced or eager module. It is not changed; parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
             default ``forward`` alone, without options.
+        paths: the parts to lower, each by the attributes that lead to it, joined by dots; by default the
+            module as a whole.
         recorder: gives out the debug handles; by default a new one, whose start depends on the module.
         effects: capture the side effects of an eager module's ``forward``. The lowered module has none: it
             takes the state as inputs, and returns the values to put there, which
@@ -88,7 +92,8 @@ def lower(
         example_inputs: arguments of ``forward`` for ``effects``.
 
     Returns:
-        The wrapper of the lowered module, with the methods of ``method_compile_spec``.
+        The wrapper of the lowered module, with the methods of ``method_compile_spec``. With ``paths``, the
+        module scripted, with such wrappers in the places of its parts.
 
     Raises:
         LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
@@ -99,10 +104,14 @@ def lower(
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module, found {module!r}")
+    if paths is not None:
+        if effects:
+            raise LoweringError("effects are captured of a whole module, not of parts")
+        return _scripted(_with_parts(module, backend, method_compile_spec, paths, recorder))
     captured = with_effects(module, example_inputs) if effects else None
     scripted = _scripted(module) if captured is None else captured.scripted
     _refuse_lowered_parts(scripted)
-    spec = _checked(scripted, {"forward": {}} if method_compile_spec is None else method_compile_spec)
+    spec = checked_spec(scripted, method_compile_spec)
     original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
     places = RangeFinder.of(scripted._c)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
@@ -111,7 +120,7 @@ def lower(
             captured.relocating.graph(graph)
     recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
-    schemas = {method: scripted._c._get_method(method).schema for method in spec}
+    schemas = {method: scripted._c._get_method(compiled_name(scripted._c, method)).schema for method in spec}
     whole = Original(original, graphs, schemas)
     processed = chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
     parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
@@ -133,6 +142,34 @@ def lower(
         TORCHSCRIPT_NAMES,
     )
     return torch.jit._recursive.wrap_cpp_module(wrapper)
+
+
+def _with_parts(
+    module: torch.nn.Module,
+    backend: str,
+    method_compile_spec: Mapping[str, Any] | None,
+    paths: Sequence[str],
+    recorder: DebugHandles | None,
+) -> torch.nn.Module:
+    """A module with lowered parts, whose debug handles follow each other."""
+    shared = recorder
+
+    def lowered(part: torch.nn.Module) -> torch.jit.ScriptModule:
+        nonlocal shared
+        if shared is None:
+            shared = _recorder(_scripted(part), method_compile_spec)
+        return lower(part, backend, method_compile_spec, recorder=shared)
+
+    return with_lowered_parts(module, paths, lowered)
+
+
+def _recorder(
+    scripted: torch.jit.ScriptModule, method_compile_spec: Mapping[str, Any] | None
+) -> DebugHandles:
+    """Debug handles whose start depends on a module."""
+    places = RangeFinder.of(scripted._c)
+    spec = checked_spec(scripted, method_compile_spec)
+    return DebugHandles.of(inlined(scripted._c, method, places) for method in spec)
 
 
 def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
@@ -190,28 +227,6 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
         children = torch._C.ModuleDict(one).items()
         left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
     return found
-
-
-def _checked(scripted: torch.jit.ScriptModule, given: object) -> dict[str, dict[str, Any]]:
-    """The compile spec, checked; a method without options gets ``{"": ""}``, as in PyTorch's own tests.
-
-    Raises:
-        LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
-    """
-    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
-        raise LoweringError(f"expected method_compile_spec to be a dict by method names, found {given!r}")
-    for name, options in given.items():
-        if not scripted._c._has_method(name):
-            raise LoweringError(f"Method '{name}' is not defined.")
-        if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
-            raise LoweringError(
-                f"method {name}: expected its compile spec to be a dict by names of options, "
-                f"found {options!r}"
-            )
-        found = torch._C._jit_try_infer_type(dict(options)) if options else None
-        if found is not None and not found.success():
-            raise LoweringError(f"method {name}: TorchScript cannot hold its compile spec: {found.reason()}")
-    return {name: dict(options) or {"": ""} for name, options in given.items()}
 
 
 def _debug_info() -> tuple[Any, Any]:

@@ -1,0 +1,101 @@
+"""Lowers parts of a module, each named by its path: ``encoder``, ``blocks.1``; the module around them stays.
+
+Of an eager module the parts are replaced, and then the module is scripted. A scripted or loaded module has no
+Python source any more: PyTorch replaces the parts in a copy, and with them their types wherever they stand.
+So a part whose type another module has, too, is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.errors import LoweringError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Lower = Callable[[torch.nn.Module], torch.jit.ScriptModule]
+
+
+def with_lowered_parts(
+    module: torch.nn.Module, paths: Sequence[str], lower: Lower
+) -> torch.nn.Module | torch.jit.ScriptModule:
+    """A copy of a module whose parts are lowered; parameters and buffers are shared.
+
+    Args:
+        module: an eager, scripted or loaded module.
+        paths: the attributes that lead to each part, joined by dots.
+        lower: lowers a part.
+
+    Returns:
+        A scripted module if ``module`` is one, else an eager one.
+
+    Raises:
+        LoweringError: a path leads to no module, twice to one, or into another part; or PyTorch cannot
+            replace a part of a scripted module.
+    """
+    for number, path in enumerate(paths):
+        _check(module, path)
+        for other in paths[:number]:
+            if f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}."):
+                raise LoweringError(f"{path} and {other} are in one another; lower parts that are not")
+    if not paths:
+        raise LoweringError("expected the path of a part to lower, found none")
+    if isinstance(module, torch.jit.ScriptModule):
+        return _replaced(module, paths, lower)
+    for path in paths:
+        module = _with(module, path.split("."), lower(module.get_submodule(path)))
+    return module
+
+
+def _check(module: torch.nn.Module, path: str) -> None:
+    """Make sure that a path leads to a module.
+
+    Raises:
+        LoweringError: it does not. The words are PyTorch's, behind the path.
+    """
+    one = module
+    for name in path.split("."):
+        if not hasattr(one, name):
+            known = ", ".join(child for child, _ in one.named_children()) or "none"
+            raise LoweringError(
+                f"part {path!r}: {_type_of(one)} does not have a field with name '{name}'; modules: {known}"
+            )
+        one = getattr(one, name)
+        if not isinstance(one, torch.nn.Module):
+            raise LoweringError(f"part {path!r}: Attribute named {name} is not a Module")
+
+
+def _type_of(module: torch.nn.Module) -> str:
+    """The class of a module, by its own name."""
+    return getattr(module, "original_name", type(module).__name__)
+
+
+def _with(module: torch.nn.Module, names: Sequence[str], part: torch.nn.Module) -> torch.nn.Module:
+    """A copy of an eager module, and of those on the way, in which a part is another one."""
+    copied = copy.copy(module)
+    name, *rest = names
+    held = module.get_submodule(name)
+    copied._modules = {**module._modules, name: _with(held, rest, part) if rest else part}
+    return copied
+
+
+def _replaced(module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower) -> torch.jit.ScriptModule:
+    """A copy of a scripted module whose parts are lowered.
+
+    Raises:
+        LoweringError: another module has the type of a part.
+    """
+    types = {path: one._c._type().annotation_str for path, one in module.named_modules()}
+    for path in paths:
+        same = [one for one in types if types[one] == types[path] and one != path]
+        if same:
+            raise LoweringError(
+                f"part {path!r} and {same[0]!r} have one type, and PyTorch replaces both in a scripted "
+                "module; lower parts of the eager module, or the part around both"
+            )
+    made: Any = torch._C._jit_to_backend_selective(module, lower, list(paths))
+    return made
