@@ -107,6 +107,7 @@ class Cases(dict[str, Case]):
         calls: int = 3,
         says: str = "",
         at: str = "",
+        test: str = "",
         **attributes: Any,  # noqa: ANN401
     ) -> Callable[[Any], Any]:
         """Add a module's class, or a ``forward`` and the attributes of its module.
@@ -117,13 +118,14 @@ class Cases(dict[str, Case]):
             calls: number of calls.
             says: what refuses the case.
             at: the line that refuses it, if it is none of the case's own.
+            test: name of the upstream test, if it is not the case's.
             attributes: of the module.
         """
 
         def note(given: Any) -> Any:  # noqa: ANN401
             name = given.__name__
             make = given if isinstance(given, type) else lambda: _module(given, attributes)
-            where = "" if upstream == OURS else f"test_{upstream or self._upstream}.py::test_{name}"
+            where = "" if upstream == OURS else f"test_{upstream or self._upstream}.py::test_{test or name}"
             given_arguments = arguments or (lambda number: (tensor(number),))
             self[name] = Case(where, given, make, given_arguments, calls, says, at)
             return given

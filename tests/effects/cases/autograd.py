@@ -155,7 +155,7 @@ def function_without_gradient(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.last
 
 
-@CASES.add("misc", count=0)
+@CASES.add(OURS, count=0)
 def autograd_function_with_a_counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.count += 1
     return Sum.apply(x) * self.count
@@ -204,13 +204,18 @@ def enum_arg(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(
-    says="Once.apply: its own backward would be lost; capture without gradients", arguments=with_gradient
+    test="once_differentiable",
+    says="Once.apply: its own backward would be lost; capture without gradients",
+    arguments=with_gradient,
 )
 def once_differentiable_backward(_: Model, x: torch.Tensor) -> torch.Tensor:
     return Once.apply(x)  # here
 
 
-@CASES.add(says=("TypeError: ByClass.forward() missing 1 required positional argument: 'x'"))
+@CASES.add(
+    test="classmethod",
+    says="TypeError: ByClass.forward() missing 1 required positional argument: 'x'",
+)
 def classmethod_forward(_: Model, x: torch.Tensor) -> torch.Tensor:
     return ByClass.apply(x)  # here
 

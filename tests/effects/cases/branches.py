@@ -106,7 +106,7 @@ def boolarg(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(
-    "misc",
+    OURS,
     says=(
         "a second call, from where the first one ends, does something else: "
         "control flow: the number it depends on differs from call to call"
@@ -132,12 +132,12 @@ def random_call_with_while_loop(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(
-    "functions",
+    OURS,
     says="len() or iteration of a list whose length differs from call to call",
     queue=[tensor(1), tensor(2), tensor(3)],
     calls=5,
 )
-def list_truth(self: Model, x: torch.Tensor) -> Any:
+def queue_until_empty(self: Model, x: torch.Tensor) -> Any:
     if self.queue:  # here
         return x + self.queue.pop()
     return x

@@ -109,7 +109,7 @@ def lazy_key_guarding(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.table["a"]
 
 
-@CASES.add(table={"layer0": {"keys": tensor(1)}, "layer1": None})
+@CASES.add("repros", table={"layer0": {"keys": tensor(1)}, "layer1": None})
 def recursive_map(self: Model, x: torch.Tensor) -> torch.Tensor:
     def mapped(table: dict[str, Any]) -> None:
         for key, value in table.items():
@@ -134,7 +134,7 @@ def dict_update_from_mapping_proxy(self: Model, x: torch.Tensor) -> torch.Tensor
     return self.table["a"] + self.table["b"]
 
 
-@CASES.add(table={"a": 1.0}, other={"b": 2.0})
+@CASES.add(OURS, table={"a": 1.0}, other={"b": 2.0})
 def dict_union(self: Model, x: torch.Tensor) -> torch.Tensor:
     both = self.table | self.other
     self.last = both
@@ -146,7 +146,7 @@ def empty_dict_recompilation(self: Model, x: torch.Tensor) -> torch.Tensor:
     return torch.cos(x) if self.table else torch.sin(x)
 
 
-@CASES.add("functions", table={"a": tensor(1)})
+@CASES.add(OURS, table={"a": tensor(1)})
 def dict_setdefault(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.table.setdefault("a", x) + x
 
@@ -160,9 +160,7 @@ def default_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.table["a"] + len(self.table["b"])
 
 
-@CASES.add(
-    "functions", says="what is done to a defaultdict cannot be followed", table=collections.defaultdict(list)
-)
+@CASES.add(OURS, says="what is done to a defaultdict cannot be followed", table=collections.defaultdict(list))
 def defaultdict_of_lists(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.table["seen"].append(x)  # here
     return x + 1

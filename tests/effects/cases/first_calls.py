@@ -92,7 +92,7 @@ class lazy_module_no_cls_to_become(nn.Module):
         return self.layer(x)  # here
 
 
-@CASES.add("misc", says="a second call, from where the first one ends, does something else", cache={})
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
 def cache_by_size(self: Model, x: torch.Tensor) -> torch.Tensor:
     key = x.size(0)  # here
     if key not in self.cache:
@@ -100,17 +100,13 @@ def cache_by_size(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.cache[key]
 
 
-@CASES.add(
-    "repros", says="a second call, from where the first one ends, does something else", seen=[], table={}
-)
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", seen=[], table={})
 def list_started_in_the_first_call(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.table.setdefault("seen", []).append(x)  # here
     return x + 1
 
 
-@CASES.add(
-    "hooks", says="a second call, from where the first one ends, does something else", state={"h": None}
-)
+@CASES.add(OURS, says="a second call, from where the first one ends, does something else", state={"h": None})
 def recurrent_state(self: Model, x: torch.Tensor) -> torch.Tensor:
     hidden = self.state["h"]
     if hidden is None:

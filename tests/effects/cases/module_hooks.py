@@ -172,7 +172,7 @@ class hook_taken_off(Around):
         return self.inner(x) * self.calls
 
 
-@CASES.add("repros", arguments=with_gradient)
+@CASES.add(OURS, arguments=with_gradient)
 class weight_norm_hook(Around):
     def __init__(self) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def numel(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x + self.n
 
 
-@CASES.add("functions", n=0, rate=0.1)
+@CASES.add(OURS, n=0, rate=0.1)
 def constant_arithmetic(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     self.rate = -abs(self.rate) * self.n // 1 + 0.5

@@ -103,7 +103,7 @@ def dataclass_fields(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(held=Plain(tensor(1), 0))
-def dataclass_nested(self: Model, x: torch.Tensor) -> torch.Tensor:
+def dataclass_in_module(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.held.number += 1
     self.held.value = x
     self.both = Plain(Plain(x, 2), 3)

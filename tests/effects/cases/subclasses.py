@@ -160,7 +160,7 @@ def dict_subclass_initialization_in_graph(self: Model, x: torch.Tensor) -> torch
     return made["key"] + 1
 
 
-@CASES.add("list", says="what is done to a History cannot be followed", history=History([tensor(1)]))
+@CASES.add(OURS, says="what is done to a History cannot be followed", history=History([tensor(1)]))
 def list_subclass_append(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.history.add(x)  # here
     return self.history[-1] * self.history.limit
