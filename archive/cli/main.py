@@ -44,6 +44,9 @@ COMMANDS = {
     "migrate": CommandEntry(
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),
+    "store": CommandEntry(
+        "archive.cli.store.group", "Companions of many models in one folder, found by what a log says."
+    ),
     "convert": CommandEntry("archive.cli.convert", "Companions that are small, or opened in no time."),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry(
@@ -90,6 +93,7 @@ def group() -> None:
       debug-archive inspect model.ptl
       debug-archive verify *.ptl
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
+      debug-archive store add build/*.ptdbg --store symbols/
       debug-archive shrink models/ -o small/
       debug-archive migrate old.ptl -o new.ptl --to latest
 

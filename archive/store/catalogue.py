@@ -85,7 +85,7 @@ class Catalogue:
         return known
 
     def _is_copy(self, entry: Entry, signature: Signature) -> bool:
-        """Whether a file, of another time, has the content that an entry was made of: the store was copied."""
+        """Whether a file of another time has the content that an entry is of: the store was copied."""
         if signature.size != entry.kept_size:
             return False
         try:
@@ -103,6 +103,12 @@ class Catalogue:
             self._unread_files[archive_id] = signature
             self.unread[archive_id] = str(error)
             return None
+
+    def note(self, entry: Entry) -> None:
+        """Take note of a companion that was added just now."""
+        with self._lock:
+            self._entries = {**(self._entries or {}), entry.archive_id: entry}
+            self._unwritten += 1
 
     def forget(self) -> None:
         """Make the index anew: the one on the disk is wrong."""

@@ -15,7 +15,7 @@ from archive.store.catalogue import entry_of
 from archive.store.cleaning import unneeded_bases
 from archive.store.folder import BASES, COMPANIONS, INDEX, LOCK, MARK
 from archive.store.index import read_index
-from archive.store.kept import exact
+from archive.store.kept import companion_in, digest_of
 from archive.verbs.verify.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from archive.store.files import KeptFiles
     from archive.store.folder import Folder, Signature
 
+INEXACT = "comes back with the same facts, but other bytes: the libraries that compress have changed"
+
 
 def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagnostic]:
     """Look for what is wrong in a store.
@@ -37,11 +39,14 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
     entries: dict[str, Entry] = {}
     for archive_id, signature in sorted(folder.kept().items()):
         try:
-            entries[archive_id] = _read(archive_id, signature, files, limits)
+            entries[archive_id], is_exact = _read(archive_id, signature, files, limits)
         except FileNotFoundError:  # it was removed meanwhile
             continue
         except (ArchiveError, OSError) as error:
             yield Diagnostic("error", f"{COMPANIONS}/{archive_id}.kept", "", one_line(str(error)))
+            continue
+        if not is_exact:
+            yield Diagnostic("warning", f"{COMPANIONS}/{archive_id}.kept", "", INEXACT)
     yield from _bases(folder, files)
     yield from _prefixes(entries)
     yield from _index(folder, entries)
@@ -51,16 +56,16 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
             yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
 
 
-def _read(archive_id: str, signature: Signature, files: KeptFiles, limits: Limits) -> Entry:
-    """The entry of a companion, all of which is read.
+def _read(archive_id: str, signature: Signature, files: KeptFiles, limits: Limits) -> tuple[Entry, bool]:
+    """The entry of a companion, all of which is read; and whether the companion comes back to the byte.
 
     Raises:
         ArchiveError: something is wrong.
     """
     found = files.read(archive_id)
-    data = memoryview(exact(found, limits))
-    _ = parse_companion(data, limits.allowance(len(data))).records
-    return entry_of(archive_id, found, signature, limits)
+    data = companion_in(found, limits)
+    _ = parse_companion(memoryview(data), limits.allowance(len(data))).records
+    return entry_of(archive_id, found, signature, limits), digest_of(data) == found.header.digest
 
 
 def _bases(folder: Folder, files: KeptFiles) -> Iterator[Diagnostic]:

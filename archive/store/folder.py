@@ -29,6 +29,7 @@ COMPANIONS, BASES, INDEX, LOCK = "companions", "bases", "index.sqlite", "lock"
 KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept")
 BASE_NAME = re.compile(r"([0-9a-f]{32})\.kept")
 MOST_NUMBER = (1 << 63) - 1
+"""SQLite's integers are signed."""
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
 
 
@@ -38,6 +39,11 @@ class Signature(NamedTuple):
     number: int
     size: int
     changed: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Signature:
+        """The state of a file as the system tells it."""
+        return cls(status.st_ino & MOST_NUMBER, status.st_size, status.st_mtime_ns)
 
 
 class Folder:
@@ -183,8 +189,7 @@ def _listed(folder: Path, names: re.Pattern[str]) -> Iterator[tuple[str, Signatu
             with suppress(FileNotFoundError):  # it was removed meanwhile
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    number = status.st_ino & MOST_NUMBER  # SQLite's integers are signed
-                    yield match[1], Signature(number, status.st_size, status.st_mtime_ns)
+                    yield match[1], Signature.of(status)
 
 
 def _sync(folder: Path) -> None:

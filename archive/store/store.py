@@ -21,9 +21,10 @@ from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.checking import checked
 from archive.store.choosing import kin_of, smallest
 from archive.store.cleaning import clean, needed_bases
+from archive.store.entries import Entry
 from archive.store.files import KeptFiles
-from archive.store.folder import INDEX, Folder
-from archive.store.kept import Companion, Notes, build_kept, digest_of, exact, read_header
+from archive.store.folder import INDEX, Folder, Signature
+from archive.store.kept import Companion, Notes, build_kept, companion_in, digest_of, read_header
 from archive.store.making import made_of
 from archive.store.plain import companion_of, recipe_of
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
     from archive.store.cleaning import Cleaned
-    from archive.store.entries import Entry
     from archive.verbs.verify import Diagnostic
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -65,6 +65,7 @@ class _New(NamedTuple):
     """A companion that is about to be added."""
 
     companion: Companion
+    notes: Notes
     facts: Facts
 
 
@@ -186,14 +187,16 @@ class Store:
     def companion(self, archive_id: str) -> bytes:
         """A companion file, as it was added, to the byte.
 
+        Where the libraries that compress give other bytes than at that time, it is a companion of the same
+        facts. Its digest, :func:`~archive.store.kept.digest_of`, is not ``Entry.digest`` then.
+
         Raises:
-            ArchiveError: there is none of that archive id, its file was changed, or the libraries that
-                compress give other bytes today than when it was added.
+            ArchiveError: there is none of that archive id, or its file was changed.
             OSError: it cannot be read.
         """
         found = self._files.read(self._checked_id(archive_id))
         with in_file(str(self.folder.kept_path(archive_id))):
-            return exact(found, self.limits)
+            return companion_in(found, self.limits)
 
     def opened(self, archive_id: str) -> Archive:
         """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
@@ -238,16 +241,19 @@ class Store:
             return Kept(known[key], "same")
         data = smallest(new.companion, kin_of(new.facts, known.values()), self._files)
         with self._changing() as entries:
-            is_same = key in entries and self._is_same(entries[key], new.companion)
-            if is_same:
+            if key in entries and self._is_same(entries[key], new.companion):
                 return Kept(entries[key], "same")
             self._check_free(new.facts, entries, replace=replace)
             if not self._has_base(data, entries):
                 data = build_kept(new.companion, None)
             self._set_aside(key, entries)
-            self.folder.write(self.folder.kept_path(key), data, force=key in entries)
+            path = self.folder.kept_path(key)
+            self.folder.write(path, data, force=key in entries)
+            signature = Signature.of(path.stat())
+            entry = Entry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
+            self._catalogue.note(entry)
         self._catalogue.write(at_least=UNWRITTEN)
-        return Kept(self._catalogue.entries()[key], "replaced" if key in entries else "added")
+        return Kept(entry, "replaced" if key in entries else "added")
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.
@@ -310,7 +316,7 @@ class Store:
             if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
                 raise ArchiveError("would not come back to the byte")
         with opening.open(made.companion, limits=self.limits, name=made.file) as opened:
-            return _New(companion, facts_of(opened))
+            return _New(companion, notes, facts_of(opened))
 
     def _is_same(self, entry: Entry, companion: Companion) -> bool:
         """Whether a companion that is kept holds the same facts, be it in another profile."""
@@ -336,8 +342,8 @@ class Store:
         taken = entries.get(facts.archive_id)
         if taken is not None and not replace:
             raise TakenError(
-                f"is kept already with other debug info, {taken.label}: the same model of other source; "
-                "`--replace` (replace=True) lets this one take its place",
+                f"is kept already with other debug info, {taken.label}; "
+                "`--replace` (replace=True) lets this companion take its place",
                 file=f"archive {facts.archive_id}",
             )
         for entry in entries.values():

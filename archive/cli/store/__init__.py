@@ -1,0 +1,1 @@
+"""``debug-archive store``: one file a command; ``group`` finds them by name, ``options`` is shared."""

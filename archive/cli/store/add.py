@@ -1,0 +1,101 @@
+"""``debug-archive store add``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from archive.batches.reading import listing
+from archive.cli import options, printing
+from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
+from archive.cli.status import Status
+from archive.cli.store.options import store_option
+from archive.report.store_text import added_line, added_total, entry_facts
+from archive.store.making import NoDebugInfoError
+from archive.store.store import Kept, Store
+
+if TYPE_CHECKING:
+    from archive import Limits
+    from archive.batches.reading import Listed
+
+WITHOUT = "no debug info"
+"""The outcome of an archive from which no companion can be made."""
+
+
+class _Asked(NamedTuple):
+    """How files are added."""
+
+    path: str
+    limits: Limits
+    replace: bool
+
+
+@click.command("add")
+@files_argument
+@store_option
+@click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
+@jobs_option
+@options.limit_option
+@options.json_option()
+def command(
+    files: tuple[str, ...], *, path: str, replace: bool, jobs: int | None, limits: Limits, as_json: bool
+) -> Status:
+    """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
+
+    Of an archive, the companion that `split` makes is kept; archives without debug info are counted, and left
+    out. A companion that is there already stays as it is. One whose archive id or prefix of unique handles
+    is taken by another is refused.
+
+    $SOURCE_DATE_EPOCH, if it is set, is the time that is noted.
+
+    \b
+    Examples:
+      debug-archive store add model.ptdbg --store symbols/
+      debug-archive store add build/models/ --store symbols/
+      DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
+    """  # noqa: D301 (click reads the backspace)
+    found = listing(files)
+    Store.open(path, create=True, limits=limits)
+    add = partial(_add, asked=_Asked(path, limits, replace))
+    facts, counts, status = [], Counter[str](), Status.WELL
+    with reading(found, add, "adding", jobs, as_json=as_json) as (lines, results):
+        for one in results:
+            status = max(status, status_of(one))
+            if one.error:
+                lines.note(problem(one))
+                continue
+            outcome = one.facts.outcome if one.facts else WITHOUT
+            counts[outcome] += 1
+            facts.append({"file": one.file.name, "outcome": outcome} | _facts(one.facts))
+            if one.facts and not as_json:
+                lines.write_line(added_line(one.file.name, one.facts))
+            elif not one.facts and not found.searched:
+                lines.note(f"{one.file.name}: no debug info in it, and left out")
+    with Store.open(path, limits=limits) as store:
+        store.entries()  # those of other processes are in the index, too
+    if as_json:
+        printing.write_json(facts)
+    else:
+        printing.write_line(added_total(counts))
+    return status
+
+
+def _facts(kept: Kept | None) -> dict[str, object]:
+    return {} if kept is None else entry_facts(kept.entry)
+
+
+def _add(file: Listed, *, asked: _Asked) -> Kept | None:
+    """Add a file; None of an archive without debug info."""
+    try:
+        return _opened(asked.path, asked.limits).add(file.name, replace=asked.replace)
+    except NoDebugInfoError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str, limits: Limits) -> Store:
+    """The store, opened once a process."""
+    return Store.open(path, limits=limits)

@@ -1,0 +1,101 @@
+"""What a store holds, and what was done to it → text and JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted, one_line
+from archive.report.fitted_table import FittedTable
+from archive.store.entries import ID_SHOWN
+from archive.store.entry_json import entry_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.store.cleaning import Cleaned
+    from archive.store.entries import Entry
+    from archive.store.store import Kept
+
+OUTCOMES = {
+    "added": "added",
+    "replaced": "replaced",
+    "same": "kept already",
+    "no debug info": "without debug info, and left out",
+}
+"""The words for what became of files."""
+
+
+def entries_table(entries: Sequence[Entry]) -> FittedTable:
+    """A line for each companion."""
+    table = FittedTable(
+        [
+            ("archive id", "text"),
+            ("prefix", "text"),
+            ("top", "text"),
+            ("file", "name"),
+            ("bytes", "number"),
+            ("kept in", "number"),
+            ("added", "text"),
+        ]
+    )
+    for entry in entries:
+        table.add(
+            entry.archive_id[:ID_SHOWN],
+            str(entry.prefix or ""),
+            one_line(entry.facts.top),
+            entry.file,
+            f"{entry.size:,}",
+            f"{entry.kept_size:,}",
+            day_of(entry.added),
+        )
+    return table
+
+
+def entries_total(entries: Sequence[Entry], bases: int) -> str:
+    """How many companions there are, and the bytes that they take.
+
+    Args:
+        entries: the companions.
+        bases: bytes of what removed companions have left.
+    """
+    size = sum(entry.size for entry in entries)
+    kept = sum(entry.kept_size for entry in entries) + bases
+    left = f", {bases:,} of them of removed ones" if bases else ""
+    return f"{counted(len(entries), 'companion')}, {size:,} bytes, kept in {kept:,}{left}"
+
+
+def day_of(seconds: int) -> str:
+    """A time as a day (UTC)."""
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def entry_facts(entry: Entry) -> dict[str, Any]:
+    """What a store knows of a companion, as JSON takes it."""
+    return {**entry_json(entry, complete=True), "root": entry.root, "kept_size": entry.kept_size}
+
+
+def added_line(file: str, kept: Kept) -> str:
+    """What became of a file."""
+    entry = kept.entry
+    prefix = f", prefix {entry.prefix}" if entry.prefix else ""
+    what = OUTCOMES[kept.outcome]
+    return (
+        f"{file}: {what}, {entry.archive_id[:ID_SHOWN]}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
+    )
+
+
+def added_total(counts: Mapping[str, int]) -> str:
+    """What became of all files."""
+    parts = [f"{counts[outcome]:,} {words}" for outcome, words in OUTCOMES.items() if counts.get(outcome)]
+    return f"{counted(sum(counts.values()), 'file')}: {', '.join(parts) or 'none added'}"
+
+
+def cleaned_line(cleaned: Cleaned) -> str:
+    """What was removed."""
+    parts = [
+        counted(cleaned.bases, "base"),
+        counted(cleaned.drafts, "draft"),
+    ]
+    repacked = f", {counted(cleaned.repacked, 'companion')} kept by kin" if cleaned.repacked else ""
+    return f"{' and '.join(parts)} removed{repacked}, {cleaned.freed:,} bytes freed"
