@@ -153,8 +153,16 @@ def command_lines() -> Iterator[str]:
     for name in sorted(COMMANDS):
         command = group.get_command(context, name)
         assert command is not None
-        yield f"debug-archive {name}"
-        yield from sorted(f"  {_parameter(one)}" for one in command.params)
+        yield from _lines_of(name, command)
+
+
+def _lines_of(name: str, command: click.Command) -> Iterator[str]:
+    """A command with its arguments and options; then those of its group, if it is one."""
+    yield f"debug-archive {name}"
+    yield from sorted(f"  {_parameter(one)}" for one in command.params)
+    if isinstance(command, click.Group):
+        for inner in sorted(command.commands):
+            yield from _lines_of(f"{name} {inner}", command.commands[inner])
 
 
 def constant_lines() -> Iterator[str]:

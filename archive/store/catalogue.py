@@ -53,15 +53,19 @@ class Catalogue:
         self._seen = 0
         self._unwritten = 0
 
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self, *, certain: bool = False) -> Mapping[str, Entry]:
         """All entries by archive id, as the files are now.
+
+        Args:
+            certain: list the files even if their folder's time of change says that they are the same.
 
         Raises:
             OSError: the folder cannot be read.
         """
         with self._lock:
             changed = self._folder.changed()
-            if self._entries is None or changed != self._seen or time.time_ns() - changed < SETTLED:
+            is_recent = changed != self._seen or time.time_ns() - changed < SETTLED
+            if self._entries is None or certain or is_recent:
                 self._entries = self._refreshed(self._entries)
                 self._seen = changed
             return self._entries

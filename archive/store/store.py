@@ -246,14 +246,15 @@ class Store:
             self._check_free(new.facts, entries, replace=replace)
             if not self._has_base(data, entries):
                 data = build_kept(new.companion, None)
-            self._set_aside(key, entries)
+            self._set_aside(key)
             path = self.folder.kept_path(key)
-            self.folder.write(path, data, force=key in entries)
+            was_there = path.exists()  # be it a file that cannot be read
+            self.folder.write(path, data, force=was_there)
             signature = Signature.of(path.stat())
             entry = Entry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
             self._catalogue.note(entry)
         self._catalogue.write(at_least=UNWRITTEN)
-        return Kept(entry, "replaced" if key in entries else "added")
+        return Kept(entry, "replaced" if was_there else "added")
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.
@@ -263,8 +264,8 @@ class Store:
             OSError: the store cannot be written.
         """
         self._checked_id(archive_id)
-        with self._changing() as entries:
-            self._set_aside(archive_id, entries)
+        with self._changing():
+            self._set_aside(archive_id)
             self.folder.kept_path(archive_id).unlink(missing_ok=True)
         self._catalogue.write(at_least=UNWRITTEN)
 
@@ -303,7 +304,7 @@ class Store:
     def _changing(self) -> Iterator[Mapping[str, Entry]]:
         """The entries as they are while nobody else changes the store."""
         with self.folder.locked():
-            yield self._catalogue.entries()
+            yield self._catalogue.entries(certain=True)
 
     def _new(self, source: Source, name: str) -> _New:
         """A companion that is about to be added, read and checked."""
@@ -360,15 +361,15 @@ class Store:
         base = entries.get(header.base_id.hex())
         return not header.depth or (base is not None and base.body == header.base.hex())
 
-    def _set_aside(self, archive_id: str, entries: Mapping[str, Entry]) -> None:
-        """Keep a companion that goes as a base, if others are kept by it."""
-        going = entries.get(archive_id)
-        if going is None or self.folder.base_path(going.body).exists():
+    def _set_aside(self, archive_id: str) -> None:
+        """Keep a companion that goes as a base, if others are, or may be, kept by it."""
+        try:
+            body = self._files.header(archive_id).body.hex()
+        except (ArchiveError, FileNotFoundError):  # it is broken or was never there: nothing is kept by it
             return
-        if self._may_be_needed(going.body):
-            self.folder.write(
-                self.folder.base_path(going.body), self.folder.kept_path(archive_id).read_bytes()
-            )
+        if not self.folder.base_path(body).exists() and self._may_be_needed(body):
+            data = self.folder.kept_path(archive_id).read_bytes()
+            self.folder.write(self.folder.base_path(body), data)
 
     def _may_be_needed(self, body: str) -> bool:
         """Whether a companion is, or may be, kept by a body."""
