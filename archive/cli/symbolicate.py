@@ -12,6 +12,7 @@ import click
 
 import archive
 from archive.base.errors import shown
+from archive.base.urls import is_url
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.client.address import is_server
@@ -44,13 +45,18 @@ def _files_and_handles(words: Sequence[str], store: str | None) -> tuple[list[st
     """
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
-    files = [words[0], *takewhile(exists, words[1:])] if store is None else []
+    files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
     handles = words[len(files) :]
     for value in handles:
         if not HANDLE_CHAIN.fullmatch(value):
             wanted = "a file, a handle like 42, or handles like 1,26" if value is handles[0] else "handles"
             raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
     return files, [[int(number) for number in value.split(",")] for value in handles]
+
+
+def _is_file(word: str) -> bool:
+    """Whether an argument is a file, and no handle."""
+    return is_url(word) or exists(word)  # noqa: PTH110 (pathlib costs start-up)
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.urls import is_url
+from archive.base.urls import is_url, name_of
 from archive.client.address import is_server
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
@@ -268,8 +268,8 @@ def models_in(
     """The models in files and folders.
 
     Args:
-        sources: files, which must be archives or companions; folders that are searched for some; stores, by
-            their folder or the address of their server (``http://host:8080``).
+        sources: files, here or by URL, which must be archives or companions; folders that are searched for
+            some; stores, by their folder or the address of their server (``http://host:8080``).
         companion: of the only file, where it was split off.
         limits: what a file may cost.
         mapped: whether files are mapped.
@@ -287,7 +287,11 @@ def models_in(
         if is_server(source) or is_store(path):
             models += models_of(store_at(source, limits=limits))
             continue
-        files = sorted(_below(path, limits, mapped=mapped)) if path.is_dir() else [_checked(path, limits)]
+        files: Sequence[str | os.PathLike[str]] = [source]
+        if path.is_dir():
+            files = sorted(_below(path, limits, mapped=mapped))
+        else:
+            _check_kind(source, limits)
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
         models += Models(Model(file, companion, limits=limits, mapped=mapped) for file in files)
@@ -301,8 +305,8 @@ def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
             yield path
 
 
-def _checked(path: Path, limits: Limits) -> Path:
-    """A file that is an archive or a companion.
+def _check_kind(path: str | os.PathLike[str], limits: Limits) -> None:
+    """Refuse a file that is no archive and no companion.
 
     Raises:
         ArchiveError: it is of another kind, or contradicts itself.
@@ -310,5 +314,4 @@ def _checked(path: Path, limits: Limits) -> Path:
     """
     found = recognise(path, limits=limits)
     if found.kind not in KINDS:
-        raise found.refusal(os.fspath(path))
-    return path
+        raise found.refusal(name_of(path))

@@ -7,6 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
+from urllib.request import urlopen
 
 import fsspec
 import s3fs
@@ -27,6 +28,7 @@ def s3() -> Generator[s3fs.S3FileSystem]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     url = "http://{}:{}".format(*server.get_host_and_port())
+    urlopen(f"{url}/moto-api/reset", data=b"").close()  # noqa: S310 (what an earlier store of this process held)
     try:
         with mock.patch.dict(os.environ, KEYS), mock.patch.dict(conf, {"s3": {"endpoint_url": url}}):
             store = fsspec.filesystem("s3")

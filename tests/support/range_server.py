@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -80,7 +80,8 @@ def served(files: Mapping[str, bytes | memoryview]) -> Generator[Served]:
             self.end_headers()
             kept = body[: len(body) - state.cut]
             state.sent += len(kept)
-            self.wfile.write(kept)
+            with suppress(ConnectionError):  # a client need not read what it did not ask for
+                self.wfile.write(kept)
             self.close_connection = self.close_connection or len(kept) < len(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

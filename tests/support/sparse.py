@@ -32,9 +32,10 @@ def zeros(size: int) -> memoryview:
 
 
 def with_zeros(archive: Path, path: Path, size: int) -> Path:
-    """An archive with one more tensor, of so many zeros, without a crc, and before all records."""
+    """An archive between two more tensors, which together have so many zeros, and no crc."""
+    half = size // 2
+    before, behind = (Member(f"data/{name}", zeros(half), half, 0, deflated=False) for name in "ab")
     with Container.open(archive) as container, path.open("wb") as file:
-        big = Member("data/big", zeros(size), size, 0, deflated=False)
-        members = [big, *map(member_from, container.records.values())]
+        members = [before, *map(member_from, container.records.values()), behind]
         write_archive(Sparse(file), container.root, members)
     return path
