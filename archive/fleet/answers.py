@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.fleet.models import Model, Models
     from archive.fleet.naming import Naming
     from archive.verbs.logs.failures import Failure, LiteFailure
-    from archive.verbs.logs.lines import Window
+    from archive.verbs.logs.streams import Stream
 
     Ask = Callable[[ArchiveAnswers], Answer | None]
     MayHave = Callable[[Model], bool]
@@ -110,16 +110,16 @@ class FleetAnswers:
         )
         return self._answer(asked, known)
 
-    def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
+    def of_traceback(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
-        outline = Outline(lines.again(), heading)
+        outline = Outline(stream)
         if not outline.has_code:
             return None
         asked = Question(
             outline,
             "traceback",
             outline.key,
-            lambda one: one.of_traceback(lines.again(), heading),
+            lambda one: one.of_traceback(stream),
             lambda model: model.facts.may_have_code(outline.names),
         )
         return self._answer(asked, ())

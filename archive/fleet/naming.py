@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
-from archive.verbs.logs.json_lines import has_failure
+from archive.verbs.logs.beginnings import has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import archive
 from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.lines import Lines
+from archive.verbs.logs.streams import Plain
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from archive.verbs.logs.streams import Stream
 
 ORIGINAL_PART = re.compile(
     r"\nTraceback of TorchScript, original code \(most recent call last\):\n"
@@ -46,6 +50,14 @@ def explained(
     explainer = Explainer.of(opened, style=style)
     text = b"".join(explainer.explain([log] if isinstance(log, bytes) else log))
     return Outcome(text, explainer.explained, explainer.unknown, explainer.notes)
+
+
+def stream(*lines: bytes) -> Stream:
+    """The stream of a log's first line, without anything around its text."""
+    ahead = Lines(lines)
+    first = ahead.take()
+    assert first is not None
+    return Plain(first, ahead)
 
 
 def case(name: str) -> Report:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Style
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import LiteFailure
-    from archive.verbs.logs.lines import Window
+    from archive.verbs.logs.streams import Stream
     from archive.verbs.logs.tracebacks import LoggedFrame
 
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
@@ -55,9 +55,9 @@ class ArchiveAnswers:
         """The answer to a failure of the lite interpreter."""
         return self.lite.answer(failure)
 
-    def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
+    def of_traceback(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
-        traceback = Traceback(lines, heading, self._code)
+        traceback = Traceback(stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if not frames and not traceback.is_too_long:
             return None

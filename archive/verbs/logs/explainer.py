@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.verbs.logs.archive_answers import ArchiveAnswers
+from archive.verbs.logs.beginnings import (
+    MOST_NESTED,
+    Above,
+    Beginning,
+    ends_message,
+    has_failure,
+    is_escaped,
+    texts_above,
+)
 from archive.verbs.logs.causes import Causes
-from archive.verbs.logs.failures import LiteFailure
-from archive.verbs.logs.json_lines import explained_strings, has_failure, is_escaped
-from archive.verbs.logs.lines import InnerLines, Lines, Window
+from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.verbs.logs.json_lines import explained_strings
+from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.notes import Notes
-from archive.verbs.logs.tracebacks import TRACEBACK_START
+from archive.verbs.logs.tracebacks import FRAME_HEADER, TRACEBACK_START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Answer, Answers
+    from archive.verbs.logs.lines import Line
 
-MAX_LINES_BEFORE = 5
-"""Lines above the handles in which the error message is looked for."""
-MOST_NESTED = 4
-"""How deep JSON in strings of JSON is looked into."""
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
-
-SPREAD_NOTE = "a traceback whose lines are records of their own"
+SPREAD_NOTE = "a traceback in lines of JSON that differ in more than times, or are too far apart"
+LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
 
 @bounded
@@ -109,9 +113,9 @@ class Explainer:
         Raises:
             ArchiveError: a record that is needed is broken.
         """
-        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED, ())
+        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED, Above())
 
-    def _explained(self, lines: Lines, nested: int, above: Iterable[bytes]) -> Iterator[bytes]:
+    def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
 
         Args:
@@ -119,60 +123,72 @@ class Explainer:
             nested: how deep JSON may be in strings of JSON.
             above: the lines above them.
         """
-        before = deque([b"", *above], MAX_LINES_BEFORE)
         while (line := lines.take()) is not None:
-            self.answers.saw(line, lines.number)
-            strings = self._strings(line, before, lines.number, nested) if has_failure(line) else None
-            yield from self._line(line, before, lines) if strings is None else (strings,)
-            before.append(line)
+            if line.output is not None:
+                yield line.output
+                continue
+            self.answers.saw(line.data, line.number)
+            yield self._line(line, lines, nested, above) if has_failure(line.data) else line.data
+            above.add(line.data)
 
-    def _strings(self, line: bytes, before: deque[bytes], number: int, nested: int) -> bytes | None:
+    def _line(self, line: Line, lines: Lines, nested: int, above: Above) -> bytes:
+        """What is written in the place of a line that may have a failure."""
+        beginning = Beginning.of(line, lines) if line.is_whole else None
+        written = None if beginning is None else self._failure(beginning, above)
+        if written is None and (beginning is None or beginning.quotes):
+            written = self._strings(line, nested, above)
+        if written is None and beginning is None and line.is_whole:
+            written = self._failure(Beginning.plainly(line, lines), above)
+        return line.data if written is None else written
+
+    def _strings(self, line: Line, nested: int, above: Above) -> bytes | None:
         """A line with the failures in its strings explained; None where its failure is in none."""
-        inside = partial(self._inside, number, nested - 1)
-        explained = explained_strings(line, before, inside) if nested else None
-        if explained is None and is_escaped(line):
-            self._leave(number, ESCAPED_NOTE)
-            return line
-        return explained
 
-    def _leave(self, number: int, why: str) -> None:
-        """Count a failure that is left, with the reason."""
+        def inside(text: bytes, head: bytes, tail: bytes) -> bytes:
+            texts = texts_above(head, tail, above)
+            return b"".join(self._explained(InnerLines(text, line.number), nested - 1, texts))
+
+        explained = explained_strings(line.data, inside) if nested else None
+        if explained is not None:
+            return explained
+        why = ESCAPED_NOTE if is_escaped(line.data) else "" if line.is_whole else LONG_NOTE
+        return self._left(line, why) if why else None
+
+    def _left(self, line: Line, why: str) -> bytes:
+        """A line whose failure is left, which is counted, with the reason."""
         self.unknown += 1
-        self._notes.add(number, why)
+        self._notes.add(line.number, why)
+        return line.data
 
-    def _inside(self, number: int, nested: int, text: bytes, above: Sequence[bytes]) -> bytes:
-        """A text inside of a line, with the failures in it explained."""
-        if TRACEBACK_START.fullmatch(text):
-            self._leave(number, SPREAD_NOTE)
-        return b"".join(self._explained(InnerLines(text, number), nested, above))
+    def _failure(self, beginning: Beginning, above: Above) -> bytes | None:
+        """What is written in the place of the first line of a failure; None where none begins."""
+        answer = None
+        if found := HANDLES_NOT_FOUND.match(beginning.text):
+            stream, texts = beginning.preceded(found["prefix"], above)
+            if not beginning.quotes or beginning.has_end or ends_message(texts):
+                answer = self.answers.of_handles(LiteFailure(stream, texts))
+        elif heading := TRACEBACK_START.fullmatch(beginning.text):
+            stream = beginning.followed(heading["prefix"], FRAME_HEADER.fullmatch)
+            answer = self.answers.of_traceback(stream)
+            if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
+                return self._left(stream.line(0), SPREAD_NOTE)
+        return None if answer is None else self._answered(answer)
 
-    def _line(self, line: bytes, before: deque[bytes], lines: Lines) -> Iterator[bytes]:
-        """A line, or the lines of the failure that begins in it."""
-        answer = self._answer(line, before, lines)
-        return iter([line]) if answer is None else self._answered(answer, lines)
-
-    def _answer(self, line: bytes, before: deque[bytes], lines: Lines) -> Answer | None:
-        """The answer to the failure that begins in a line; None where none does."""
-        if b"Debug info for handle" in line:
-            failure = LiteFailure.of(line, before)
-            return self.answers.of_handles(failure) if failure else None
-        if b"Traceback of TorchScript" in line and TRACEBACK_START.fullmatch(line):
-            return self.answers.of_traceback(Window(lines), line)
-        return None
-
-    def _answered(self, answer: Answer, lines: Lines) -> Iterator[bytes]:
-        """The lines of a failure, with its explanation if there is one."""
-        for line, note in answer.notes:
-            self._notes.add(lines.number_of(line), note)
+    def _answered(self, answer: Answer) -> bytes:
+        """The first line of a failure, with its explanation if there is one; the other lines wait for it."""
         failure, text = answer.failure, answer.text
+        for line, note in answer.notes:
+            self._notes.add(failure.stream.line(line).number, note)
+        first = failure.stream.line(0)
         if text is None or not self._notes.may_write(failure.size(text)):
             self.unknown += 1
             self.ambiguous += answer.is_possible
-            yield failure.raw[0]
-            return
+            return first.data
         self.explained += 1
-        self.causes.add(answer, lines.number)
+        self.causes.add(answer, first.number)
         self.named += answer.is_named
         self._handles_alone += isinstance(failure, LiteFailure) and not answer.is_named
-        lines.skip(len(failure.raw) - 1)
-        yield from failure.explained(text)
+        written, *others = failure.explained(text)
+        for at, output in enumerate(others, 1):
+            failure.stream.line(at).output = output
+        return written

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from archive.base.strings import decoded
 from archive.verbs.logs.families import known_message
-from archive.verbs.logs.lines import ending, has_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.verbs.logs.lines import Window
+    from archive.verbs.logs.streams import Stream
 
 # PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
 HANDLES_NOT_FOUND = re.compile(
@@ -26,14 +25,14 @@ class Failure(Protocol):
     """A failure in a log."""
 
     @property
-    def raw(self) -> Sequence[bytes]:
-        """The lines of the log that it takes, as they are."""
+    def stream(self) -> Stream:
+        """Its lines, from the first one on."""
 
     def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log, where it stands behind a logger's prefix."""
+        """The bytes that an explanation has in the log, with what a logger puts around each line."""
 
     def explained(self, text: bytes) -> Iterator[bytes]:
-        """The lines of the failure, with its explanation."""
+        """The lines of the log that the failure takes, with its explanation in them."""
 
 
 class Cause(NamedTuple):
@@ -84,12 +83,11 @@ class Answers(Protocol):
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""
 
-    def of_traceback(self, lines: Window, heading: bytes) -> Answer | None:
+    def of_traceback(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of TorchScript; None where it needs no explanation.
 
         Args:
-            lines: the log behind the heading.
-            heading: the traceback's first line.
+            stream: the traceback's lines, its heading first.
         """
 
 
@@ -97,51 +95,36 @@ class LiteFailure:
     """A line of the lite interpreter that names debug handles.
 
     Args:
-        line: the line.
-        before: the lines above it, the last one last.
-        found: the line as ``HANDLES_NOT_FOUND`` matches it.
+        stream: the line.
+        above: the texts of the lines above it, the nearest first.
 
     Attributes:
+        stream: as given.
         digits: the handles as they are printed.
         is_joined: whether they may be several, printed one behind the other.
         message: the error message above them; "" where ``families.txt`` lacks it.
     """
 
-    def __init__(self, line: bytes, before: Sequence[bytes], found: re.Match[bytes]) -> None:
-        self._line = line
-        self._found = found
+    def __init__(self, stream: Stream, above: Sequence[bytes] = ()) -> None:
+        self.stream = stream
+        self._text = stream.text(0) or b""
+        found = HANDLES_NOT_FOUND.match(self._text)
+        assert found is not None  # noqa: S101 (else it is no failure)
+        self._start, self._stop = found.span("text")
         self.digits = (found["joined"] or found["single"]).decode()
         self.is_joined = found["joined"] is not None
-        self.message = _message(before, found["prefix"])
-        # What stands before the text is a logger's prefix only if the line above has it, too.
-        prefix = found["prefix"] if before and has_shape(before[-1], found["prefix"]) else b""
-        self._between = ending(line) + prefix
-
-    @classmethod
-    def of(cls, line: bytes, before: Sequence[bytes]) -> LiteFailure | None:
-        """The failure in a line; None where there is none."""
-        found = HANDLES_NOT_FOUND.match(line)
-        return cls(line, before, found) if found else None
-
-    @property
-    def raw(self) -> Sequence[bytes]:
-        """The line."""
-        return (self._line,)
+        self.message = _message(above)
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""
-        return len(text) + text.count(b"\n") * (len(self._between) - 1)
+        return len(text) + text.count(b"\n") * (self.stream.cost(0) - 1)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
         """The line, with an explanation in the place of the handles."""
-        start, end = self._found.span("text")
-        yield self._line[:start] + text.replace(b"\n", self._between) + self._line[end:]
+        yield self.stream.written(0, self._text[: self._start] + text + self._text[self._stop :])
 
 
-def _message(before: Sequence[bytes], prefix: bytes) -> str:
-    """The message above the handles without the logger's prefix; "" if ``families.txt`` lacks it."""
-    for line in reversed(before):
-        text = line[len(prefix) :] if has_shape(line, prefix) else line
-        if text.strip():
-            return known_message(decoded(text).strip())
-    return ""
+def _message(above: Sequence[bytes]) -> str:
+    """The message above the handles; "" if ``families.txt`` lacks it."""
+    nearest = next((text for text in above if text.strip()), b"")
+    return known_message(decoded(nearest).strip())

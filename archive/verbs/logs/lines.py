@@ -1,8 +1,10 @@
-"""The lines of a log, read with lookahead; their line ends and the logger's prefix."""
+"""The lines of a log, read with lookahead."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,50 +12,71 @@ if TYPE_CHECKING:
 
 MAX_LINE = 1 << 20
 """Bytes; a longer line is cut in pieces, so that any input needs little memory."""
+MAX_AHEAD = 8 << 20
+"""Bytes of lines that are read ahead."""
 CHUNK = 1 << 16
 """Bytes that are split into lines at once."""
-DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+# One that is not closed reaches to the end, so that a line is read only once.
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:(?P<closed>")|\\?\Z)', re.DOTALL)
+IN_STRING = re.compile(rb'(?:[^"\\]|\\.)*(?P<closed>"?)', re.DOTALL)
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of a log, or a piece of a long one.
+
+    Attributes:
+        data: the line, with its line end; empty for a pause.
+        number: its number, from 1.
+        is_whole: whether it is no piece.
+        output: what is written in its place, where a failure above it has decided that.
+    """
+
+    data: bytes
+    number: int
+    is_whole: bool = True
+    output: bytes | None = None
 
 
 class Lines:
     """Reads a log line by line.
 
     Args:
-        log: the log, in lines or any other pieces.
-
-    Attributes:
-        number: the number of the line taken last, from 1.
+        log: the log, in lines or any other pieces. An empty piece is a pause: no more arrived for a while.
+        number: the number of the first line.
     """
 
-    def __init__(self, log: Iterable[bytes]) -> None:
-        self.number = 0
-        self._lines = _split(log)
-        self._ahead: deque[bytes] = deque()
+    def __init__(self, log: Iterable[bytes], number: int = 1) -> None:
+        self._lines = Splitter(number).lines(log)
+        self._ahead: deque[Line] = deque()
+        self._size = 0
 
-    def peek(self, at: int = 0) -> bytes | None:
-        """A line with its line end, so many behind the next one, without taking it; None behind the last."""
-        while len(self._ahead) <= at:
+    def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
+        """A line without taking it.
+
+        Args:
+            at: how many lines it is behind the next one.
+            is_patient: whether to wait for it, however long the log pauses.
+
+        Returns:
+            None behind the last line, behind too many bytes, or in a pause.
+        """
+        while len(self._ahead) <= at and self._size <= MAX_AHEAD:
             line = next(self._lines, None)
-            if line is None:
+            if line is None or not (line.data or is_patient):
                 return None
-            self._ahead.append(line)
-        return self._ahead[at]
+            if line.data:
+                self._ahead.append(line)
+                self._size += len(line.data)
+        return self._ahead[at] if at < len(self._ahead) else None
 
-    def take(self) -> bytes | None:
-        """Take the next line, with its line end; None behind the last one."""
+    def take(self) -> Line | None:
+        """Take the next line; None behind the last one."""
         line = self.peek()
-        self.skip(1)
-        return line
-
-    def number_of(self, line: int) -> int:
-        """The number of a line, so many behind the one taken last."""
-        return self.number + line
-
-    def skip(self, count: int) -> None:
-        """Take so many lines."""
-        self.number += count
-        for _ in range(min(count, len(self._ahead))):
+        if line is not None:
             self._ahead.popleft()
+            self._size -= len(line.data)
+        return line
 
 
 class InnerLines(Lines):
@@ -66,65 +89,87 @@ class InnerLines(Lines):
 
     def __init__(self, text: bytes, number: int) -> None:
         super().__init__([text])
-        self._outer = self.number = number
+        self._number = number
 
-    def number_of(self, line: int) -> int:  # noqa: ARG002 (all have one number)
-        """The number of the outer line."""
-        return self._outer
-
-    def skip(self, count: int) -> None:
-        """Take so many lines."""
-        super().skip(count)
-        self.number = self._outer
-
-
-class Window:
-    """Looks at the lines of a log that come next, without taking them.
-
-    Args:
-        lines: the log.
-    """
-
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
-        self._at = 0
-
-    def peek(self) -> bytes | None:
-        """The next line with its line end; None behind the last one."""
-        return self._lines.peek(self._at)
-
-    def take(self) -> bytes | None:
-        """Go behind the next line, and return it; None behind the last one."""
-        line = self.peek()
-        self._at += 1
+    def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
+        """A line without taking it."""
+        line = super().peek(at, is_patient=is_patient)
+        if line is not None:
+            line.number = self._number
         return line
 
-    def again(self) -> Window:
-        """The lines from the first one on."""
-        return Window(self._lines)
+
+class Splitter:
+    """Splits a log into lines. A long one is cut in pieces, where possible not within a string.
+
+    Args:
+        number: the number of the first line.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._rest = bytearray()
+        self._is_cut = False
+        self._is_in_string = False
+
+    def lines(self, log: Iterable[bytes]) -> Iterator[Line]:
+        """The lines of a log, and its pauses."""
+        for piece in log:
+            if not piece:
+                yield Line(b"", self._number)
+            for start in range(0, len(piece), CHUNK):
+                *lines, last = piece[start : start + CHUNK].split(b"\n")
+                for line in lines:
+                    yield from self._ended(line + b"\n")
+                self._rest += last
+                yield from self._pieces()
+        if self._rest:
+            yield from self._ended(b"")
+
+    def _ended(self, end: bytes) -> Iterator[Line]:
+        """The line that ends so, or its last pieces."""
+        data = bytes(self._rest) + end if self._rest else end
+        self._rest.clear()
+        if self._is_in_string:
+            stop = _inside(data).end()
+            yield Line(data[:stop], self._number, is_whole=False)
+            data = data[stop:]
+        if data:
+            yield Line(data, self._number, is_whole=not self._is_cut)
+        self._number += 1
+        self._is_cut = self._is_in_string = False
+
+    def _pieces(self) -> Iterator[Line]:
+        """Pieces of a line that gets too long."""
+        while len(self._rest) > MAX_LINE:
+            stop = self._stop()
+            yield Line(bytes(self._rest[:stop]), self._number, is_whole=False)
+            del self._rest[:stop]
+            self._is_cut = True
+
+    def _stop(self) -> int:
+        """The end of the next piece: before a string that is still open, unless that is too long itself."""
+        start = 0
+        if not self._is_in_string:
+            found = None
+            for found in STRING.finditer(self._rest):  # noqa: B007 (the last one)
+                pass
+            if found is None or found["closed"]:
+                return len(self._rest)
+            start = found.start()
+            if start:
+                return start
+            start = 1
+        inside = _inside(self._rest, start)
+        self._is_in_string = not inside["closed"]
+        return inside.end()
 
 
-def _split(log: Iterable[bytes]) -> Iterator[bytes]:
-    """Split pieces of any size into lines, each with its line end."""
-    rest = bytearray()
-    for piece in log:
-        for start in range(0, len(piece), CHUNK):
-            *lines, last = piece[start : start + CHUNK].split(b"\n")
-            for line in lines:
-                yield bytes(rest) + line + b"\n"
-                rest.clear()
-            rest += last
-            if len(rest) > MAX_LINE:
-                yield bytes(rest)
-                rest.clear()
-    if rest:
-        yield bytes(rest)
-
-
-def has_shape(line: bytes, prefix: bytes) -> bool:
-    """Whether a line begins with a prefix. Digits may differ, and blanks at the prefix's end be missing."""
-    head = line[: len(prefix)].rstrip(b"\r\n").ljust(len(prefix))
-    return head.translate(DIGITS_TO_ZERO) == prefix.translate(DIGITS_TO_ZERO)
+def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:
+    """The rest of a string whose beginning is missing, with its closing quote if there is one."""
+    found = IN_STRING.match(data, start)
+    assert found is not None  # noqa: S101 (it matches anything)
+    return found
 
 
 def ending(line: bytes) -> bytes:

@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
-import re
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.verbs.logs.lines import without_end
-from archive.verbs.logs.tracebacks import CODE_FOLDERS, FRAME_HEADER, MAX_LINES, TRACEBACK_START
+from archive.debuginfo.excerpt import CONTEXT
+from archive.verbs.logs.tracebacks import CodeRecord, Traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.verbs.logs.lines import Window
+    from archive.debuginfo.model import SourceRange
+    from archive.verbs.logs.streams import Stream
 
-ERROR = re.compile(rb"[\w.]*(?:Error|Exception)\b")
-"""The line behind a traceback: the error's name and message."""
-MAX_KEY = 1 << 16
-"""Bytes of a traceback that is told apart from others by all of its lines."""
+DIGEST = 16
+"""Bytes by which tracebacks are told apart."""
+
+
+class AnyCode(CodeRecord):
+    """A code record of which nothing is known: all lines are taken that may be its own."""
+
+    most_unmarked = CONTEXT
+
+    def __init__(self, file: bytes) -> None:
+        self.name = decoded(file)
+        self.lines = None
+
+    def shows(self, shown: list[bytes], number: int) -> bool:  # noqa: ARG002 (nothing is known)
+        """False."""
+        return False
+
+    def original(self, line: int, column: int) -> SourceRange | None:  # noqa: ARG002 (the same)
+        """None."""
+        return None
 
 
 class Outline:
-    """The lines from a traceback's heading to its error.
+    """The lines of a traceback that some archive's answer may depend on.
 
     Args:
-        lines: the log behind the heading.
-        heading: the heading's line.
+        stream: the traceback's lines, its heading first.
 
     Attributes:
-        raw: the heading.
-        key: the same for tracebacks of the same lines, whatever a logger writes before them.
+        stream: as given.
+        key: the same for tracebacks of the same lines, whatever a logger writes around them.
         names: the code records that its frames name.
         has_code: whether there are some.
     """
 
-    def __init__(self, lines: Window, heading: bytes) -> None:
-        self.raw = (heading,)
-        self._prefix = heading.index(b"Traceback of")
-        text = b"\n".join(self._frames(lines))
-        self.key = (text,)
-        headers = map(FRAME_HEADER.fullmatch, text.split(b"\n"))
-        files = {found["file"] for found in headers if found}
-        self.names = frozenset(decoded(file) for file in files if file.startswith(CODE_FOLDERS))
-        self.has_code = bool(self.names)
-
-    def _frames(self, lines: Window) -> Iterator[bytes]:
-        """The lines behind the heading, without the logger's prefix."""
-        size = count = 0
-        while (line := lines.take()) is not None and size < MAX_KEY and count < MAX_LINES:
-            text = without_end(line)
-            if not count and not FRAME_HEADER.fullmatch(text[self._prefix :]):
-                self._prefix = 0
-            text = text[self._prefix :]
-            if ERROR.match(text) or TRACEBACK_START.fullmatch(line):
-                return
-            size += len(text)
-            count += 1
-            yield text
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        found = Traceback(stream, AnyCode)
+        self.key = (blake2b(b"\n".join(found.raw[1:]), digest_size=DIGEST).digest(),)
+        self.names = frozenset(decoded(frame.file) for frame in found.frames if frame.is_serialized)
+        self.has_code = bool(self.names) or found.is_too_long
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation would have in the log."""
@@ -64,5 +63,5 @@ class Outline:
 
     def explained(self, text: bytes) -> Iterator[bytes]:
         """The heading, and an explanation."""
-        yield self.raw[0]
+        yield self.stream.line(0).data
         yield text

@@ -25,7 +25,6 @@ from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
 from archive.formats.source_ranges import SUFFIX
 from archive.verbs.logs.code_lines import CodeLines
-from archive.verbs.logs.lines import ending, has_shape, without_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
-    from archive.verbs.logs.lines import Window
+    from archive.verbs.logs.streams import Stream
 
-TRACEBACK_START = re.compile(rb".*Traceback of TorchScript \(most recent call last\):\r?\n?")
+TRACEBACK_START = re.compile(rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):")
 FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
@@ -93,6 +92,9 @@ class CodeRecord:
     """
 
     lines: CodeLines | None
+    most_unmarked = CONTEXT - 1
+    """Lines without a marking that are taken if the code is not known. PyTorch prints one more behind a range
+    that ends a line, but that may be the log's next one."""
 
     def __init__(self, archive: Archive, file: bytes) -> None:
         self.archive = archive
@@ -139,46 +141,36 @@ class CompanionCode(CodeRecord):
 
 
 class Traceback:
-    """A traceback in a log, read from its heading on.
+    """A traceback in a log.
 
     Args:
-        lines: the log behind the heading.
-        heading: the heading's line.
+        stream: its lines, the heading first.
         code: file name in the traceback → code record.
 
     Attributes:
-        raw: the lines that it takes from the log.
+        stream: as given.
+        raw: the texts of the lines that are part of it.
         frames: the frames; raw lines behind the last one are no part of the traceback.
         is_too_long: whether reading was given up.
     """
 
-    def __init__(self, lines: Window, heading: bytes, code: Callable[[bytes], CodeRecord]) -> None:
-        self.raw = [heading]
+    def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
+        self.stream = stream
+        self.raw = [stream.text(0) or b""]
         self.is_too_long = False
-        self._size = len(heading)
-        self._lines = lines
+        self._size = len(self.raw[0])
         self._code = code
-        self._prefix = heading[: heading.index(b"Traceback of")]
-        if not FRAME_HEADER.fullmatch(self._peek() or b""):
-            self._prefix = b""
         self.frames = list(iter(self._frame, None))
 
-    def _peek(self) -> bytes | None:
-        """The next line without prefix and line end; None where the traceback ends for certain."""
-        line = self._lines.peek()
-        if line is None or self.is_too_long or not has_shape(line, self._prefix):
-            return None
-        return self._text(line)
+    def _peek(self, *, is_patient: bool = True) -> bytes | None:
+        """The next line; None where the traceback ends for certain, or may end and the log pauses."""
+        return None if self.is_too_long else self.stream.text(len(self.raw), is_patient=is_patient)
 
-    def _take(self) -> None:
-        """Take a line, and give up reading if there are too many."""
-        line = self._lines.take() or b""
+    def _take(self, line: bytes) -> None:
+        """Take the next line, and give up reading if there are too many."""
         self._size += len(line)
         self.raw.append(line)
         self.is_too_long = len(self.raw) > MAX_LINES or self._size > MAX_BYTES
-
-    def _text(self, line: bytes) -> bytes:
-        return without_end(line)[len(self._prefix) :]
 
     def _frame(self) -> LoggedFrame | None:
         """Take the next frame; None where none follows.
@@ -193,48 +185,50 @@ class Traceback:
 
         The heading names the marked line, so the lines shown end there. More lines may follow.
         """
-        first, header = len(self.raw), FRAME_HEADER.fullmatch(self._peek() or b"")
+        first = len(self.raw)
+        # Behind a whole frame the traceback may have ended: what is written then is not held back for long.
+        heading = self._peek(is_patient=first == 1) or b""
+        header = FRAME_HEADER.fullmatch(heading)
         if not header:
             return None
-        self._take()
+        self._take(heading)
         shown: list[bytes] = []
         while (line := self._peek()) is not None and not RANGE_MARKING.fullmatch(line):
             if len(shown) == CONTEXT or NOT_CODE.match(line):
                 return None
             shown.append(line)
-            self._take()
+            self._take(line)
         if line is None:
             return None
         code, number = self._code(header["file"]), int(header["line"])
         fits = code.shows(shown, number) and code.marks(number, line)
         # With the record at hand, the lines that follow must be the record's.
-        self._take_rest(code.lines if fits else None, number)
+        self._take_rest(code, code.lines if fits else None, number)
         original = code.original(number, line.index(b"~")) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         function = header["function"] or b""
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
-    def _take_rest(self, code: CodeLines | None, number: int) -> None:
+    def _take_rest(self, record: CodeRecord, code: CodeLines | None, number: int) -> None:
         """Take the rest of a frame: further markings, and the lines between and behind them.
 
         Args:
-            code: the record's lines. If they are not known, lines are taken that look like code.
+            record: the frame's.
+            code: its lines. If they are not known, lines are taken that look like code.
             number: the marked line.
         """
-        here, behind = False, 0
-        # PyTorch prints the last of these lines only behind a range that ends a line. Where lines cannot be
-        # compared, it may be the log's next one, and stays.
-        limit = CONTEXT - (code is None)
-        while behind < limit and (line := self._peek()) is not None:
+        here, unmarked = False, 0
+        most = record.most_unmarked if code is None else CONTEXT
+        while unmarked < most and (line := self._peek(is_patient=False)) is not None:
             marking = None if here else RANGE_MARKING.fullmatch(line)
             if marking:
-                here = bool(marking["here"])
+                here, unmarked = bool(marking["here"]), 0
             else:
                 number += 1
                 if NOT_CODE.match(line) if code is None else not code.is_line(number, line):
                     return
-                behind += here
-            self._take()
+                unmarked += here or code is None
+            self._take(line)
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or else its own lines.
@@ -245,7 +239,7 @@ class Traceback:
         text = bytearray(ORIGINAL_HEADING)
         for frame in self.frames:
             if frame.original is None:
-                text += b"".join(self._text(line) + b"\n" for line in self.raw[frame.first : frame.stop])
+                text += b"".join(line + b"\n" for line in self.raw[frame.first : frame.stop])
             else:
                 text += bounded_excerpt(frame.original, frame.function, limits, steps)
             if len(text) > limits.output:
@@ -254,27 +248,19 @@ class Traceback:
 
     def size(self, original: bytes) -> int:
         """The bytes that a traceback of the original code has in the log."""
-        before, behind = self._around()
-        return len(original) + original.count(b"\n") * (len(before) + len(behind) - 1) + len(before)
+        lines = original.count(b"\n")
+        return len(original) + lines * (self.stream.cost(self.frames[-1].stop - 1) - 1)
 
     def explained(self, original: bytes) -> Iterator[bytes]:
         """The traceback's lines, with the traceback of the original code behind the last frame."""
-        stop = self.frames[-1].stop
-        yield self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
-        yield from self.raw[1:stop]
-        before, behind = self._around()
-        whole, newline, rest = original.rpartition(b"\n")
-        yield before + whole.replace(b"\n", behind + before) + (behind if newline else b"")
-        if rest:
-            yield before + rest
-        yield from self.raw[stop:]
-
-    def _around(self) -> tuple[bytes, bytes]:
-        """What stands before each line of the original code's traceback, and behind it."""
-        last, end = self.raw[self.frames[-1].stop - 1], ending(self.raw[0])
-        # A log may end within the traceback's last line; line ends then stand before the new lines.
-        before, behind = (b"", end) if last.endswith(b"\n") else (end, b"")
-        return before + last[: len(self._prefix)], behind
+        last = self.frames[-1].stop - 1
+        heading = self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
+        yield self.stream.written(0, heading)
+        for at in range(1, last):
+            yield self.stream.line(at).data
+        is_open = not original.endswith(b"\n")
+        text = self.raw[last] + b"\n" + original.removesuffix(b"\n")
+        yield self.stream.written(last, text, is_open=is_open)
 
 
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:

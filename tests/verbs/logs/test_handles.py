@@ -22,6 +22,7 @@ from archive.verbs.logs import resolve_handles
 from archive.verbs.logs.failures import LiteFailure
 from archive.verbs.logs.lite import LiteAnswers
 from tests.support.corpus import ORACLES
+from tests.support.reports import stream
 from tests.support.strategies import Strings, column, firsts
 
 if TYPE_CHECKING:
@@ -186,8 +187,7 @@ def answered(opened: Archive) -> Answer:
     """The answer to the digits 230; any handles are explained by the same line."""
     said = Symbolication((230,), (9,), "", (), ())
     vars(opened).update(symbolicate=lambda *_: said)
-    failure = LiteFailure.of(b"Debug info for handle(s): debug_handles:{230}, was not found.\n", [])
-    assert failure is not None
+    failure = LiteFailure(stream(b"Debug info for handle(s): debug_handles:{230}, was not found.\n"))
     return LiteAnswers(opened, Style.CURRENT, Spending(DEFAULT_LIMITS)).answer(failure)
 
 

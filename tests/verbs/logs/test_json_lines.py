@@ -69,10 +69,7 @@ def test_what_only_looks_like_json_stays_or_is_a_line_like_others(line: bytes) -
 
 def test_a_line_of_source_that_is_no_utf_8_is_replaced_for_json_has_no_form_of_it() -> None:
     line = b'{"m": "Debug info for handle", "n": 1.50}'
-    assert (
-        explained_strings(line, [], lambda _, __: b"\xff\n\xc3\xa4")
-        == b'{"m": "\\ufffd\\n\\u00e4", "n": 1.50}'
-    )
+    assert explained_strings(line, lambda *_: b"\xff\n\xc3\xa4") == b'{"m": "\\ufffd\\n\\u00e4", "n": 1.50}'
 
 
 @patient
@@ -147,11 +144,12 @@ def test_the_message_of_a_failure_may_stand_in_the_records_above() -> None:
     assert explained(records(message), path)[1].explained == 1
 
 
-def test_a_traceback_of_many_records_is_told() -> None:
-    log = b"".join(
-        json.dumps({"log": f"{line}\n"}).encode() + b"\n" for line in REPORTS[1].stripped.decode().split("\n")
+def test_a_traceback_of_many_records_is_explained_in_records() -> None:
+    path, *texts = REPORTS[1]
+    log, full = (
+        b"".join(json.dumps({"log": f"{line}\n"}).encode() + b"\n" for line in text.decode().split("\n"))
+        for text in texts
     )
-    text, explainer = explained(log, REPORTS[1].path)
-    assert text == log
-    assert explainer.unknown == 1
-    assert explainer.notes[0].endswith("a traceback whose lines are records of their own")
+    text, explainer = explained(log, path)
+    assert text == full
+    assert (explainer.explained, explainer.unknown) == (1, 0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from archive.verbs.logs.lines import Lines, Window
-from archive.verbs.logs.outline import MAX_KEY, Outline
-from archive.verbs.logs.tracebacks import MAX_LINES
+from archive.verbs.logs.outline import Outline
+from tests.support.reports import stream
 
 HEADING = b"Traceback of TorchScript (most recent call last):\n"
 FRAME = b'  File "code/net.py", line 3, in forward\n'
@@ -15,7 +14,7 @@ ERROR = b"RuntimeError: x\n"
 
 
 def outline(*lines: bytes, heading: bytes = HEADING) -> Outline:
-    return Outline(Window(Lines(lines)), heading)
+    return Outline(stream(heading, *lines))
 
 
 def test_a_traceback_of_other_code_needs_no_explanation() -> None:
@@ -30,20 +29,10 @@ def test_the_lines_behind_the_last_frame_do_not_tell_tracebacks_apart(behind: by
     assert outline(FRAME, b"  x\n").key != outline(FRAME, b"  y\n").key
 
 
-def test_neither_does_a_prefix_of_the_logger_on_all_lines_or_on_the_heading_alone() -> None:
-    lines = [FRAME, *CODE.splitlines(keepends=True), ERROR]
-    plain, prefix = outline(*lines), b"E 12:00: "
-    on_all = outline(*(prefix + line for line in lines), heading=prefix + HEADING)
-    on_heading = outline(*lines, heading=prefix + HEADING)
-    assert plain.key == on_all.key == on_heading.key == (b"".join(lines[:-1]).removesuffix(b"\n"),)
-    assert on_all.has_code
-    assert on_heading.has_code
-
-
-@pytest.mark.parametrize(("width", "lines"), [(1 << 10, MAX_KEY >> 10), (1, MAX_LINES)])
-def test_an_endless_traceback_has_an_outline_of_bounded_size(width: int, lines: int) -> None:
-    endless = outline(*[b"x" * width + b"\n"] * (lines + 9))
-    assert endless.key == (b"\n".join([b"x" * width] * lines),)
+def test_an_endless_traceback_is_read_to_a_bound_and_may_be_of_code() -> None:
+    endless = outline(*[FRAME.replace(b"code/", b"models/"), CODE] * 10_000)
+    assert endless.has_code
+    assert not endless.names
 
 
 def test_an_explanation_stands_behind_the_heading() -> None:

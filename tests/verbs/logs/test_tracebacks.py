@@ -18,10 +18,9 @@ from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs.code_lines import CodeLines
-from archive.verbs.logs.lines import Lines, Window
 from archive.verbs.logs.tracebacks import CodeRecord, Traceback, place_of
 from tests.support.halves import halves
-from tests.support.reports import case, explained
+from tests.support.reports import case, explained, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,7 +231,7 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
         original=lambda *_: whole,
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
-    traceback = Traceback(Window(Lines([frame, frame, END])), HEADING, lambda _: cast("CodeRecord", code))
+    traceback = Traceback(stream(HEADING, frame, frame, END), lambda _: cast("CodeRecord", code))
     original = traceback.original(DEFAULT_LIMITS, Steps(100))
     assert b"".join(traceback.explained(original)) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2
 
