@@ -25,6 +25,7 @@ from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
 from archive.formats.source_ranges import SUFFIX
 from archive.verbs.logs.code_lines import CodeLines
+from archive.verbs.logs.lines import ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -258,9 +259,10 @@ class Traceback:
         yield self.stream.written(0, heading)
         for at in range(1, last):
             yield self.stream.line(at).data
-        is_open = not original.endswith(b"\n")
-        text = self.raw[last] + b"\n" + original.removesuffix(b"\n")
-        yield self.stream.written(last, text, is_open=is_open)
+        line, is_open = self.stream.line(last).data, not original.endswith(b"\n")
+        # A log may end within the traceback's last line.
+        end = b"" if line.endswith(b"\n") else ending(self.stream.line(0).data)
+        yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
 
 
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
