@@ -19,8 +19,8 @@ def copied(remote: RemoteFile) -> Iterator[BinaryIO]:
     """A copy of a file elsewhere, in the folder for temporary files; it has no name and vanishes by itself.
 
     Raises:
-        ArchiveError: the file cannot be read, or changed meanwhile.
-        OSError: there is no space for the copy.
+        ArchiveError: the file changed meanwhile.
+        OSError: the file cannot be read, or there is no space for the copy.
     """
     with tempfile.TemporaryFile() as copy:
         for start in range(0, remote.size, AT_ONCE):

@@ -125,8 +125,8 @@ class Ranged:
         """The whole file, copied; this one is closed.
 
         Raises:
-            ArchiveError: it cannot be read, or changed meanwhile.
-            OSError: there is no space for the copy.
+            ArchiveError: it changed meanwhile.
+            OSError: it cannot be read, or there is no space for the copy.
         """
         from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
 
@@ -156,7 +156,7 @@ def by_ranges(source: Source, name: str | None = None) -> Mapped | Ranged:
         name: the same.
 
     Raises:
-        ArchiveError: the path is no file, or cannot be read.
+        ArchiveError: the path is no file, or a URL leads nowhere.
         OSError: the source cannot be read.
     """
     if not is_elsewhere(source):

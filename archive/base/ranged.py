@@ -65,7 +65,8 @@ class RangedBytes:
         """The bytes of a slice without a step. Slices within one block share its memory.
 
         Raises:
-            ArchiveError: they cannot be read.
+            ArchiveError: the file changed.
+            OSError: they cannot be read.
         """
         start, stop, _ = places.indices(self._size)
         if start >= stop:
@@ -89,7 +90,8 @@ class RangedBytes:
             spans: first byte of each, and the one behind its last.
 
         Raises:
-            ArchiveError: they cannot be read.
+            ArchiveError: the file changed.
+            OSError: they cannot be read.
         """
         most = self._most // 2
         wanted = {

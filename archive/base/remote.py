@@ -69,7 +69,8 @@ class RemoteFile(Protocol):
         """The bytes from one place to another, all of them.
 
         Raises:
-            ArchiveError: they cannot be read, or the file changed.
+            ArchiveError: the file changed, or the answer is not whole.
+            OSError: they cannot be read.
         """
 
     def check_unchanged(self) -> None:
@@ -77,6 +78,7 @@ class RemoteFile(Protocol):
 
         Raises:
             ArchiveError: it is not.
+            OSError: it cannot be read any more.
         """
 
     def close(self) -> None:
@@ -143,8 +145,8 @@ class Location:
         """Turn whatever a file system raises into one error that names the URL and shows no secrets.
 
         Raises:
-            ArchiveError: the file cannot be read.
-            FileNotFoundError: there is no such file.
+            ArchiveError: the block's own, or the file changed.
+            OSError: the file cannot be read or written; ``FileNotFoundError``: there is none.
         """
         try:
             yield
@@ -159,7 +161,7 @@ class Location:
                 raise ArchiveError(CHANGED, file=self.name) from None
             text = shown(str(error).replace(self.path, self.name)) or "no reason given"
             cause = one_line(f"{type(error).__name__}: {text}")[:LONGEST_CAUSE]
-            raise ArchiveError(f"cannot be {doing}: {cause}", file=self.name) from None
+            raise OSError(errno.EIO, f"cannot be {doing}: {cause}", self.name) from None
 
 
 def _located(url: str, name: str) -> tuple[Any, str]:
@@ -181,8 +183,8 @@ def opened_remote(place: Location) -> RemoteFile:
     """Open a file, which costs one or two requests.
 
     Raises:
-        ArchiveError: it cannot be read.
-        FileNotFoundError: there is no such file.
+        ArchiveError: the server's answer makes no sense, or is a large file as a whole.
+        OSError: it cannot be read.
     """
     return _HttpFile(place) if place.is_http else _StoredFile(place)
 

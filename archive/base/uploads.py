@@ -54,7 +54,7 @@ class Upload:
 
         Raises:
             FileExistsError: there is one.
-            ArchiveError: it cannot be written.
+            OSError: it cannot be written.
         """
         place = self._place
         with place.told("written"):
@@ -66,7 +66,7 @@ class Upload:
         """Keep a copy of the file that is the target, for :meth:`give_back`.
 
         Raises:
-            ArchiveError: it cannot be read.
+            OSError: it cannot be read.
         """
         remote = opened_remote(self._place)
         with copied(remote) as copy:
@@ -79,7 +79,7 @@ class Upload:
         """Become the target in the place of the file that it is.
 
         Raises:
-            ArchiveError: it cannot be written.
+            OSError: it cannot be written.
         """
         with self._place.told("written"):
             self._put(self.file.name, {})
@@ -102,7 +102,7 @@ class Upload:
         """Let the target be what it was before this became it, unless it is another file by now.
 
         Raises:
-            ArchiveError: it cannot be written.
+            OSError: it cannot be written.
         """
         place = self._place
         with place.told("written"):

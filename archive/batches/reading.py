@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
+from archive.base.urls import name_of
 from archive.batches.inputs import KNOWN_KINDS, found
 from archive.batches.pool import KILLED, results
 from archive.reader.recognition import FileKind, listed_kind
@@ -30,6 +31,11 @@ class Listed(NamedTuple):
 
     name: str
     relative: str
+
+    @property
+    def label(self) -> str:
+        """Its path for messages: of a URL, without what may be secret."""
+        return name_of(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,10 @@ def _several(
             if result.facts is None:
                 lines.note(problem(result))
             if as_json:
-                json.add([result.facts or {"file": result.file.name, "error": problem(result)}])
+                json.add([result.facts or {"file": result.file.label, "error": problem(result)}])
             elif isinstance(result.facts, Summary):
                 summaries.append(result.facts)
-                lines.write_line(f"{result.file.name}: {summary_text(result.facts)}")
+                lines.write_line(f"{result.file.label}: {summary_text(result.facts)}")
     if as_json:
         json.end()
     else:

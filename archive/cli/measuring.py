@@ -10,6 +10,7 @@ import click
 
 from archive.base.errors import ArchiveError
 from archive.base.mapped import source_of
+from archive.base.urls import name_of
 from archive.batches.reading import Listed, listing
 from archive.cli import printing
 from archive.cli.gate import verdict_facts
@@ -91,7 +92,7 @@ class Run:
             raise ArchiveError(f"holds no {file.relative} to compare with", file=self.asked.base)
         measures = self.asked.of(file)
         self._refuse_problems(measures)
-        self.gate.take(name, measures)
+        self.gate.take(name_of(name), measures)
         if self.as_json:
             printing.write_json(self._facts(measures))
         else:
@@ -123,7 +124,7 @@ class Run:
                     lines.note(problem(result))
                 else:
                     totals.add(result.facts)
-                    self.gate.take(result.file.name, result.facts)
+                    self.gate.take(result.file.label, result.facts)
                 if self.as_json:
                     json.add([self._facts_or_problem(result)])
         if self.as_json:
@@ -181,13 +182,13 @@ class Run:
             return
         old = listing([self.asked.base], mapped=self.asked.mapped).files
         here = {file.relative for file in files.files}
-        gone = [file.name for file in old if file.relative not in here]
+        gone = [file.label for file in old if file.relative not in here]
         if gone:
             printing.note(f"gone since BASE: {len(gone):,}: {first_of(gone, 'files')}")
 
     def _facts_or_problem(self, result: Reading[Measures]) -> dict[str, Any]:
         if result.facts is None:
-            return {"file": result.file.name, "error": problem(result)}
+            return {"file": result.file.label, "error": problem(result)}
         return self._facts(result.facts)
 
     def _facts(self, measures: Measures) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def reading(
 
 def problem(reading: Reading[FactsT]) -> str:
     """Why a file could not be read, on one line that begins with the file's name."""
-    name = reading.file.name
+    name = reading.file.label
     return one_line(reading.error if reading.error.startswith(name) else f"{name}: {reading.error}")
 
 

@@ -11,6 +11,7 @@ import click
 
 from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
+from archive.base.urls import name_of
 from archive.batches.reading import Listed, is_many, listing
 from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
@@ -68,7 +69,7 @@ def command(
     run = _Run(notes, quiet=quiet, as_json=as_json)
     with notes.behind():
         if len(files) == 1 and not is_many(files[0]):
-            return run.one(files[0], check(Listed(files[0], "")))
+            return run.one(name_of(files[0]), check(Listed(files[0], "")))
         return run.several(files, check, jobs, mapped=mapped)
 
 
@@ -139,11 +140,11 @@ class _Run:
         files, json = listing(inputs, mapped=mapped), printing.JsonParts()
         with reading(files, check, "verifying", jobs, as_json=self._as_json) as (lines, results):
             for result in results:
-                found = self._take(result.file.name, _checked(result))
+                found = self._take(result.file.label, _checked(result))
                 if self._as_json:
-                    json.add({result.file.name: found})
+                    json.add({result.file.label: found})
                 else:
-                    _write_lines(result.file.name, found, lines.write_line)
+                    _write_lines(result.file.label, found, lines.write_line)
         if self._as_json:
             json.end()
         else:
