@@ -81,7 +81,7 @@ class Cache:
         return None
 
     def keep(self, key: str, data: bytes) -> None:
-        """Keep a file, if the cache can be written."""
+        """Keep a file in the place of others of its name, if the cache can be written."""
         if len(data) > self._most:
             return
         with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
@@ -89,6 +89,9 @@ class Cache:
             self._make_room(len(data))
             with replacing(self._path(key, digest_of(data)), force=True) as file:
                 file.write(data)
+            for path in self._folder.glob(f"{key}-*{ENDING}"):
+                if path != self._path(key, digest_of(data)):
+                    path.unlink(missing_ok=True)
 
     def _path(self, key: str, digest: str) -> Path:
         return self._folder / f"{key}-{digest}{ENDING}"

@@ -20,7 +20,6 @@ from archive.server.metrics import Metrics
 from archive.server.operations import Operations
 from archive.server.problems import Problem, answer_to
 from archive.server.spool import Spool
-from archive.server.work import check
 from archive.server.workers import Workers
 from archive.store.store import Store
 
@@ -71,12 +70,12 @@ class Service:
         """Start the workers, each of which opens the store.
 
         Raises:
-            Problem: one does not start.
-            ArchiveError: one cannot read the store.
+            ArchiveError: one does not start.
         """
-        for refused in await self.workers.start(check):
-            if refused is not None:
-                raise ArchiveError(refused.detail)
+        try:
+            await self.workers.start()
+        except Problem as problem:
+            raise ArchiveError(problem.detail) from None
 
     async def stop(self) -> None:
         """End the workers, and remove what lies on the disk."""

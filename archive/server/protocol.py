@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 
 class PromptProtocol(H11Protocol):
-    """Closes a connection whose headers dawdle; uvicorn itself waits for them without end."""
+    """Closes a connection whose headers dawdle; uvicorn itself waits for them without end.
 
+    Attributes:
+        seconds: in which the headers must arrive.
+    """
+
+    seconds = SECONDS_OF_HEADERS
     _headers_due: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -38,9 +43,19 @@ class PromptProtocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._cancel()
         elif self._headers_due is None:
-            self._headers_due = self.loop.call_later(SECONDS_OF_HEADERS, self.timeout_keep_alive_handler)
+            self._headers_due = self.loop.call_later(self.seconds, self.timeout_keep_alive_handler)
 
     def _cancel(self) -> None:
         if self._headers_due is not None:
             self._headers_due.cancel()
             self._headers_due = None
+
+
+def protocol_of(seconds: float) -> type[PromptProtocol]:
+    """The protocol of a server whose requests may take so long."""
+
+    class Protocol(PromptProtocol):
+        """With the seconds of this server."""
+
+    Protocol.seconds = min(seconds, SECONDS_OF_HEADERS)
+    return Protocol

@@ -13,7 +13,7 @@ from uvicorn import Config, Server
 
 from archive.base.errors import ArchiveError
 from archive.server.app import Service
-from archive.server.protocol import PromptProtocol
+from archive.server.protocol import protocol_of
 from archive.server.settings import MOST_CONNECTIONS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def serve(settings: Settings, listening: socket.socket, started: Callable[[], No
     service = Service(settings)
     config = Config(
         service.app,
-        http=PromptProtocol,
+        http=protocol_of(settings.seconds),
         ws="none",
         lifespan="off",
         log_config=None,

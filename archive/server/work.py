@@ -7,6 +7,7 @@ be killed. Only short facts go back; answers are written to files.
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from functools import wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
@@ -104,6 +105,9 @@ def prepare(store: str, most: int) -> None:
     """
     global _worker  # noqa: PLW0603 (a worker's own state, which pebble's initializer makes)
     _worker = _Worker(store, most)
+    # So that the first request finds it made; of errors, each request is told.
+    with suppress(ArchiveError, OSError), _worker.shelf.models() as models:
+        _ = models.by_id
 
 
 def _refusing(work: Callable[P, ResultT]) -> Callable[P, ResultT | Refused]:
@@ -130,7 +134,8 @@ def _refused(error: Exception) -> Refused:
                 "the request needs more memory than a worker may use",
             )
         case LimitError():
-            status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)
+            bound = f"{error.resource} is limited to {error.limit:,}, found {error.actual:,}"
+            status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{bound}; send the log in parts"
         case TakenError():
             status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
@@ -141,13 +146,6 @@ def _refused(error: Exception) -> Refused:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             detail = f"internal error: {type(error).__name__}: {error}"
     return Refused(int(status), one_line(detail)[:LONGEST_DETAIL])
-
-
-@_refusing
-def check() -> None:
-    """Open the store, so that the first request need not."""
-    with _worker.shelf.models() as models:
-        models.by_id  # noqa: B018 (gathers the facts)
 
 
 @_refusing

@@ -20,7 +20,7 @@ from pebble import ProcessExpired, ProcessPool
 from archive.server.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from archive.server.settings import Settings
 
@@ -29,6 +29,8 @@ ResultT = TypeVar("ResultT")
 DIED = "the process that worked on the request ended; it may have needed too much memory"
 SECONDS_OF_START = 60.0
 """Seconds in which a worker must be ready."""
+SECONDS_TO_NEXT_START = 1.0
+"""Seconds between two tries to start one."""
 
 
 @dataclass(slots=True)
@@ -68,22 +70,28 @@ class Workers:
         self.killed = Killed()
         self._free: asyncio.LifoQueue[ProcessPool] = asyncio.LifoQueue()
         self._pools: set[ProcessPool] = set()
-        self._endings: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, check: Callable[[], ResultT]) -> list[ResultT]:
-        """Start all workers, and let each make a check.
-
-        Returns:
-            The results of the checks.
+    async def start(self) -> None:
+        """Start all workers.
 
         Raises:
             Problem: a worker does not start.
         """
         pools = [self._new() for _ in range(self._settings.workers)]
-        found = await asyncio.gather(*(self._result(pool, check, (), SECONDS_OF_START) for pool in pools))
-        for pool in pools:
-            self._free.put_nowait(pool)
-        return found
+        await asyncio.gather(*map(self._ready, pools))
+
+    async def _ready(self, pool: ProcessPool) -> None:
+        """Wait until a worker can begin to work.
+
+        Raises:
+            Problem: it does not start.
+        """
+        try:
+            await self._result(pool, _nothing, (), SECONDS_OF_START)
+        except _DiedError:
+            raise Problem(503, "a worker died while it started; may it use more memory?") from None
+        self._free.put_nowait(pool)
 
     async def run(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
         """Let a worker do a piece of work; if that dies, another one, once.
@@ -121,13 +129,25 @@ class Workers:
         try:
             result = await self._result(pool, work, arguments, self._settings.seconds)
         except BaseException:
-            self._end(pool)
-            pool = self._new()
+            self._begin(self._replace(pool))
             raise
         finally:
             self.busy -= 1
-            self._free.put_nowait(pool)
+        self._free.put_nowait(pool)
         return result
+
+    async def _replace(self, pool: ProcessPool) -> None:
+        """Let another worker take the place of one that is no good any more."""
+        self._end(pool)
+        while True:
+            pool = self._new()
+            try:
+                await self._ready(pool)
+            except Problem:
+                self._end(pool)
+                await asyncio.sleep(SECONDS_TO_NEXT_START)
+            else:
+                return
 
     async def _next(self) -> ProcessPool:
         self.waiting += 1
@@ -171,15 +191,23 @@ class Workers:
     def _end(self, pool: ProcessPool) -> None:
         """Kill a worker, without waiting for its end."""
         self._pools.discard(pool)
-        task = asyncio.create_task(asyncio.to_thread(_stopped, pool))
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
+        self._begin(asyncio.to_thread(_stopped, pool))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Begin something that nobody waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """End all workers."""
-        for pool in tuple(self._pools):
-            self._end(pool)
-        await asyncio.gather(*self._endings)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(asyncio.to_thread(_stopped, pool) for pool in self._pools))
+
+
+def _nothing() -> None:
+    """Do nothing: the answer tells that the worker is ready."""
 
 
 def _stopped(pool: ProcessPool) -> None:

@@ -1,0 +1,76 @@
+"""Servers and workers that are killed, and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.server.spool import PREFIX, Spool
+from tests.fleet.test_three_models import FLEET
+from tests.support.commands import run
+from tests.support.servers import TOKEN, Running, is_alive, store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATH = "/v1/symbolicate"
+LOG = (FLEET / "unique.log").read_bytes()
+EXPLAINED = run("symbolicate", FLEET, stdin=LOG).stdout
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_worker_that_is_killed_costs_no_request(busy: bool, server: Running) -> None:  # noqa: FBT001 (pytest's way)
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(server.ask, "POST", PATH, LOG) if busy else None
+        deadline = time.monotonic() + 10
+        while busy and not server.number("debug_archive_workers_busy") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert server.workers
+        for worker in server.workers:
+            os.kill(worker, signal.SIGKILL)
+        for one in (reply.result() if reply else None, server.ask("POST", PATH, LOG)):
+            assert one is None or (one.status, one.data) == (200, EXPLAINED)
+    assert server.number("debug_archive_workers_busy") == 0
+
+
+def test_a_server_that_is_killed_leaves_nothing_that_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker ends, the store is whole, and the next server removes what lay on the disk."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("DEBUG_ARCHIVE_TOKEN", TOKEN)
+    store = store_of(tmp_path / "store")
+    with Running(store, "--workers", 1) as first:
+        assert "takes companions with the token" in first.said
+        workers = first.workers
+        first.end(signal.SIGKILL)
+    (left,) = tmp_path.glob(f"{PREFIX}*")
+    with Running(store, "--workers", 1) as second:
+        assert not left.exists()
+        deadline = time.monotonic() + 10
+        while any(map(is_alive, workers)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(is_alive, workers))
+        assert second.ask("POST", PATH, LOG).data == EXPLAINED
+        with ThreadPoolExecutor(1) as pool:
+            reply = pool.submit(second.ask, "POST", PATH, LOG)
+            time.sleep(0.1)
+            assert second.end(signal.SIGTERM) == 0
+            assert reply.result().data == EXPLAINED
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+def test_the_folder_of_a_server_that_lives_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = Spool(100)
+    second = Spool(100)
+    assert len(list(tmp_path.glob(f"{PREFIX}*"))) == 2
+    first.close()
+    second.close()
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []

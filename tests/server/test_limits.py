@@ -1,0 +1,127 @@
+"""What a request may cost: slow, long, hostile and too many ones, and clients that leave."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tests.support.servers import SECONDS
+
+if TYPE_CHECKING:
+    from tests.support.servers import Running
+
+PATH = "/v1/symbolicate"
+LOG = b"x" * 999 + b"\n"
+LOG *= 5_000
+CHOKING = f"{PATH}?id=(a%2B)%2B%24", b"a" * 40 + b"b\n"
+"""A pattern and a line that keep the regular expressions of Python busy for years."""
+
+
+def connected(server: Running, sent: bytes, room: int = 1 << 16) -> socket.socket:
+    """A connection on which something is sent, and that takes little before it is read."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(sent)
+    return client
+
+
+def heading(length: int) -> bytes:
+    return f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def received(client: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    data = b""
+    while piece := client.recv(1 << 16):
+        data += piece
+    return data
+
+
+def check_works(server: Running) -> None:
+    """The next request is answered, if need be once another worker is ready."""
+    deadline = time.monotonic() + 20
+    while (reply := server.ask("POST", PATH, b"all is well\n")).status == 503 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert (reply.status, reply.data) == (200, b"all is well\n")
+
+
+def test_work_that_takes_too_long_is_ended_and_the_next_is_done(strict: Running) -> None:
+    (before,) = strict.workers
+    reply = strict.ask("POST", *CHOKING)
+    assert reply.status == 504
+    assert json.loads(reply.data)["detail"] == (
+        "the work took more than 1 s and was ended; send the log in parts"
+    )
+    check_works(strict)
+    assert before not in strict.workers
+
+
+def test_clients_that_dawdle_are_left(strict: Running) -> None:
+    """With the headers, with the body, with nothing at all, or with reading."""
+    line = b"x" * 999 + b"\n"
+    with (
+        connected(strict, heading(100)[:-2]) as headers,
+        connected(strict, heading(100) + b"half") as body,
+        connected(strict, b"") as silent,
+        connected(strict, heading(len(line) * 12_000) + line * 12_000, room=4096) as deaf,
+    ):
+        assert received(headers) == b""
+        assert received(silent) == b""
+        answer = received(body)
+        time.sleep(2 * SECONDS)
+        assert len(received(deaf)) < len(line) * 12_000
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body did not arrive in 1 s" in answer
+    check_works(strict)
+    assert strict.number("debug_archive_spool_bytes") == 0
+
+
+def test_half_a_body_costs_nothing(strict: Running) -> None:
+    for sent in (heading(100), heading(100) + b"half", b"POST", b"\x16\x03\x01 TLS", b"\r\n" * 9):
+        connected(strict, sent).close()
+    check_works(strict)
+    assert strict.number("debug_archive_spool_bytes") == 0
+
+
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_comes(strict: Running) -> None:
+    with connected(
+        strict, heading(1 << 40).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    ) as client:
+        answer = received(client)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"a body may have 16,777,216 bytes; send the log in parts, or packed by gzip" in answer
+
+
+def test_a_body_without_length_is_refused_when_it_is_too_long(strict: Running) -> None:
+    piece = b"100000\r\n" + b"x\n" * (1 << 19) + b"\r\n"
+    head = heading(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with connected(strict, head + piece * 17 + b"0\r\n\r\n") as client:
+        assert received(client).startswith(b"HTTP/1.1 413 ")
+
+
+def test_too_many_requests_are_asked_to_come_again(strict: Running) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: strict.ask("POST", PATH, LOG), range(8)))
+    assert {reply.status for reply in replies} == {200, 503}
+    for reply in replies:
+        if reply.status == 503:
+            assert reply.headers["retry-after"] == "2"
+    check_works(strict)
+
+
+def test_work_whose_client_has_left_is_ended(strict: Running) -> None:
+    name = 'debug_archive_workers_killed_total{reason="left"}'
+    before = strict.number(name)
+    path, line = CHOKING
+    head = heading(len(line)).replace(PATH.encode(), path.encode())
+    connected(strict, head + line).close()
+    deadline = time.monotonic() + 10
+    while strict.number(name) == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert strict.number(name) == before + 1
+    check_works(strict)
