@@ -25,6 +25,9 @@ settings.load_profile("repeatable")
 # Models here are small, and workers share the cores: more threads would wait for one another. Inherited.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# In a workflow of GitHub, commands print annotations, too; a test that wants them says so. Inherited.
+os.environ.pop("GITHUB_ACTIONS", None)
+
 UNTRACED = {"attacks", "costs", "fuzz"}
 """Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
 TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import KNOWN_KINDS, found
+from archive.batches.inputs import KNOWN_KINDS, found, told
 from archive.batches.pool import KILLED, results
 from archive.reader.recognition import FileKind, listed_kind
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
 FactsT = TypeVar("FactsT")
+READ_KINDS = {*KNOWN_KINDS, FileKind.LFS}
+"""The kinds of files in folders that are read. What a pointer stands for may be a model: nothing tells."""
 
 
 class Listed(NamedTuple):
@@ -88,13 +90,14 @@ def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
     for given in inputs:
         for file, relative, searched in found([given]):
             kind = listed_kind(file, mapped=mapped) if searched else None
-            if kind is not None and kind not in KNOWN_KINDS:
+            if kind is not None and kind not in READ_KINDS:
                 others[kind] += 1
                 continue
             name = given if file == Path(given) else str(file)
             files.setdefault(name, Listed(name, relative.as_posix()))
     if not files:
-        raise ArchiveError("no archive or companion in it", file=", ".join(inputs))
+        beside = f", but other files: {told(others)}" if others else ""
+        raise ArchiveError(f"no archive or companion in it{beside}", file=", ".join(inputs))
     return Listing(list(files.values()), all(map(is_many, inputs)), others)
 
 

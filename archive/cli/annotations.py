@@ -63,6 +63,7 @@ class Annotations:
         else:
             word = secrets.token_hex()
             printing.write_line(f"::stop-commands::{word}")
+            printing.flush()  # before anything comes on standard error
             try:
                 yield
             finally:

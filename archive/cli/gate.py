@@ -64,6 +64,7 @@ class Gate:
             has_base: whether there are files to compare with.
             many: whether several files were asked for, so that each glob should fit one.
         """
+        printing.flush()  # a log has both outputs, and the table comes first
         for line in self._over:
             printing.note(line)
         if self._without_base:

@@ -184,6 +184,16 @@ def test_help_has_examples_with_folders(command: str) -> None:
     assert f"    debug-archive {command} models/ -j 8\n" in well(command, "--help")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_whose_models_are_not_fetched_is_not_well(command: str, models: Path) -> None:
+    (models / "a.ptl").unlink()
+    shutil.copy(KINDS / "pointer.pt", models / "b")
+    done = called(command, "models")
+    assert done.exit_code == 2
+    assert "models/b/pointer.pt: " in done.output
+    assert "`git lfs pull` puts the file itself in its place" in done.output
+
+
 def test_effects_are_shown_of_one_file(models: Path) -> None:
     done = run("inspect", models, "--effects")
     assert done.returncode == 2
