@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from itertools import takewhile
@@ -15,6 +16,7 @@ from archive.base.errors import shown
 from archive.base.urls import is_url
 from archive.cli import options, printing
 from archive.cli.status import Status
+from archive.cli.store.options import VARIABLE as STORE_VARIABLE
 from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
 from archive.report.as_json import symbolication_facts
@@ -90,7 +92,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     "--store",
     metavar="STORE",
     help="The store that takes the place of FILEs: a folder, or a server's address like http://host:8080, "
-    "whose companions are fetched as they are needed.",
+    f"whose companions are fetched as they are needed. Without FILEs, ${STORE_VARIABLE}.",
 )
 @click.option(
     "--log", "log", type=click.Path(dir_okay=False), help="The log, in the place of standard input."
@@ -160,6 +162,12 @@ def command(
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
     """  # noqa: D301 (click reads the backspace)
+    if (
+        store is None
+        and all(HANDLE_CHAIN.fullmatch(word) for word in words)
+        and not any(map(_is_file, words))
+    ):
+        store = os.environ.get(STORE_VARIABLE)
     files, handles = _files_and_handles(words, store)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):

@@ -17,6 +17,7 @@ from urllib.request import (
     OpenerDirector,
     ProxyHandler,
     Request,
+    UnknownHandler,
 )
 
 from archive.base.errors import ArchiveError, one_line
@@ -38,10 +39,11 @@ MOST_OF_PROBLEM = 1 << 16
 """Bytes of a refusal that are read."""
 HANDLERS = (
     *(ProxyHandler, HTTPHandler, HTTPSHandler),
-    *(HTTPRedirectHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler),
+    *(HTTPRedirectHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, UnknownHandler),
 )
 BUSY = 503
 NOT_MODIFIED = 304
+UNAUTHORIZED = 401
 
 
 class Reply(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.client.cache import Cache, digest_of, folder_of
-from archive.client.connection import NOT_MODIFIED, Connection
+from archive.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.store.entry_json import Listed, listed
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
+
+    Outcome = Literal["added", "same", "replaced"]
 
 TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
 COMPANIONS = "/v1/companions"
@@ -68,8 +70,9 @@ class Server:
         found: dict[str, Listed] = {}
         after: str | None = ""
         while after is not None:
+            data = self._page(after)
             with in_file(self.file, COMPANIONS):
-                page, after = _page_of(self._page(after), after)
+                page, after = _page_of(data, after)
             found |= {one.archive_id: one for one in page}
             if len(found) > MOST_LISTED:
                 raise ArchiveError(f"lists more than {MOST_LISTED:,} companions", file=self.file)
@@ -122,12 +125,13 @@ class Server:
                 raise ArchiveError(f"contradicts what its server lists: {field.name}", file=opened.file)
         return opened
 
-    def add(self, source: Source, *, name: str = "") -> Added:
+    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Added:
         """Add a companion, or the companion of an archive, which is made here.
 
         Args:
             source: the file.
             name: how it is called; by default by its path.
+            replace: let it take the place of another companion of its archive id.
 
         Raises:
             NoDebugInfoError: it is an archive without debug info.
@@ -140,16 +144,25 @@ class Server:
         headers = {"Content-Type": "application/octet-stream"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        reply = self._connection.ask(
-            COMPANIONS, {"name": made.file}, most=MOST_OF_PAGE, headers=headers, body=made.companion
-        )
+        query = {"name": made.file, "root": made.root, "serialization_id": made.serialization_id}
+        if replace:
+            query["replace"] = "true"
+        try:
+            reply = self._connection.ask(
+                COMPANIONS, query, most=MOST_OF_PAGE, headers=headers, body=made.companion
+            )
+        except ServerRefusal as refusal:
+            if refusal.status == UNAUTHORIZED:
+                refusal.problem = f"refuses ${TOKEN_VARIABLE}" if token else f"asks for ${TOKEN_VARIABLE}"
+            raise
         with in_file(self.file, COMPANIONS):
             facts = _object(reply.data)
             entry = listed(facts)
         if facts.get("outcome") != "same" and entry.digest != digest_of(made.companion):
             raise ArchiveError(f"keeps another companion than {made.file}", file=self.file)
         self.__dict__.pop("_listed", None)  # it lists one more now
-        return Added(entry, "same" if facts.get("outcome") == "same" else "added")
+        outcomes: dict[object, Outcome] = {"same": "same", "replaced": "replaced"}
+        return Added(entry, outcomes.get(facts.get("outcome"), "added"))
 
 
 class Added(NamedTuple):
@@ -157,11 +170,11 @@ class Added(NamedTuple):
 
     Attributes:
         entry: what the server knows of the companion.
-        outcome: whether it is new, or was there already.
+        outcome: whether it is new, was there already, or took the place of another one.
     """
 
     entry: Listed
-    outcome: Literal["added", "same"]
+    outcome: Outcome
 
 
 def _page_of(data: bytes, after: str) -> tuple[list[Listed], str | None]:

@@ -13,8 +13,10 @@ from archive.store.entry_json import entry_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive.client.server import Added
     from archive.store.cleaning import Cleaned
     from archive.store.entries import Entry
+    from archive.store.entry_json import Listed
     from archive.store.store import Kept
 
 OUTCOMES = {
@@ -70,15 +72,15 @@ def day_of(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
-def entry_facts(entry: Entry) -> dict[str, Any]:
+def entry_facts(entry: Entry | Listed) -> dict[str, Any]:
     """What a store knows of a companion, as JSON takes it."""
-    return {**entry_json(entry, complete=True), "root": entry.root, "kept_size": entry.kept_size}
+    return entry_json(entry, complete=True)
 
 
-def added_line(file: str, kept: Kept) -> str:
+def added_line(file: str, kept: Kept | Added) -> str:
     """What became of a file."""
     entry = kept.entry
-    prefix = f", prefix {entry.prefix}" if entry.prefix else ""
+    prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
     what = OUTCOMES[kept.outcome]
     return (
         f"{file}: {what}, {entry.archive_id[:ID_SHOWN]}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"

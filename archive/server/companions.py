@@ -14,6 +14,7 @@ from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations
 from starlette.responses import Response
 
 from archive.base.errors import ArchiveError, shown
+from archive.reader.facts import MAX_ID
 from archive.server import work
 from archive.server.bodies import CLOSE, receive
 from archive.server.problems import MEDIA_TYPE, Problem
@@ -122,13 +123,18 @@ class Companions:
     async def add(
         self,
         request: Request,
+        *,
         name: Annotated[str, Query(max_length=LONGEST_NAME, description="The name of the file.")] = "",
+        root: Annotated[str, Query(max_length=LONGEST_NAME, description="The archive's root.")] = "",
+        serialization_id: Annotated[str, Query(max_length=MAX_ID, description="The archive's own id.")] = "",
+        replace: Annotated[bool, Query(description="Take the place of another of its archive id.")] = False,
     ) -> Response:
         """Add a companion, or the companion of an archive."""
+        sent = work.Sent(name or "sent.ptdbg", root, serialization_id, replace)
         self._check_token(request.headers.get("authorization", ""))
         with self._spool.file() as body, self._spool.file() as answer:
             await receive(request, body, self._settings)
-            result = await self._workers.run(work.add, body.path, answer.path, name)
+            result = await self._workers.run(work.add, body.path, answer.path, sent)
             if isinstance(result, work.Refused):
                 raise Problem(result.status, result.detail)
             data = await run_in_threadpool(answer.path.read_bytes)

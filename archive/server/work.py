@@ -24,6 +24,7 @@ from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.shelf import Shelf
 from archive.store.entry_json import entry_json
+from archive.store.making import made_of
 from archive.store.store import TakenError
 from archive.verbs.logs.unpacking import unpacked
 
@@ -60,6 +61,22 @@ class Explained(NamedTuple):
     explained: int
     ambiguous: int
     unknown: int
+
+
+class Sent(NamedTuple):
+    """What a client says of a companion.
+
+    Attributes:
+        name: how its file is called.
+        root: the folder of all records in its archive; "" if it is not known.
+        serialization_id: of its archive; "" if it is not known.
+        replace: let it take the place of another companion of its archive id.
+    """
+
+    name: str
+    root: str
+    serialization_id: str
+    replace: bool
 
 
 class Refused(NamedTuple):
@@ -200,21 +217,25 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
 
 
 @_refusing
-def add(body: Path, answer: Path, name: str) -> bool:
+def add(body: Path, answer: Path, sent: Sent) -> bool:
     """Add a companion, or the companion of an archive; the answer is what the store says of it, in JSON.
 
     Args:
         body: the companion's file.
         answer: the file that is written.
-        name: how the file is called; "" if nothing is known.
+        sent: what is known of it besides.
 
     Returns:
         Whether it is new.
     """
-    kept = _worker.shelf.store.add(FileInMemory(body.read_bytes(), name or "companion.ptdbg"), name=name)
+    store = _worker.shelf.store
+    made = made_of(FileInMemory(body.read_bytes(), sent.name), sent.name, store.limits)
+    if not made.serialization_id:  # it was a companion, which does not hold these
+        made = made._replace(root=one_line(sent.root), serialization_id=one_line(sent.serialization_id))
+    kept = store.add(made, replace=sent.replace)
     facts = {"outcome": kept.outcome, **entry_json(kept.entry, complete=True)}
     answer.write_bytes(as_json(facts).encode())
-    return kept.outcome == "added"
+    return kept.outcome != "same"
 
 
 def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:

@@ -26,16 +26,20 @@ class Listed(NamedTuple):
 
     Attributes:
         facts: the facts by which a failure names its model.
+        root: the folder of all records in the archive; "" where it is not known.
         file: the name of the file that was added.
         added: when, in seconds since 1970.
         size: bytes of the companion.
+        kept_size: bytes of its file in the store.
         digest: blake2b of the companion, 16 bytes in hex.
     """
 
     facts: Facts
+    root: str
     file: str
     added: int
     size: int
+    kept_size: int
     digest: str
 
     @property
@@ -49,7 +53,7 @@ class Listed(NamedTuple):
         return label_of(self.file, self.archive_id)
 
 
-def entry_json(entry: Entry, *, complete: bool) -> dict[str, Any]:
+def entry_json(entry: Entry | Listed, *, complete: bool) -> dict[str, Any]:
     """What a server says of a companion.
 
     Args:
@@ -63,9 +67,11 @@ def entry_json(entry: Entry, *, complete: bool) -> dict[str, Any]:
         "serialization_id": facts.serialization_id,
         "top": facts.top,
         "qualified_top": facts.qualified_top,
+        "root": entry.root,
         "file": entry.file,
         "added": entry.added,
         "size": entry.size,
+        "kept_size": entry.kept_size,
         "digest": entry.digest,
     }
     if complete:
@@ -91,10 +97,12 @@ def listed(found: object) -> Listed:
     )
     return Listed(
         facts,
-        _value(found, "file", str),
-        _number(found, "added"),
-        _number(found, "size"),
-        _id(found, "digest"),
+        root=_value(found, "root", str),
+        file=_value(found, "file", str),
+        added=_number(found, "added"),
+        size=_number(found, "size"),
+        kept_size=_number(found, "kept_size"),
+        digest=_id(found, "digest"),
     )
 
 

@@ -25,7 +25,7 @@ from archive.store.entries import Entry
 from archive.store.files import KeptFiles
 from archive.store.folder import INDEX, Folder, Signature
 from archive.store.kept import Companion, Notes, build_kept, companion_in, digest_of, read_header
-from archive.store.making import made_of
+from archive.store.making import Made, made_of
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
@@ -220,11 +220,11 @@ class Store:
 
     # Changes
 
-    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Kept:
+    def add(self, source: Source | Made, *, name: str = "", replace: bool = False) -> Kept:
         """Add a companion, or the companion of an archive.
 
         Args:
-            source: the file.
+            source: the file, or what :func:`~archive.store.making.made_of` makes of it.
             name: how it is called; by default by its path.
             replace: let it take the place of another companion of its archive id.
 
@@ -306,9 +306,9 @@ class Store:
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)
 
-    def _new(self, source: Source, name: str) -> _New:
+    def _new(self, source: Source | Made, name: str) -> _New:
         """A companion that is about to be added, read and checked."""
-        made = made_of(source, name, self.limits)
+        made = source if isinstance(source, Made) else made_of(source, name, self.limits)
         with in_file(made.file):
             allowance = self.limits.allowance(len(made.companion))
             recipe = recipe_of(memoryview(made.companion), allowance)

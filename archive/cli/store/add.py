@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from archive.base.urls import is_url
 from archive.batches.reading import listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
-from archive.cli.store.options import store_option
+from archive.cli.store.options import added_store_option
+from archive.fleet.models import store_at
 from archive.report.store_text import added_line, added_total, entry_facts
 from archive.store.making import NoDebugInfoError
-from archive.store.store import Kept, Store
+from archive.store.store import Store
 
 if TYPE_CHECKING:
     from archive import Limits
     from archive.batches.reading import Listed
+    from archive.client.server import Added, Server
+    from archive.store.store import Kept
 
 WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""
@@ -35,7 +39,7 @@ class _Asked(NamedTuple):
 
 @click.command("add")
 @files_argument
-@store_option
+@added_store_option
 @click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
 @jobs_option
 @options.limit_option
@@ -56,9 +60,11 @@ def command(
       debug-archive store add model.ptdbg --store symbols/
       debug-archive store add build/models/ --store symbols/
       DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
+      debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
     found = listing(files)
-    Store.open(path, create=True, limits=limits)
+    if not is_url(path):
+        Store.open(path, create=True, limits=limits)
     add = partial(_add, asked=_Asked(path, limits, replace))
     facts, counts, status = [], Counter[str](), Status.WELL
     with reading(found, add, "adding", jobs, as_json=as_json) as (lines, results):
@@ -74,8 +80,9 @@ def command(
                 lines.write_line(added_line(one.file.name, one.facts))
             elif not one.facts and not found.searched:
                 lines.note(f"{one.file.name}: no debug info in it, and left out")
-    with Store.open(path, limits=limits) as store:
-        store.entries()  # those of other processes are in the index, too
+    if not is_url(path):
+        with Store.open(path, limits=limits) as store:
+            store.entries()  # those of other processes are in the index, too
     if as_json:
         printing.write_json(facts)
     else:
@@ -83,11 +90,11 @@ def command(
     return status
 
 
-def _facts(kept: Kept | None) -> dict[str, object]:
+def _facts(kept: Kept | Added | None) -> dict[str, object]:
     return {} if kept is None else entry_facts(kept.entry)
 
 
-def _add(file: Listed, *, asked: _Asked) -> Kept | None:
+def _add(file: Listed, *, asked: _Asked) -> Kept | Added | None:
     """Add a file; None of an archive without debug info."""
     try:
         return _opened(asked.path, asked.limits).add(file.name, replace=asked.replace)
@@ -96,6 +103,6 @@ def _add(file: Listed, *, asked: _Asked) -> Kept | None:
 
 
 @lru_cache(maxsize=1)
-def _opened(path: str, limits: Limits) -> Store:
+def _opened(path: str, limits: Limits) -> Store | Server:
     """The store, opened once a process."""
-    return Store.open(path, limits=limits)
+    return store_at(path, limits=limits)

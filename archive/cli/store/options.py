@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import click
 
+from archive.base.urls import is_url
+
 VARIABLE = "DEBUG_ARCHIVE_STORE"
+
+
+def _folder(_: click.Context, __: click.Parameter, path: str) -> str:
+    """The folder of a store, and no server's address."""
+    if is_url(path):
+        raise click.BadParameter(
+            "this needs the store's folder; a server takes `store add` and `symbolicate`"
+        )
+    return path
+
 
 store_option = click.option(
     "--store",
     "path",
     type=click.Path(file_okay=False),
+    callback=_folder,
     envvar=VARIABLE,
     required=True,
     metavar="DIR",
     help=f"The store's folder; by default ${VARIABLE}.",
+)
+added_store_option = click.option(
+    "--store",
+    "path",
+    envvar=VARIABLE,
+    required=True,
+    metavar="STORE",
+    help="The store's folder, or the address of a server like http://host:8080, which asks for the token in "
+    f"$DEBUG_ARCHIVE_TOKEN; by default ${VARIABLE}.",
 )
