@@ -128,7 +128,7 @@ class Catalogue:
         """
         with self._lock:
             if self._entries is not None and self._unwritten >= at_least:
-                with suppress(OSError):
+                with suppress(OSError, ArchiveError):  # the latter of a link in its place, say
                     self._folder.write(self._folder.index, build_index(self._entries.values()), force=True)
                     self._unwritten = 0
 
@@ -137,13 +137,10 @@ def entry_of(archive_id: str, found: Inflated, signature: Signature, limits: Lim
     """The entry of a kept companion.
 
     Raises:
-        ArchiveError: it is another archive's, or contradicts itself.
+        ArchiveError: it contradicts itself.
     """
     with opened_plain(found, archive_id, limits) as opened:
-        facts = facts_of(opened)
-    if facts.archive_id != archive_id:
-        raise ArchiveError(expected=f"archive id {archive_id}", found=facts.archive_id)
-    return Entry.of(facts, found.notes, found.header, signature)
+        return Entry.of(facts_of(opened), found.notes, found.header, signature)
 
 
 def opened_plain(found: Inflated, name: str, limits: Limits) -> Archive:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, in_file
 from archive.base.mapped import Mapped, in_memory
 from archive.base.spending import Recent
+from archive.companion.layout import read_directory
 from archive.store.kept import Base, Inflated, inflate, read_header
 
 if TYPE_CHECKING:
@@ -49,10 +50,16 @@ class KeptFiles:
         """What is kept of a companion.
 
         Raises:
-            ArchiveError: its file or one of its bases was changed.
+            ArchiveError: its file or one of its bases was changed, or it is another archive's.
             OSError: one cannot be read.
         """
-        return self._inflated(_read(self._folder.kept_path(archive_id)))
+        path = self._folder.kept_path(archive_id)
+        found = self._inflated(_read(path))
+        with in_file(str(path)):
+            known = read_directory(found.plain, self._limits.allowance(len(found.plain))).archive_id.hex()
+            if known != archive_id:
+                raise ArchiveError(expected=f"archive id {archive_id}", found=known)
+        return found
 
     def header(self, archive_id: str) -> KeptHeader:
         """The header of a kept companion, whose file is whole.

@@ -126,12 +126,14 @@ class Folder:
         return self.bases / f"{digest}.kept"
 
     def write(self, path: Path, data: bytes, *, force: bool = False) -> None:
-        """Write a file of the store, and bring its name to the disk, too.
+        """Write a file of the store, and bring its name to the disk, too. No link is followed.
 
         Raises:
-            ArchiveError: the file exists and ``force`` is not given.
+            ArchiveError: the file exists and ``force`` is not given, or it is a link or no regular file.
             OSError: it cannot be written.
         """
+        if path.is_symlink():
+            raise ArchiveError("is a link, and no file of a store is one", file=str(path))
         with replacing(path, force=force) as file:
             file.write(data)
         _sync(path.parent)

@@ -165,7 +165,7 @@ def read_header(data: memoryview) -> KeptHeader:
     header = KeptHeader(*fields)
     if not 0 < header.notes <= min(header.inflated, MOST_NOTES):
         raise ArchiveError(place="header", expected="notes", found=f"{header.notes} bytes")
-    if (header.base_id == NOTHING) != (header.depth == 0):
+    if (header.base == NOTHING) != (header.depth == 0):
         raise ArchiveError(place="header", expected="a base, or depth 0", found=f"depth {header.depth}")
     return header
 
