@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from archive.base.errors import ArchiveError, LimitError
     from archive.base.limits import Limits
+    from archive.batches.batch import batch
+    from archive.batches.outcome import Outcome, OutcomeKind
     from archive.debuginfo.symbolicate import Style, Symbolication
     from archive.fleet.explaining import explain
     from archive.reader.archive import Archive
@@ -38,11 +40,14 @@ _HOMES = {
     "LimitError": "base.errors",
     "Limits": "base.limits",
     "Migration": "verbs.migrate.migrate",
+    "Outcome": "batches.outcome",
+    "OutcomeKind": "batches.outcome",
     "Recognised": "reader.recognition",
     "Shrinkage": "verbs.shrink",
     "Split": "verbs.split",
     "Style": "debuginfo.symbolicate",
     "Symbolication": "debuginfo.symbolicate",
+    "batch": "batches.batch",
     "convert": "verbs.convert",
     "explain": "fleet.explaining",
     "join": "verbs.split",
@@ -67,11 +72,14 @@ __all__ = [
     "LimitError",
     "Limits",
     "Migration",
+    "Outcome",
+    "OutcomeKind",
     "Recognised",
     "Shrinkage",
     "Split",
     "Style",
     "Symbolication",
+    "batch",
     "convert",
     "explain",
     "join",

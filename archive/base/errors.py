@@ -109,6 +109,24 @@ def _above(amount: int) -> str:
     return str(1 << bits)
 
 
+class NothingToDoError(ArchiveError):
+    """An archive is already what would be made of it: it has no debug info, say, and is to lose it."""
+
+
+class ImpossibleError(ArchiveError):
+    """What is asked does not go with this archive, in which nothing is wrong.
+
+    Attributes:
+        facts: what is known of the work that was refused; None where nothing is.
+    """
+
+    facts: object = None
+
+
+class NoHandlesError(ImpossibleError):
+    """What is asked for debug handles does not go with this archive, which has none."""
+
+
 class ExhaustedError(LimitError):
     """The machine's memory or the interpreter's stack ended before a bound of ``Limits`` did.
 

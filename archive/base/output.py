@@ -23,6 +23,7 @@ from archive.base.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import TypeGuard
 
     from archive.base.uploads import Upload
 
@@ -119,39 +120,50 @@ def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
         ArchiveError: the target exists and ``force`` is not given, or it is no regular file.
         OSError: it cannot be written.
     """
-    if isinstance(target, (str, os.PathLike)):
-        with replacing_all(target, force=force) as (out,):
-            yield out
-        return
-    held = io.BytesIO()
-    yield held
-    write_all(held.getbuffer(), target)
-    target.flush()
+    with replacing_all(target, force=force) as (out,):
+        yield out
 
 
 @contextmanager
-def replacing_all(*paths: Target, force: bool) -> Iterator[list[BinaryIO]]:
-    """Files that take their names, in this order, only if the block ends without an error.
+def replacing_all(*targets: Sink, force: bool) -> Iterator[list[BinaryIO]]:
+    """Files that become the targets, in this order, only if the block ends without an error.
 
     Args:
-        paths: the targets.
+        targets: paths; or files, which are written last.
         force: replace existing files.
 
     Raises:
         ArchiveError: a target exists and ``force`` is not given, or it is no regular file.
         OSError: one cannot be written.
     """
-    for path in paths:
-        check_target(path, force=force)
+    for target in targets:
+        if is_path(target):
+            check_target(target, force=force)
     with ExitStack() as open_drafts:
+        files: list[BinaryIO] = []
         drafts: list[Draft | Upload] = []
-        for path in paths:
-            drafts.append(_draft(path))
-            open_drafts.callback(drafts[-1].close)
-        yield [draft.file for draft in drafts]
+        held: list[tuple[io.BytesIO, BinaryIO]] = []
+        for target in targets:
+            if isinstance(target, (str, os.PathLike)):
+                drafts.append(_draft(target))
+                open_drafts.callback(drafts[-1].close)
+                files.append(drafts[-1].file)
+            else:
+                held.append((io.BytesIO(), target))
+                files.append(held[-1][0])
+        yield files
         for draft in drafts:
             draft.finish()
-        _take_names(drafts, force=force)
+        if drafts:
+            _take_names(drafts, force=force)
+        for data, file in held:
+            write_all(data.getbuffer(), file)
+            file.flush()
+
+
+def is_path(target: Sink) -> TypeGuard[Target]:
+    """Whether a target is a path, or a file."""
+    return isinstance(target, (str, os.PathLike))
 
 
 def _take_names(drafts: Sequence[Draft | Upload], *, force: bool) -> None:

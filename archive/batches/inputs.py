@@ -1,15 +1,17 @@
-"""Files and folders, as a command is given them, → the files in them, each by its kind."""
+"""Files, folders and globs, as a command is given them, → the files that they name, each once."""
 
 from __future__ import annotations
 
 import os
+from glob import has_magic, iglob
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.errors import ArchiveError
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
@@ -20,33 +22,75 @@ class Input(NamedTuple):
 
     Attributes:
         file: its path.
-        relative: its path below the folder that was searched; its name where it was given itself.
-        searched: whether a folder was searched for it.
+        name: its path below the folder that was searched; its last part where it was given itself.
+        searched: whether it was found, by a folder or a glob, or given itself.
     """
 
-    file: Path
-    relative: Path
+    file: str
+    name: str
     searched: bool
 
 
-def found(inputs: Sequence[str], skipped: Collection[Path] = ()) -> Iterator[Input]:
-    """The files that are given and those in folders, sorted folder by folder.
+def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Input]:
+    """The files that are given, and those in folders and of globs, sorted folder by folder.
+
+    A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; ``**`` stands for any
+    folders.
+    A file that is named twice is found once.
 
     Args:
-        inputs: files, and folders to search.
+        inputs: files, folders to search, and globs.
         skipped: folders that are not searched, without links.
 
     Raises:
+        ArchiveError: nothing matches a glob.
         OSError: a folder cannot be read.
     """
-    for top in map(Path, inputs):
-        if not top.is_dir():
-            yield Input(top, Path(top.name), searched=False)
-            continue
-        for parent, folders, names in os.walk(top, onerror=_refuse):
-            folders[:] = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
-            for file in (Path(parent, name) for name in sorted(names)):
-                yield Input(file, file.relative_to(top), searched=True)
+    known = set()
+    for given in inputs:
+        for one in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
+            place = os.path.abspath(one.file)  # noqa: PTH100 (two links to one file are two files)
+            if place not in known:
+                known.add(place)
+                yield one
+
+
+def is_glob(given: str) -> bool:
+    """Whether an input is a pattern and not a file of that name."""
+    return has_magic(given) and not os.path.lexists(given)
+
+
+def names_several(given: str) -> bool:
+    """Whether an input may stand for several files."""
+    return is_glob(given) or Path(given).is_dir()
+
+
+def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
+    """The files that a glob names, and those in folders that it names.
+
+    Raises:
+        ArchiveError: there are none.
+    """
+    parts = Path(pattern).parts
+    fixed = Path(*parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
+    matches = sorted(iglob(pattern, recursive=True))  # noqa: PTH207 (Path's takes no absolute pattern)
+    if not matches:
+        raise ArchiveError("nothing matches", file=pattern)
+    for match in matches:
+        if not any(Path(resolved(match)).is_relative_to(folder) for folder in skipped):
+            for one in _below(match, skipped):
+                yield one._replace(name=os.path.relpath(one.file, fixed), searched=True)
+
+
+def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
+    """A file itself, or the files in a folder."""
+    if not Path(top).is_dir():
+        yield Input(top, Path(top).name, searched=False)
+        return
+    for parent, folders, names in os.walk(top, onerror=_refuse):
+        folders[:] = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
+        for file in (Path(parent, name) for name in sorted(names)):
+            yield Input(str(file), str(file.relative_to(top)), searched=True)
 
 
 def told(others: Mapping[FileKind, int]) -> str:
@@ -55,9 +99,9 @@ def told(others: Mapping[FileKind, int]) -> str:
     return f"{sum(others.values()):,} ({kinds})"
 
 
-def resolved(path: Path) -> Path:
+def resolved(path: str | Path) -> str:
     """The path without links. Links that lead in a circle stay: whatever opens the path names them."""
-    return Path(os.path.realpath(path))
+    return os.path.realpath(path)
 
 
 def _refuse(error: OSError) -> None:

@@ -1,24 +1,24 @@
-"""Plans which files a command reads and writes, and checks the plan before anything is written."""
+"""Plans which files a batch reads and writes, and checks the plan before anything is written."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import source_of
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
-from archive.batches.inputs import KNOWN_KINDS, found, resolved, told
-from archive.container.container import Container
-from archive.formats.record_kinds import EMBEDDED
+from archive.batches.inputs import KNOWN_KINDS, found, names_several, resolved, told
+from archive.batches.lines import MANIFEST_NAME
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+
+    from archive.batches.lines import ManifestLine
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
@@ -27,7 +27,7 @@ STANDARD_OUTPUT = "-"
 
 
 class Use(Enum):
-    """Whether a command reads companions of archives or in them, writes them, or neither."""
+    """Whether a verb reads companions of archives or in them, writes them, or neither."""
 
     NONE = auto()
     READ = auto()
@@ -41,57 +41,55 @@ class Job:
 
     Attributes:
         file: the input.
+        name: the input's path below the folder that was searched.
         out: the output.
         companion: the second input or output, as ``use`` says.
         use: whether the companion is read or written.
-        replaces: whether existing targets may be replaced even without ``--force``.
+        searched: whether the input was found in a folder or by a glob, or given itself.
         streamed: whether the output is written to standard output; ``out`` is its name then.
-        mapped: whether the files that are read are mapped.
+        known: what the manifest tells of the targets; None where that is nothing.
     """
 
-    file: Path
-    out: Path
-    companion: Path
+    file: str
+    name: str
+    out: str
+    companion: str
     use: Use
-    replaces: bool = False
+    searched: bool = False
     streamed: bool = False
-    mapped: bool = True
+    known: ManifestLine | None = None
 
     @property
-    def sources(self) -> list[Path]:
+    def sources(self) -> list[str]:
         """The files that are read."""
         return [self.file, self.companion] if self.use is Use.READ else [self.file]
 
     @property
-    def targets(self) -> list[Path]:
+    def targets(self) -> list[str]:
         """The files that are written."""
-        if self.streamed:
-            return []
         return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
+
+    def absolute(self) -> Job:
+        """The same with absolute paths, for processes that work in another folder."""
+        paths = {name: os.path.abspath(getattr(self, name)) for name in ("file", "out", "companion")}  # noqa: PTH100 (links stay)
+        return replace(self, **paths)
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """All that a command has to do.
+    """All that a batch has to do.
 
     Attributes:
         jobs: one job a file.
-        many: whether several files or a folder were given.
-        left_out: the number of archives in folders without the companion that is to be read.
-        use: whether companions are read or written.
+        many: whether several files, a folder or a glob were given.
+        out: the target, or the folder of all targets.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
     jobs: list[Job]
     many: bool
-    left_out: int
+    out: str
     others: Mapping[FileKind, int]
-    use: Use = Use.NONE
-
-    @property
-    def lacking(self) -> str:
-        """What the archives that are left out lack."""
-        return "an embedded companion" if self.use is Use.EMBEDDED else "a companion"
 
 
 def plan(
@@ -102,88 +100,98 @@ def plan(
     wanted: Collection[FileKind] = ARCHIVE_KINDS,
     *,
     mapped: bool = True,
+    several: bool = False,
 ) -> FilePlan:
-    """Plan the work on files and folders.
+    """Plan the work on files, folders and globs.
 
     Args:
-        inputs: files, and folders to search.
+        inputs: files, and folders and globs to search.
         out: the target of a single file, or ``-`` for standard output; a folder for several files, or if it
             exists or ends with a slash.
         companion: the same for companions. By default they are beside the archives without debug info.
         use: whether companions are read or written.
         wanted: the kinds of files that are taken from folders, recognised by content.
-        mapped: whether files are mapped, already to recognise them.
+        mapped: whether files are mapped to recognise them.
+        several: whether ``out`` is a folder even for a single file.
 
     Raises:
-        ArchiveError: there is nothing to do, a file is where a folder is needed, or a target would overwrite
-            an input or another target.
+        ArchiveError: there is nothing to do, a file is where a folder is needed, companions would lie among
+            what is shipped, or a target would overwrite an input or another target.
         OSError: a folder cannot be read.
     """
     if "" in (*inputs, out, companion):
         raise ArchiveError(expected="a path", found="an empty one")
-    many = len(inputs) > 1 or Path(inputs[0]).is_dir()
+    many = several or len(inputs) > 1 or names_several(inputs[0])
     streamed = out == STANDARD_OUTPUT
     if streamed and (many or use is Use.WRITTEN):
         raise ArchiveError("takes one file, and several are written", file=OUTPUT_NAME)
-    folders = [Path(folder) for folder in (out, companion) if folder is not None]
+    folders = [folder for folder in (out, companion) if folder is not None]
     if many:
         _check_folders(folders)
-    jobs, left_out, others = [], 0, Counter[FileKind]()
+        if use is Use.WRITTEN and companion is None:
+            raise ArchiveError(
+                "companions would lie beside the archives to ship; name a folder of their own: -c COMPANIONS "
+                "(companions=...)",
+                file=out,
+            )
+    jobs, others = [], Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
-    for file, relative, searched in found(inputs, {resolved(folder) for folder in folders}):
-        kind = listed_kind(file, mapped=mapped) if searched else None
-        if kind is not None and kind not in wanted:
-            others[kind] += kind not in KNOWN_KINDS
+    for one in found(inputs, {resolved(folder) for folder in folders}):
+        kind = listed_kind(Path(one.file), mapped=mapped) if one.searched else None
+        if kind is not None and not _is_wanted(kind, wanted):
+            others[kind] += kind not in KNOWN_KINDS and Path(one.file).name != MANIFEST_NAME
             continue
-        target = Path(OUTPUT_NAME) if streamed else _target(out, relative, many=many)
-        debug = _companion_of(file if use is Use.READ else target)
+        target = OUTPUT_NAME if streamed else _target(out, one.name, many=many)
+        debug = _companion_of(one.file if use is Use.READ else target)
         if companion is not None:
-            debug = _target(companion, _companion_of(relative), many=many)
-        if searched and _lacks_companion(file, debug, use, mapped=mapped):
-            left_out += 1
-        else:
-            jobs.append(Job(file, target, debug, use, streamed=streamed, mapped=mapped))
-    planned = FilePlan(jobs, many, left_out, +others, use)
-    if not jobs:
-        what = "archive" if wanted is ARCHIVE_KINDS else "companion"
-        which = f" with {planned.lacking}" if use in (Use.READ, Use.EMBEDDED) else ""
-        beside = f", but other files: {told(others)}" if others else ""
-        raise ArchiveError(f"no {what}{which} in it{beside}", file=", ".join(inputs))
-    _check_targets(jobs)
+            debug = _target(companion, _companion_of(one.name), many=many)
+        jobs.append(Job(one.file, one.name, target, debug, use, one.searched, streamed))
+    planned = FilePlan(jobs, many, out, +others)
+    _check_jobs(planned, inputs, wanted)
     return planned
 
 
-def _lacks_companion(file: Path, companion: Path, use: Use, *, mapped: bool) -> bool:
-    """Whether an archive in a folder lacks the companion that is to be read; False if that cannot be told."""
-    if use is not Use.EMBEDDED:
-        return use is Use.READ and not companion.exists()
-    try:
-        with Container.open(source_of(file, mapped=mapped)) as container:
-            return EMBEDDED not in container.records
-    except (ArchiveError, OSError):  # its job will report that
-        return False
+def _is_wanted(kind: FileKind, wanted: Collection[FileKind]) -> bool:
+    """Whether a file of a folder is taken; flatbuffers are models that are shipped, too, and told of each."""
+    return kind in wanted or (kind is FileKind.FLATBUFFER and wanted is ARCHIVE_KINDS)
 
 
-def _target(path: str, relative: Path, *, many: bool) -> Path:
-    """The path itself, or if it names a folder, the relative path below it."""
+def _target(path: str, name: str, *, many: bool) -> str:
+    """The path itself, or if it names a folder, the name below it."""
     folder = many or path.endswith(("/", os.sep)) or Path(path).is_dir()
-    return Path(path, relative) if folder else Path(path)
+    return str(Path(path, name)) if folder else path
 
 
-def _companion_of(path: Path) -> Path:
+def _companion_of(path: str) -> str:
     """The companion's path beside an archive."""
-    return path.with_name(path.name + COMPANION_SUFFIX)
+    return path + COMPANION_SUFFIX
 
 
-def _check_folders(folders: Sequence[Path]) -> None:
+def _check_folders(folders: Sequence[str]) -> None:
     """Refuse a file where a folder is needed.
 
     Raises:
         ArchiveError: one of these paths is a file.
     """
     for folder in folders:
-        if folder.exists() and not folder.is_dir():
-            raise ArchiveError("is a file; several inputs need a folder", file=str(folder))
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise ArchiveError("is a file; several inputs need a folder", file=folder)
+
+
+def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind]) -> None:
+    """Refuse a plan in which there is nothing to do, or something would be overwritten.
+
+    Raises:
+        ArchiveError: the plan is one.
+    """
+    jobs, where = planned.jobs, ", ".join(inputs)
+    if not jobs:
+        what = "archive" if wanted is ARCHIVE_KINDS else "companion"
+        beside = f", but other files: {told(planned.others)}" if planned.others else ""
+        raise ArchiveError(f"no {what} in it{beside}", file=where)
+    if all(job.searched and job.use is Use.READ and not Path(job.companion).exists() for job in jobs):
+        raise ArchiveError("no archive with a companion in it", file=where)
+    _check_targets(jobs)
 
 
 def _check_targets(jobs: Sequence[Job]) -> None:
@@ -193,15 +201,13 @@ def _check_targets(jobs: Sequence[Job]) -> None:
         ArchiveError: one would.
     """
     inputs = {resolved(path) for job in jobs for path in job.sources}
-    written: dict[Path, Path] = {}
+    written: dict[str, str] = {}
     for job in jobs:
-        for target in job.targets:
+        for target in () if job.streamed else job.targets:
             place = resolved(target)
             if place in inputs:
-                raise ArchiveError("is an input, too; nothing is written", file=str(target))
+                raise ArchiveError("is an input, too; nothing is written", file=target)
             if place in written:
-                files = " and ".join(dict.fromkeys(map(str, (written[place], job.file))))
-                raise ArchiveError(
-                    f"would be written twice, for {files}; nothing is written", file=str(target)
-                )
+                files = " and ".join(dict.fromkeys((written[place], job.file)))
+                raise ArchiveError(f"would be written twice, for {files}; nothing is written", file=target)
             written[place] = job.file

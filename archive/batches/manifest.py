@@ -1,111 +1,102 @@
-"""The record of work done in a folder, line by line, so that an interrupted command can be resumed.
+"""The record of work done in a folder, line by line, so that a second run goes on from it.
 
-``manifest.jsonl`` has a JSON object a line:
-
-- ``path`` (below the folder), ``to`` (the target release) and ``aside`` (whether a backup was to be kept);
-- ``outcome``: ``migrated``, ``unchanged``, or the reason of a failure;
-- for a file without failure also ``from`` (its release), ``source`` (digest of the input), ``bytes`` and
-  ``digest`` (size and digest of the output). Digests are blake2b of 16 bytes, in hex.
-
-The last line of a path that has a digest counts, and only if the files still have these digests. A manifest
-is a regular file; links, devices and pipes are refused.
+The last line about an input counts, and only as long as its files have the digests that it tells. A line goes
+to the end of the file in one call, so that several processes may add to one manifest. A manifest is a regular
+file; links, devices and pipes are refused.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import errno
+import os
 import stat
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, escaped
+from archive.base.errors import ArchiveError, escaped, named
 from archive.base.output import KINDS
+from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, parsed
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
     from typing import BinaryIO, Self
 
-    from archive.batches.jobs import FilePlan, Job
-    from archive.batches.working import Outcome
-
-    ManifestLine = dict[str, Any]
-
-MANIFEST_NAME = "manifest.jsonl"
+    from archive.batches.outcome import Outcome
+    from archive.batches.tasks import Task
 
 
 class Manifest:
-    """The manifest of a folder; inside a ``with`` statement, lines can be added.
+    """The manifest of a folder, inside a ``with`` statement.
 
     Args:
         folder: the folder; made if it is missing.
-        target: the release that the files are migrated to.
-        aside: whether each file keeps a backup of the original.
+        task: what is done in it. A dry run reads the manifest, and leaves everything as it is.
     """
 
-    def __init__(self, folder: Path, target: str, *, aside: bool) -> None:
-        self.path = folder / MANIFEST_NAME
+    def __init__(self, folder: str, task: Task) -> None:
+        self.path = Path(folder, MANIFEST_NAME)
         self._folder = folder
-        self._asked = {"to": target, "aside": aside}
+        self._task = task
         self._known: dict[str, ManifestLine] = {}
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True)
         _check_kind(self.path)
-        self._file = self.path.open("a+b")
-        self._file.seek(0)
-        lines = self._file.read().split(b"\n")
-        self._known = dict(_entries(lines))
-        if lines[-1]:  # cut short by an interruption; the next entry needs a line of its own
-            self._file.write(b"\n")
+        cut = self._read(self.path.read_bytes()) if self.path.exists() else b""
+        if not self._task.dry_run:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab", buffering=0)
+            if cut:  # by an interruption; the next entry needs a line of its own
+                self._write(b"\n")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with self._file as file, named(self.path):
+                os.fsync(file.fileno())
 
-    def left(self, work: FilePlan) -> tuple[FilePlan, int]:
-        """The work that is not done yet, and how many of its files are to be done again.
-
-        A file is done if it and its result have the digests of the manifest. If one of them was changed
-        since, the file is done again, and its result may be replaced.
-        """
-        jobs = []
-        changed = 0
-        for job in work.jobs:
-            line = self._known.get(self._name(job), {})
-            ours = line.items() >= self._asked.items()
-            if ours and _digest(job.out) == line["digest"] and _digest(job.file) == line.get("source"):
-                continue
-            changed += ours and job.out.exists()
-            jobs.append(replace(job, replaces=ours))
-        return replace(work, jobs=jobs), changed
+    def known(self, name: str) -> ManifestLine | None:
+        """What is told of an input; None where that is nothing."""
+        return self._known.get(escaped(name))
 
     def add(self, outcome: Outcome) -> None:
-        """Add a line for a finished file."""
-        line: ManifestLine = {"path": self._name(outcome.job), **self._asked}
-        if outcome.error:
-            line["outcome"] = escaped(outcome.error)
-        else:
-            facts = outcome.facts
-            line |= {
-                "source": facts.source_digest,
-                "from": str(facts.origin),
-                "bytes": facts.out_size,
-                "digest": facts.digest,
-                "outcome": "migrated" if facts.plan.is_needed else "unchanged",
-            }
-        assert self._file is not None  # noqa: S101 (inside of the with statement)
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
+        """Add a line about a file, unless the manifest tells the same already.
 
-    def _name(self, job: Job) -> str:
-        return escaped(job.out.relative_to(self._folder).as_posix())
+        Raises:
+            OSError: the manifest cannot be written.
+        """
+        job = outcome.job
+        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outcome.outputs)
+        if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
+            return
+        told: dict[str, object] = {
+            "verb": line.verb,
+            "options": line.options,
+            "outcome": outcome.kind,
+            "reason": escaped(outcome.reason),
+            "sources": files(job.sources, outcome.sources, self._folder),
+            "outputs": files(job.targets, outcome.outputs, self._folder),
+        }
+        if hasattr(outcome.facts, "archive_id"):
+            told["archive_id"] = outcome.facts.archive_id
+        if hasattr(outcome.facts, "origin"):
+            told["from"] = str(outcome.facts.origin)
+        self._write(built(job.name, told))
+
+    def _read(self, data: bytes) -> bytes:
+        """Read all lines, and return what stands behind the last whole one."""
+        *lines, rest = data.split(b"\n")
+        self._known = dict(filter(None, map(parsed, [*lines, rest])))
+        return rest
+
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None  # noqa: S101 (inside of the with statement)
+        with named(self.path):
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _check_kind(path: Path) -> None:
@@ -120,28 +111,3 @@ def _check_kind(path: Path) -> None:
             raise ArchiveError(
                 f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file", file=str(path)
             )
-
-
-def is_same(path: Path, digest: str) -> bool:
-    """Whether a file exists and has a digest."""
-    return _digest(path) == digest
-
-
-def _entries(lines: list[bytes]) -> list[tuple[str, ManifestLine]]:
-    """Paths and lines that have a digest; anything else in the file is skipped."""
-    entries = []
-    for line in lines:
-        with suppress(ValueError, TypeError, KeyError, RecursionError):  # the last by deeply nested lists
-            read = json.loads(line)
-            if isinstance(read["digest"], str):
-                entries.append((str(read["path"]), read))
-    return entries
-
-
-def _digest(path: Path) -> str | None:
-    """A file's digest; None if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError:
-        return None

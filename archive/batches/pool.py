@@ -10,10 +10,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -28,18 +28,28 @@ INTERRUPTED = 130
 """The exit status of a worker that a signal ended."""
 
 
+class Lost(NamedTuple):
+    """An item whose work never ended.
+
+    Attributes:
+        reason: what is known of it.
+    """
+
+    reason: str
+
+
 def results(
     work: Callable[[ItemT], ResultT], items: Sequence[ItemT], workers: int
-) -> Generator[tuple[int, ResultT | None]]:
+) -> Generator[tuple[int, ResultT | Lost]]:
     """Call a function for each item.
 
     Args:
-        work: the function. It can be pickled, catches its own errors, and gives something else than None.
+        work: the function. It can be pickled, and catches its own errors.
         items: the items; they can be pickled.
         workers: the number of processes; 1 works in this one.
 
     Yields:
-        The place of an item and its result, as they finish; None where the item killed its process.
+        The place of an item and its result, as they finish; :class:`Lost` where the item killed its process.
     """
     workers = min(workers, len(items), MAX_WORKERS)
     if workers == 1:
@@ -50,7 +60,18 @@ def results(
     places = range(len(items))
     for place in (yield from _pooled(work, items, places, workers)):
         if (yield from _pooled(work, items, [place], 1)):
-            yield place, None
+            yield place, Lost(KILLED)
+
+
+def in_order(results: Iterable[tuple[int, ResultT]]) -> Generator[ResultT]:
+    """Results in the order of their places, each as soon as all before it are there."""
+    early: dict[int, ResultT] = {}
+    due = 0
+    for place, result in results:
+        early[place] = result
+        while due in early:
+            yield early.pop(due)
+            due += 1
 
 
 def _pooled(

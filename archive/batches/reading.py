@@ -1,4 +1,4 @@
-"""Facts about many files: files and folders → the files, and what is read of each, in their order."""
+"""Facts about many files: files, folders and globs → the files, and what is read of each, in their order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import KNOWN_KINDS, found, told
-from archive.batches.pool import KILLED, results
+from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
+from archive.batches.lines import MANIFEST_NAME
+from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ class Reading(Generic[FactsT]):
 
 
 def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
-    """The files that are given, and the archives and companions in folders.
+    """The files that are given, and the archives and companions in folders and of globs.
 
     Args:
-        inputs: files, and folders to search.
+        inputs: files, and folders and globs to search.
         mapped: whether files are mapped to recognise them.
 
     Raises:
@@ -85,25 +86,18 @@ def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
     """
     if "" in inputs:
         raise ArchiveError(expected="a path", found="an empty one")
-    files: dict[str, Listed] = {}
+    files: list[Listed] = []
     others = Counter[FileKind]()
-    for given in inputs:
-        for file, relative, searched in found([given]):
-            kind = listed_kind(file, mapped=mapped) if searched else None
-            if kind is not None and kind not in READ_KINDS:
-                others[kind] += 1
-                continue
-            name = given if file == Path(given) else str(file)
-            files.setdefault(name, Listed(name, relative.as_posix()))
+    for one in found(inputs):
+        kind = listed_kind(Path(one.file), mapped=mapped) if one.searched else None
+        if kind is None or kind in READ_KINDS:
+            files.append(Listed(one.file, Path(one.name).as_posix()))
+        else:
+            others[kind] += Path(one.file).name != MANIFEST_NAME
     if not files:
-        beside = f", but other files: {told(others)}" if others else ""
+        beside = f", but other files: {told(+others)}" if +others else ""
         raise ArchiveError(f"no archive or companion in it{beside}", file=", ".join(inputs))
-    return Listing(list(files.values()), all(map(is_many, inputs)), others)
-
-
-def is_many(given: str) -> bool:
-    """Whether an input stands for more than the file of its name."""
-    return Path(given).is_dir()
+    return Listing(files, all(map(names_several, inputs)), +others)
 
 
 def readings(
@@ -119,13 +113,9 @@ def readings(
     Yields:
         What came of each file, in their order.
     """
-    waiting: dict[int, Reading[FactsT]] = {}
-    due = 0
-    for place, reading in results(partial(_attempt, read), files, workers):
-        waiting[place] = reading or Reading(files[place], error=KILLED)
-        while due in waiting:
-            yield waiting.pop(due)
-            due += 1
+    read_all = results(partial(_attempt, read), files, workers)
+    for place, reading in enumerate(in_order(read_all)):
+        yield Reading(files[place], error=reading.reason) if isinstance(reading, Lost) else reading
 
 
 def _attempt(read: Callable[[Listed], FactsT], file: Listed) -> Reading[FactsT]:

@@ -1,95 +1,220 @@
-"""The work on one file: a library's function, called with its paths, → an outcome."""
+"""The work on one file: plain functions of a task and a job, which any process may call → an outcome.
+
+What is there already decides what is done. Targets that the manifest tells of are left, or replaced where the
+input, the options or the targets themselves have changed. Others are compared with what would be written: the
+same is taken as done, for an earlier run may have been killed before it told; anything else is refused.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
 
+from archive.base.errors import ArchiveError, ImpossibleError, NoHandlesError, NothingToDoError, one_line
 from archive.base.mapped import in_memory
+from archive.base.output import EXISTS, check_target, is_path
 from archive.base.problems import problem_of
+from archive.batches import places
 from archive.batches.jobs import Use
-from archive.batches.pool import KILLED, results
-from archive.verbs.split import Join
+from archive.batches.outcome import Outcome, OutcomeKind
+from archive.batches.places import Fingerprint, Measured
+from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from typing import BinaryIO
+    from collections.abc import Sequence
 
+    from archive.base.output import Sink
     from archive.batches.jobs import Job
-
-    Verb = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one file's work.
-
-    Attributes:
-        job: the file's paths.
-        facts: the result of the library's verb; None if it failed.
-        sizes: bytes of the input, the output, and the companion if there is one; empty if it failed.
-        error: why it failed; "" if it did not.
-        is_internal: whether it failed by a fault of this program.
-    """
-
-    job: Job
-    facts: Any = None
-    sizes: tuple[int, ...] = ()
-    error: str = ""
-    is_internal: bool = False
+    from archive.batches.lines import ManifestLine
+    from archive.batches.tasks import Task
 
 
-def perform(verb: Verb, job: Job, stream: BinaryIO | None = None) -> Outcome:
+def attempt(task: Task, job: Job) -> Outcome:
+    """Do one file's work and catch its errors. They become texts, for not every error can be pickled."""
+    try:
+        return perform(task, job)
+    except ImpossibleError as refusal:
+        return Outcome(job, OutcomeKind.IMPOSSIBLE, _reason(job, str(refusal)), refusal.facts)
+    except Exception as error:  # noqa: BLE001 (the other files still count)
+        problem = problem_of(error)
+        reason = _reason(job, problem.text)
+        return Outcome(job, OutcomeKind.FAILED, reason, is_internal=problem.is_internal)
+
+
+def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
     """Do one file's work.
 
     Args:
-        verb: the library's function; it takes the job's sources, then its targets.
-        job: the paths.
-        stream: takes the output of a job without a target.
+        task: what is done.
+        job: the file's paths, and what the manifest tells of them.
+        stream: takes the output in the place of a file.
 
     Raises:
-        ArchiveError: the verb raises it.
-        OSError: the verb raises it, or a folder cannot be made.
+        ImpossibleError: what is asked does not go with this file.
+        ArchiveError: the file is broken, or a target exists.
+        OSError: a file cannot be read or written, or a folder cannot be made.
+    """
+    lacking = _lacks_companion(task, job)
+    read = job.sources[:1] if lacking else job.sources
+    sources = tuple(places.fingerprint(path, digest=task.many) for path in read)
+    if stream is not None:
+        return _called(task, job, sources, [cast("BinaryIO", Measured(stream))], force=True)
+    known = job.known
+    if known is not None and _is_same(task, job, known, sources):
+        return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=known.outputs)
+    force = task.force or (known is not None and _is_ours(task, job, known))
+    if task.many and not force and any(map(places.exists, job.targets)):
+        return _adopted(task, job, sources)
+    if task.dry_run:
+        return _planned(task, job, sources, force=force)
+    again = _again(task, job, sources)
+    for target in job.targets:
+        places.make_folder_of(target)
+    done = _called(task, job, sources, job.targets, force=force)
+    return replace(done, reason=done.reason or again)
+
+
+def _is_same(task: Task, job: Job, known: ManifestLine, sources: tuple[Fingerprint, ...]) -> bool:
+    """Whether the targets are there as the manifest tells, made of these sources with these options."""
+    asked = known.verb == task.verb and known.options == task.noted
+    return asked and known.sources == sources and _as_told(job, known) == len(known.outputs)
+
+
+def _is_ours(task: Task, job: Job, known: ManifestLine) -> bool:
+    """Whether targets may be replaced unasked: this verb made them, and nobody else has changed them.
+
+    Made with the same options, they are replaced even if they were changed: nothing else belongs there.
+    """
+    if known.verb != task.verb:
+        return False
+    there = sum(map(places.exists, job.targets))
+    return known.options == task.noted or _as_told(job, known) == there
+
+
+def _as_told(job: Job, known: ManifestLine) -> int:
+    """How many targets are there as the manifest tells."""
+    pairs = zip(job.targets, known.outputs, strict=False)
+    return sum(places.fingerprint_or_none(target) == told for target, told in pairs)
+
+
+def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
+    """Why a file that was done is done again; "" where it was not."""
+    known = job.known
+    if known is None or known.verb != task.verb:
+        return ""
+    if known.options != task.noted:
+        return "done again: with other options"
+    if known.sources != sources:
+        return "done again: the input has changed"
+    there = all(map(places.exists, job.targets[: len(known.outputs)]))
+    return f"done again: the result {'has changed' if there else 'was gone'}"
+
+
+def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
+    """Take targets as done of which nobody told, if they are what would be written; write those that lack.
+
+    Raises:
+        ArchiveError: another file has a target's name.
+    """
+    made = _measured(task, job, sources)
+    lacking = False
+    for target, wanted in zip(made.written, made.outputs, strict=True):
+        if not places.exists(target):
+            lacking = True
+        elif places.fingerprint_or_none(target) != wanted:
+            raise ArchiveError(EXISTS, file=target)
+    if task.dry_run:
+        return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
+    if not lacking:
+        return made
+    return _called(task, job, sources, job.targets, force=True)
+
+
+def _planned(task: Task, job: Job, sources: tuple[Fingerprint, ...], *, force: bool) -> Outcome:
+    """Tell what would be made, after all the checks of the work itself.
+
+    Raises:
+        ArchiveError: a target exists or is no regular file, or the verb refuses the file.
+        OSError: a target's folder could not be made.
     """
     for target in job.targets:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    sources = job.sources if job.mapped else map(in_memory, job.sources)
-    if stream is not None:
-        facts = verb(*sources, stream)
-        size, *rest = (file.stat().st_size for file in job.sources)
-        return Outcome(job, facts, (size, facts.size if isinstance(facts, Join) else facts.out_size, *rest))
-    facts = verb(*sources, *job.targets, **({"force": True} if job.replaces else {}))
-    files = [job.file, job.out]
-    if job.use in (Use.READ, Use.WRITTEN):
-        files.append(job.companion)
-    return Outcome(job, facts, tuple(file.stat().st_size for file in files))
+        check_target(target, force=force)
+        places.check_folder_of(target)
+    made = _measured(task, job, sources)
+    return replace(made, kind=OutcomeKind.TO_DO) if made.kind is OutcomeKind.DONE else made
 
 
-def outcomes(verb: Verb, jobs: Sequence[Job], workers: int) -> Generator[Outcome]:
-    """Do the work on some files.
-
-    Args:
-        verb: the library's function, or a partial of it; it takes a job's paths.
-        jobs: one job a file.
-        workers: the number of processes; 1 works in this one.
-
-    Yields:
-        The outcomes, as files finish.
-    """
-    for place, outcome in results(partial(attempt, verb), jobs, workers):
-        yield outcome or Outcome(jobs[place], error=KILLED)
+def _measured(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
+    """Do all but the writing."""
+    return _called(task, job, sources, [cast("BinaryIO", Measured()) for _ in job.targets], force=True)
 
 
-def attempt(verb: Verb, job: Job) -> Outcome:
-    """Do one file's work and catch its errors. They become texts, for not every error can be pickled."""
+def _called(
+    task: Task, job: Job, sources: tuple[Fingerprint, ...], targets: Sequence[Sink], *, force: bool
+) -> Outcome:
+    """Call the library's function; a file that is already what it would make is copied."""
     try:
-        return perform(verb, job)
-    except Exception as error:  # noqa: BLE001 (the other files still count)
-        return failed(job, error)
+        if len(sources) < len(job.sources):  # there is no companion to join with
+            return _copied(task, job, sources, targets[0], f"no companion {job.companion}", force=force)
+        facts = _facts(task, job, targets, force=force)
+    except NothingToDoError as why:
+        if job.use is Use.EMBEDDED and not job.searched:
+            raise  # who names a file to restore expects that there is something to be restored
+        return _copied(task, job, sources, targets[0], str(why), force=force)
+    outputs = tuple(_fingerprint(target, task) for target in targets)
+    reason = getattr(facts, "nothing_to_do", "")
+    kind = OutcomeKind.NOTHING_TO_DO if reason else OutcomeKind.DONE
+    return Outcome(job, kind, reason, facts, sources, outputs)
 
 
-def failed(job: Job, error: Exception) -> Outcome:
-    """The outcome of a file's work that an error has ended."""
-    problem = problem_of(error)
-    return Outcome(job, error=problem.text, is_internal=problem.is_internal)
+def _facts(task: Task, job: Job, targets: Sequence[Sink], *, force: bool) -> object:
+    """Call the library's function. Options for handles are for those archives of a folder that have some.
+
+    Raises:
+        ArchiveError: the function refuses the file.
+    """
+    read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
+    call = partial(task.call, *read, *targets, force=force, limits=task.limits)
+    try:
+        return call(**task.options)
+    except NoHandlesError:
+        if not job.searched:
+            raise
+    return call(**{**task.options, "handles": None, "salt": ""})
+
+
+def _copied(
+    task: Task, job: Job, sources: tuple[Fingerprint, ...], target: Sink, why: str, *, force: bool
+) -> Outcome:
+    """Copy a file that is already what would be made of it."""
+    places.copy(job.file, target, force=force)
+    outputs = (_fingerprint(target, task),)
+    return Outcome(job, OutcomeKind.NOTHING_TO_DO, _reason(job, why), None, sources, outputs)
+
+
+def _fingerprint(target: Sink, task: Task) -> Fingerprint:
+    """The fingerprint of what was written."""
+    if is_path(target):
+        return places.fingerprint(str(target), digest=task.many)
+    assert isinstance(target, Measured)  # noqa: S101 (no others are made)
+    return target.fingerprint
+
+
+def _lacks_companion(task: Task, job: Job) -> bool:
+    """Whether an archive that was found in a folder has no companion to be joined with.
+
+    Raises:
+        ImpossibleError: it needs one, for its debug info was split off.
+    """
+    if job.use is not Use.READ or not job.searched or places.exists(job.companion):
+        return False
+    if listed_kind(Path(job.file), mapped=task.mapped) is FileKind.SPLIT:
+        raise ImpossibleError(f"was split, and its companion {job.companion} is not there", file=job.file)
+    return True
+
+
+def _reason(job: Job, error: str) -> str:
+    """An error's text without the input's name."""
+    return one_line(error).removeprefix(f"{one_line(job.file)}: ")

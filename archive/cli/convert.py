@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.batches.jobs import plan
 from archive.cli.files import options
-from archive.cli.files.words import WORDS
-from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -34,6 +29,4 @@ def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, m
       debug-archive convert companions/ -o small/ --profile packed --max
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
-    work = plan(inputs, out, wanted={FileKind.COMPANION}, mapped=manner.mapped)
-    verb = partial(archive.convert, profile=profile, level=strength, limits=manner.limits)
-    return manner.run(work, verb, WORDS["convert"])
+    return manner.run("convert", inputs, out, profile=profile, level=strength)

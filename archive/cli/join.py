@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.batches.jobs import Use, plan
 from archive.cli.files import options
-from archive.cli.files.words import WORDS
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -33,5 +29,4 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
       debug-archive join small.ptl -c model.ptdbg -o model.ptl
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    work = plan(inputs, out, companion, Use.READ, mapped=manner.mapped)
-    return manner.run(work, partial(archive.join, limits=manner.limits), WORDS["join"])
+    return manner.run("join", inputs, out, companion)

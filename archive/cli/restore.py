@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.batches.jobs import Use, plan
 from archive.cli.files import options
-from archive.cli.files.words import WORDS
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -32,6 +28,4 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
       debug-archive restore small.ptl -o model.ptl
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    verb = partial(archive.restore, limits=manner.limits)
-    work = plan(inputs, out, use=Use.EMBEDDED, mapped=manner.mapped)
-    return manner.run(work, verb, WORDS["restore"])
+    return manner.run("restore", inputs, out)

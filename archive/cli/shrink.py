@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.batches.jobs import plan
 from archive.cli.files import options
-from archive.cli.files.words import WORDS
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -57,7 +53,4 @@ def command(
         raise click.UsageError("compact archives keep their debug handles; `split` takes them out")
     if level == "compact" and strength == options.MAX_LEVEL:
         raise click.UsageError("--max is for --level embed")
-    verb = partial(
-        archive.shrink, level=level, handles=handles, salt=salt, strength=strength, limits=manner.limits
-    )
-    return manner.run(plan(inputs, out, mapped=manner.mapped), verb, WORDS["shrink"])
+    return manner.run("shrink", inputs, out, level=level, handles=handles, salt=salt, strength=strength)

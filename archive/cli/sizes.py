@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.batches.reading import is_many, listing
+from archive.batches.inputs import names_several
+from archive.batches.reading import listing
 from archive.cli import options
 from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.gate import Gate
@@ -124,9 +125,9 @@ def command(
       debug-archive sizes models/ -j 8
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
-    if base is None and len(files) == PAIR and not any(map(is_many, files)):
+    if base is None and len(files) == PAIR and not any(map(names_several, files)):
         files, base = files[:1], files[1]
-    single = len(files) == 1 and not is_many(files[0])
+    single = len(files) == 1 and not names_several(files[0])
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
     asked = Asked(Question(View(view), depth, budgets, limits), base, budget_file, mapped)
     notes = annotations_of(annotations, as_json=as_json)

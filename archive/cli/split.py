@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import archive
-from archive.batches.jobs import Use, plan
 from archive.cli.files import options
-from archive.cli.files.words import WORDS
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -51,8 +47,6 @@ def command(
       debug-archive split models/ -o small/ -c companions/
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
-    work = plan(inputs, out, companion, Use.WRITTEN, mapped=manner.mapped)
-    verb = partial(
-        archive.split, handles=handles, salt=salt, profile=profile, level=strength, limits=manner.limits
+    return manner.run(
+        "split", inputs, out, companion, handles=handles, salt=salt, profile=profile, level=strength
     )
-    return manner.run(work, verb, WORDS["split"])

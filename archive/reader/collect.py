@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import NothingToDoError
 from archive.companion.contents import Contents
 from archive.companion.members import MemberKind, Origin
 from archive.container.names import encoded
@@ -49,11 +49,12 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         others: names of further records to add raw.
 
     Raises:
-        ArchiveError: there is none, or it cannot be read.
+        NothingToDoError: there is none.
+        ArchiveError: it cannot be read.
     """
     records = archive.container.records
-    if not others and not any(kind_of(name).is_debug for name in records):
-        raise ArchiveError("no debug info in it", file=archive.file)
+    if not others:
+        check_debug_info(archive)
     form = FormBuilder.of(
         archive.range_table,
         archive.handle_table,
@@ -75,6 +76,16 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
     form.columns |= _members(records, raw)
     return Contents(archive_id(records), form.form(), b"".join(raw.values()))
+
+
+def check_debug_info(archive: Archive) -> None:
+    """Refuse an archive without debug info.
+
+    Raises:
+        NothingToDoError: it has none.
+    """
+    if not any(kind_of(name).is_debug for name in archive.container.records):
+        raise NothingToDoError("no debug info in it", file=archive.file)
 
 
 def _known_classes(archive: Archive, form: FormBuilder) -> Columns:

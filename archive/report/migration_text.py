@@ -41,7 +41,9 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
 
 def plan_line(facts: Migration, file: str) -> str:
     """A planned migration in one line."""
-    return one_line(f"{file}: {facts.origin} -> {facts.plan.target}: {_summary(facts.plan)}")
+    plan = facts.plan
+    what = "given back as it was" if facts.restored and plan.target.is_original else _summary(plan)
+    return one_line(f"{file}: {facts.origin} -> {plan.target}: {what}")
 
 
 def migration_line(facts: Migration, file: Sized, out: Sized) -> str:

@@ -11,6 +11,8 @@ from archive.base.errors import counted, one_line
 from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.verbs.convert import Conversion
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
@@ -91,23 +93,29 @@ def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
     return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME_FILE if facts.exact else SAME_RECORDS}"
 
 
-def total_line(files: int, failed: int, before: int = 0, after: int = 0, *companions: int) -> str:
+def copied_text(reason: str, file: Sized, out: Sized) -> Text:
+    """The summary of a file that was copied, for there was nothing to do."""
+    return Text(f"{file}: {one_line(reason)}; copied as it is to {out}: {out.size:,} bytes")
+
+
+def would_text(out: Sized, *, replaced: bool) -> str:
+    """What a dry run tells of a target."""
+    return f"would {'replace' if replaced else 'write'} {out}: {out.size:,} bytes"
+
+
+def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after: int, companions: int) -> str:
     """The last line about several files.
 
     Args:
         files: how many there are.
-        failed: how many of them failed.
-        before: bytes of the others' inputs.
+        kinds: how many of them came to what.
+        before: bytes of the inputs of which something was made.
         after: bytes of their outputs.
         companions: bytes of their companions, if there are any.
     """
-    went = counted(files, "file")
-    if failed:
-        went = f"{files - failed:,} of {went}"
-    rest = "".join(f", {size:,} in companions" for size in companions)
-    if not before:
-        return went
-    return f"{went}: {before:,} -> {after:,} bytes ({_share(after, before)}){rest}"
+    went = f"{counted(files, 'file')}: {', '.join(f'{count:,} {kind}' for kind, count in kinds)}"
+    rest = f", {companions:,} in companions" if companions else ""
+    return f"{went}; {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
 
 
 def _readable(facts: Shrinkage) -> list[str]:

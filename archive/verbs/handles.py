@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ImpossibleError, NoHandlesError
 from archive.debuginfo.model import Generation
 from archive.debuginfo.unique_handles import SPAN, prefix_for
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
@@ -68,13 +68,15 @@ def kept_handles(
         by_default: what becomes of them, if there are some.
 
     Raises:
-        ArchiveError: ``handles`` is given, and there are none; or they cannot become unique.
+        NoHandlesError: ``handles`` is given, and there are none.
+        ImpossibleError: they cannot become unique, or are so already.
+        ArchiveError: a salt is given, and the handles are not to become unique.
     """
     if METHOD_HANDLES not in opened.records:
         if handles or salt:
             what = "make unique" if (handles or "unique") == "unique" else handles
             why = f"has no debug handles to {what}: there is no {METHOD_HANDLES}"
-            raise ArchiveError(why, file=opened.file)
+            raise NoHandlesError(why, file=opened.file)
         return KeptHandles(())
     choice = handles or ("unique" if salt else by_default)
     if salt and choice != "unique":
@@ -82,7 +84,7 @@ def kept_handles(
     if choice == "drop":
         return KeptHandles(())
     if salt and opened.handle_form.prefix:
-        raise ArchiveError("its handles are unique already, and keep their prefix", file=opened.file)
+        raise ImpossibleError("its handles are unique already, and keep their prefix", file=opened.file)
     if choice == "keep" or opened.handle_form.prefix:
         return KeptHandles((METHOD_HANDLES,), opened.handle_form.prefix)
     largest = _largest(opened)
@@ -90,7 +92,7 @@ def kept_handles(
         return KeptHandles((METHOD_HANDLES,), prefix_of(opened, salt), is_new=True)
     if handles or salt:
         why = f"handle {largest} has more than 8 digits, so handles cannot become unique; `--handles keep`"
-        raise ArchiveError(why, file=opened.file)
+        raise ImpossibleError(why, file=opened.file)
     return KeptHandles((METHOD_HANDLES,), largest=largest)
 
 

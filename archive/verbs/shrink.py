@@ -27,7 +27,7 @@ from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
-from archive.reader.collect import collect
+from archive.reader.collect import check_debug_info, collect
 from archive.reader.recognition import FileKind
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
@@ -124,6 +124,7 @@ def shrink(
     ):
         check_archive(opened)
         if level is Level.EMBED:
+            check_debug_info(opened)
             return _embed(file, opened, kept_handles(opened, handles, salt, by_default="drop"), strength)
         if handles == "drop":
             raise ArchiveError("a compact archive has its debug handles; use `split`", file=opened.file)

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing, replacing_all
+from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
-from archive.reader.collect import collect
+from archive.reader.collect import check_debug_info, collect
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.loading import loaded_like
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.mapped import Source
-    from archive.base.output import Sink, Target
+    from archive.base.output import Sink
     from archive.verbs.handles import HandleChoice
 
 
@@ -90,8 +90,8 @@ class Join:
 @bounded
 def split(
     source: Source,
-    out: Target,
-    companion: Target,
+    out: Sink,
+    companion: Sink,
     *,
     handles: HandleChoice | None = None,
     salt: str = "",
@@ -104,8 +104,8 @@ def split(
 
     Args:
         source: the archive.
-        out: where to write the archive without it.
-        companion: where to write the debug information.
+        out: where to write the archive without it: a path, or a binary file.
+        companion: where to write the debug information: the same.
         handles: whether ``mobile_debug_handles.pkl`` stays in the archive: a failure on a device needs it to
             name its handles. By default it stays where there is one, and its handles become ``unique``: they
             name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
@@ -120,7 +120,7 @@ def split(
             are none, or it changed meanwhile; a target exists or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
-    if os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
+    if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with (
         replacing_all(companion, out, force=force) as (companion_file, out_file),
@@ -129,6 +129,7 @@ def split(
     ):
         check_archive(opened)
         records = opened.container.records
+        check_debug_info(opened)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container))
         members = with_new_id(kept.members(opened, slim_members(records, kept.records)), records)
@@ -137,7 +138,7 @@ def split(
         size = write_archive(out_file, opened.root, members, slim=True)
         with (
             opened.allowance.part() as part,
-            Archive(Container(Mapped(out_file, str(out)), part)) as left,
+            Archive(Container(Mapped(out_file, "what is left"), part)) as left,
         ):
             check_gives(contents, memoryview(data), left.archive_id, part)
             refused = tuple(one.told for one in loaded_like(left, opened))
@@ -200,7 +201,7 @@ def join(
         opening.open_whole(source, companion=companion, limits=limits) as opened,
     ):
         if EMBEDDED in opened.container.records:
-            raise ArchiveError("has a companion of its own inside; `restore` it", file=opened.file)
+            raise ImpossibleError("has a companion of its own inside; `restore` it", file=opened.file)
         return rejoin(opened, file)
 
 
@@ -212,7 +213,7 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
     """
     companion = opened.companion
     if companion is None:
-        raise ArchiveError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
+        raise NothingToDoError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
     size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
     return Join(size, len(companion.contents.records), bool(exact), companion.archive_id.hex())
 
@@ -226,7 +227,9 @@ def check_archive(opened: Archive) -> None:
     if not opened.has_code:
         raise opened.recognised.refusal(opened.file)
     if opened.companion:
-        raise ArchiveError("its debug info is in an embedded companion; `restore` it first", file=opened.file)
+        raise ImpossibleError(
+            "its debug info is in an embedded companion; `restore` it first", file=opened.file
+        )
 
 
 def profile_named(profile: CompanionProfile | str) -> CompanionProfile:

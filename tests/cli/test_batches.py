@@ -16,15 +16,16 @@ from unittest import mock
 import pytest
 
 from archive import ArchiveError
-from archive.batches.jobs import plan
-from archive.batches.working import outcomes
-from tests.support.commands import called, files, row, run, size, well
+from archive.batches.pool import KILLED, Lost, results
+from tests.support.commands import called, files, outcomes, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STACK = ORACLES / "plain_stack.ptl"
+NAMES = ["deep/nested.ptl", "deep/odd name.PTH"]
+MANIFEST = "manifest.jsonl"
 SCRIPT = ORACLES / "plain_stack.pt"
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 GARBAGE = b"PK\x03\x04 garbage"
@@ -52,8 +53,8 @@ def test_where_no_file_goes_well_there_are_no_sizes(tmp_path: Path) -> None:
     broken = [tmp_path / name for name in ("a.pt", "b.pt")]
     for file in broken:
         file.write_bytes(GARBAGE)
-    done = called("split", *broken, "-o", tmp_path / "out", "-j", 1)
-    assert (done.exit_code, done.stdout) == (2, "0 of 2 files\n")
+    done = called("shrink", *broken, "-o", tmp_path / "out", "-j", 1)
+    assert (done.exit_code, done.stdout) == (2, "2 files: 2 failed\n")
     assert done.stderr.splitlines() == [f"debug-archive: {file}: {WITHOUT_END}" for file in broken]
 
 
@@ -62,32 +63,47 @@ def test_a_folder_is_split_and_joined_and_one_broken_file_stops_nothing(models: 
     done = run("split", models, "-o", small, "-c", companions, "--jobs", 2)
     assert done.returncode == 2
     assert done.stderr.decode() == f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}\n{LEFT_OUT}"
-    assert files(small) == ["deep/nested.ptl", "deep/odd name.PTH", "plain_stack.ptl"]
-    assert files(companions) == [f"{name}.ptdbg" for name in files(small)]
+    assert files(small) == [*NAMES, MANIFEST, "plain_stack.ptl"]
+    assert files(companions) == [f"{name}.ptdbg" for name in (*NAMES, "plain_stack.ptl")]
     *lines, total = done.stdout.decode().splitlines()
     assert len(lines) == 3
     line = row(done.stdout.decode(), f"{models / 'plain_stack.ptl'}:")
     assert line[:4] == [size(STACK), "->", size(small / "plain_stack.ptl"), "bytes"]
-    assert total.startswith("3 of 4 files: ")
+    assert total.startswith("4 files: 3 done, 1 failed; ")
 
     shutil.copy(STACK, small / "alone.ptl")
     joined = called("join", small, "-c", companions, "-o", back, "-j", 1)
-    assert joined.exit_code == 0
-    assert joined.stderr == "debug-archive: without a companion, and left out: 1\n"
+    assert (joined.exit_code, joined.stderr) == (0, "")
     assert joined.stdout.count(" bytes, the original file, byte for byte\n") == 3
-    assert files(back) == files(small)[1:]
-    for name in files(back):
+    assert (
+        f"alone.ptl: nothing to do: no companion {companions / 'alone.ptl.ptdbg'}; copied\n" in joined.stdout
+    )
+    assert files(back) == ["alone.ptl", *NAMES, MANIFEST, "plain_stack.ptl"]
+    assert (back / "alone.ptl").read_bytes() == STACK.read_bytes()
+    for name in (*NAMES, "plain_stack.ptl"):
         assert (back / name).read_bytes() == (models / name).read_bytes()
+
+
+def test_a_split_archive_whose_companion_is_gone_is_told_and_not_copied(models: Path, tmp_path: Path) -> None:
+    (models / "broken.pt").unlink()
+    (models / "notes.txt").unlink()
+    small, companions, back = tmp_path / "small", tmp_path / "companions", tmp_path / "back"
+    well("split", models, "-o", small, "-c", companions, "--handles", "drop", "-j", 1)
+    (companions / "plain_stack.ptl.ptdbg").unlink()
+    done = called("join", small, "-c", companions, "-o", back, "-j", 1)
+    assert done.exit_code == 1
+    assert "impossible: was split, and its companion " in done.stdout
+    assert files(back) == [*NAMES, MANIFEST]
 
 
 def test_several_files_as_json_are_a_list_in_their_order(models: Path, tmp_path: Path) -> None:
     inputs = [models / "deep" / "nested.ptl", models / "broken.pt", models / "plain_stack.ptl"]
-    done = called("split", *inputs, "-o", tmp_path / "small", "--json", "-j", 1)
+    done = called("split", *inputs, "-o", tmp_path / "small", "-c", tmp_path / "dbg", "--json", "-j", 1)
     assert done.exit_code == 2
     first, broken, last = json.loads(done.stdout)
     assert [one["file"] for one in (first, broken, last)] == [str(path) for path in inputs]
     assert first["out_size"] == (tmp_path / "small" / "nested.ptl").stat().st_size
-    assert list(broken) == ["file", "error"]
+    assert list(broken) == ["file", "outcome", "reason"]
     assert last["exact"] is True
 
 
@@ -96,16 +112,16 @@ def test_folders_are_shrunk_restored_and_converted(models: Path, tmp_path: Path)
     (models / "notes.txt").unlink()
     well("shrink", models, "-o", tmp_path / "small", "--level", "embed", "-j", 1)
     well("restore", tmp_path / "small", "-o", tmp_path / "back", "-j", 1)
-    for name in files(tmp_path / "back"):
+    for name in (*NAMES, "plain_stack.ptl"):
         assert (tmp_path / "back" / name).read_bytes() == (models / name).read_bytes()
-    well("split", models, "-o", tmp_path / "left", "-j", 1)
+    well("split", models, "-o", tmp_path / "left", "-c", tmp_path / "left", "-j", 1)
     well("convert", tmp_path / "left", "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
-    assert files(tmp_path / "mapped") == [
+    assert [name for name in files(tmp_path / "mapped") if name != MANIFEST] == [
         name for name in files(tmp_path / "left") if name.endswith(".ptdbg")
     ]
 
 
-def test_archives_in_a_folder_without_the_companion_that_is_read_are_left_out(
+def test_archives_in_a_folder_without_the_companion_that_is_read_are_copied(
     models: Path, tmp_path: Path
 ) -> None:
     (models / "notes.txt").unlink()
@@ -115,16 +131,15 @@ def test_archives_in_a_folder_without_the_companion_that_is_read_are_left_out(
     assert done.returncode == 2  # by what is broken alone
     assert done.stderr.decode().splitlines() == [
         f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}",
-        "debug-archive: without an embedded companion, and left out: 4",
     ]
+    assert outcomes(done.stdout.decode()) == {"done": 1, "nothing to do": 4, "failed": 1}
+    assert files(tmp_path / "back") == [*NAMES, "embedded.ptl", "left.ptl", MANIFEST, "plain_stack.ptl"]
+    assert (tmp_path / "back" / "embedded.ptl").read_bytes() == STACK.read_bytes()
+    assert (tmp_path / "back" / "left.ptl").read_bytes() == (models / "left.ptl").read_bytes()
     (models / "broken.pt").unlink()
-    assert run("restore", models, "-o", tmp_path / "again", "-j", 1).returncode == 0
-    for folder in ("back", "again"):
-        assert files(tmp_path / folder) == ["embedded.ptl"]
-        assert (tmp_path / folder / "embedded.ptl").read_bytes() == STACK.read_bytes()
     converted = run("convert", models, "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
     assert (converted.returncode, converted.stderr) == (0, b"")
-    assert files(tmp_path / "mapped") == ["left.ptl.ptdbg"]
+    assert files(tmp_path / "mapped") == ["left.ptl.ptdbg", MANIFEST]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -150,14 +165,15 @@ def test_an_internal_error_of_one_file_is_told_apart_and_what_to_report(workers:
     assert f"command: debug-archive {words[2]}" in line
     assert 'raise KeyError("nope")' in said  # the traceback
     assert "debug-archive: broken.pt: is broken\n" in said
-    assert done.stdout == b"done\n1 of 3 files: 4 -> 4 bytes (100.0%)\n"
+    assert done.stdout == b"done\n3 files: 1 done, 2 failed; 4 -> 4 bytes (100.0%)\n"
 
 
 def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: Path) -> None:
     with mock.patch("archive.verbs.migrate.migrate.check_archive", side_effect=KeyError("nope")):
-        done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "--json")
+        done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "--json", "-j", 1)
     assert done.returncode == 70
-    assert sorted("internal error" in one["error"] for one in json.loads(done.stdout)) == [False] + [True] * 3
+    reasons = [one["reason"] for one in json.loads(done.stdout)]
+    assert sorted("internal error" in reason for reason in reasons) == [False] + [True] * 3
     assert run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run").returncode == 2
 
 
@@ -165,8 +181,8 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
     (models / "broken.pt").unlink()
     (models / "notes.txt").unlink()
     for _ in range(2):
-        said = well("split", models, "-o", models / "small", "--force", "-j", 1)
-        assert said.splitlines()[-1].startswith("3 files: ")
+        said = well("shrink", models, "-o", models / "small", "--force", "-j", 1)
+        assert outcomes(said) == {"done": 3}
 
 
 @pytest.mark.parametrize(
@@ -174,10 +190,13 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
     [
         ("split {0} -o {0} --force", "is an input, too"),
         ("split {0} -o {models} --force", "is an input, too"),
-        ("split {models} -o {models} --force", "is an input, too"),
+        ("split {models} -o {models} -c {models} --force", "is an input, too"),
+        ("split {models} -o new", "new: companions would lie beside the archives to ship; name a folder"),
+        ("split {0} {1} -o new", "companions would lie beside the archives to ship"),
+        ("split {models}/*.pth -o new -c new", "*.pth: nothing matches"),
         ("split {0} -o new/x.pt -c new/x.pt", "would be written twice"),
         ("join {0} -c {1} -o {1} --force", "is an input, too"),
-        ("shrink {0} {models}/deep/../plain_stack.ptl -o new", "would be written twice"),
+        ("shrink {0} {models}/deep/twin/plain_stack.ptl -o new", "would be written twice"),
         ("shrink {0} {1} -o {models}/notes.txt", "is a file; several inputs need a folder"),
         ("shrink {models}/empty -o new", "empty: no archive in it"),
         ("join {models} -o new", "with a companion"),
@@ -192,6 +211,8 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     arguments: str, problem: str, models: Path, tmp_path: Path
 ) -> None:
     (models / "empty").mkdir()
+    (models / "deep" / "twin").mkdir()
+    shutil.copy(STACK, models / "deep" / "twin")
     before = files(tmp_path)
     paths = [models / "plain_stack.ptl", models / "deep" / "nested.ptl"]
     command = arguments.replace("new", f"{tmp_path}/new").format(*paths, models=models)
@@ -202,57 +223,53 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert files(tmp_path) == before
 
 
-def killed(file: Path, out: Path) -> None:
-    """A verb whose process one of the files kills."""
-    if file.name == "killer.pt":
+def killed(name: str) -> int:
+    """Work that one of the items ends by killing its process."""
+    if name == "killer":
         os.kill(os.getpid(), signal.SIGKILL)
-    shutil.copy(file, out)
+    return len(name)
 
 
-def test_a_file_that_kills_its_process_is_the_only_one_that_is_lost(tmp_path: Path) -> None:
-    for name in ("a", "killer", "z"):
-        shutil.copy(SCRIPT, tmp_path / f"{name}.pt")
-    found = {
-        one.job.file.stem: one
-        for one in outcomes(killed, plan([str(tmp_path)], str(tmp_path / "out")).jobs, 2)
-    }
-    assert found["killer"].error.startswith("the process that worked on it was killed")
-    size = SCRIPT.stat().st_size
-    assert [found[name].sizes for name in ("a", "z")] == [(size, size)] * 2
+def test_an_item_that_kills_its_process_is_the_only_one_that_is_lost() -> None:
+    found = dict(results(killed, ["a", "killer", "zz"], 2))
+    assert found == {0: 1, 1: Lost(KILLED), 2: 2}
 
 
 FAILING = """
 import sys
 from pathlib import Path
 from archive import ArchiveError
-from archive.cli.files import batch
 from archive.batches.jobs import plan
+from archive.batches.tasks import Task
+from archive.cli.files import batch
 from archive.cli.files.words import Words
 
-def failing(file, out, *, force):
-    if file.name == "broken.pt":
+def failing(file, out, **_):
+    if file == "broken.pt":
         raise ArchiveError("is broken")
-    if file.name == "wrong.pt":
+    if file == "wrong.pt":
         raise KeyError("nope")
-    for path in (file, out):
-        path.write_bytes(b"well")
+    Path(out).write_bytes(b"well")
+    return "facts"
 
 if __name__ == "__main__":
     *inputs, out, workers = sys.argv[1:]
+    for file in inputs:
+        Path(file).write_bytes(b"four")
     words = Words("working", None, lambda *_: "done")
     manner = batch.Manner(jobs=int(workers), force=False, as_json=False)
-    sys.exit(manner.run(plan(inputs, out), failing, words))
+    sys.exit(manner.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), words))
 """
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from archive.cli.files import batch
-from archive import ArchiveError
-from archive.batches.jobs import plan
-from archive.cli.files.words import Words
 from archive.base.output import replacing
+from archive.batches.jobs import plan
+from archive.batches.tasks import Task
+from archive.cli.files import batch
+from archive.cli.files.words import Words
 
-def slow(file, out, *, force):
+def slow(file, out, *, force, limits):
     with replacing(out, force=force):
         Path("busy", str(os.getpid())).touch()  # drafts have no names by which they could be seen
         for _ in range(6000):
@@ -263,7 +280,10 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     words = Words("waiting", None, None)
     manner = batch.Manner(jobs=2, force=False, as_json=False)
-    sys.exit(manner.run(plan(sys.argv[1:-1], sys.argv[-1]), slow, words))
+    work = plan(sys.argv[1:-1], sys.argv[-1])
+    for job in work.jobs:
+        Path(job.file).touch()
+    sys.exit(manner.do(work, Task("wait", slow, {}, {}, many=True), words))
 """
 
 
@@ -285,19 +305,19 @@ def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_pa
         assert started.communicate()[1] == b"debug-archive: interrupted\n"
     assert started.returncode == 130
     assert waited < 20
-    assert files(out) == []
+    assert files(out) == [MANIFEST]
 
 
 def test_progress_is_for_a_terminal_alone(models: Path, tmp_path: Path) -> None:
     terminal, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from archive.cli import main; main()", "split", str(models), "-j", "1"]
+    command = [sys.executable, "-c", "from archive.cli import main; main()", "shrink", str(models), "-j", "1"]
     done = subprocess.run(
         [*command, "-o", tmp_path / "out"], stdout=subprocess.PIPE, stderr=theirs, check=False
     )
     os.close(theirs)
     shown = os.read(terminal, 1 << 16)
     os.close(terminal)
-    assert b"splitting" in shown
+    assert b"shrinking" in shown
     assert b"broken.pt: " in shown
     assert b"\x1b" not in done.stdout
     assert done.stdout.count(b"\n") == 4

@@ -15,9 +15,9 @@ import archive
 from archive import ArchiveError
 from archive.reader.provenance import Evidence
 from archive.report.migration_text import migration_facts, plan_text
-from tests.support.commands import called, files, row, run, size, told, well
+from tests.support.commands import called, files, outcomes, row, run, size, told, well
 from tests.support.corpus import RELEASES
-from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, contents, digest, lines
+from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, contents, digest, entry, lines
 from tests.support.migrations import migrated, records
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_one_file_is_migrated_and_told_of(tmp_path: Path) -> None:
 def test_one_file_as_json_has_all_facts_but_the_bytes(tmp_path: Path) -> None:
     target = tmp_path / "new.ptl"
     facts = told("migrate", OLD, "-o", target, "--to", "2.13")
-    paths = {"file": str(OLD), "out": str(target)}
+    paths = {"file": str(OLD), "out": str(target), "outcome": "done"}
     assert {name: facts.pop(name) for name in paths} == paths
     assert facts.keys() == migration_facts(migrated(OLD, "2.13")).keys()
     sizes = {"size": OLD.stat().st_size, "out_size": target.stat().st_size}
@@ -102,14 +102,23 @@ def test_one_file_as_json_has_all_facts_but_the_bytes(tmp_path: Path) -> None:
 def test_a_dry_run_tells_and_writes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "new.ptl"
     said = well("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
-    assert well("migrate", OLD, "-o", target, "--to", "2.13").startswith(said.rstrip("\n"))
-    target.unlink()
     facts = told("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
-    assert (facts["file"], facts["out_size"], facts["digest"]) == (str(OLD), 0, "")
-    assert facts["plan"] == told("migrate", OLD, "-o", target, "--to", "2.13")["plan"]
-    lossy = well("migrate", NEW, "-o", tmp_path / "x", "--to", "1.8", "--dry-run")
-    assert lossy.splitlines()[-1] == "pass --lossy to go on without what is lost"
-    assert files(tmp_path) == ["new.ptl"]
+    assert files(tmp_path) == []
+    *plan, would = said.splitlines()
+    assert well("migrate", OLD, "-o", target, "--to", "2.13").splitlines()[: len(plan)] == plan
+    assert would == f"would write {target}: {size(target)} bytes"
+    target.unlink()
+    assert (facts.pop("outcome"), facts["digest"]) == ("to do", migrated(OLD, "2.13").digest)
+    made = told("migrate", OLD, "-o", target, "--to", "2.13")
+    assert (made.pop("outcome"), made) == ("done", facts)
+
+
+def test_a_dry_run_refuses_what_the_work_refuses(tmp_path: Path) -> None:
+    words = ("migrate", NEW, "-o", tmp_path / "x", "--to", "1.8")
+    dry, done = run(*words, "--dry-run"), run(*words)
+    assert (dry.returncode, dry.stderr) == (2, done.stderr)
+    assert dry.stdout.decode().splitlines()[-1] == "pass --lossy to go on without what is lost"
+    assert files(tmp_path) == []
 
 
 def test_what_is_lost_is_counted_and_needs_consent(tmp_path: Path) -> None:
@@ -204,23 +213,23 @@ def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, ou
     assert " ".join(line) == (
         f"PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten; {size(OLD)} -> {size(out / 'old.ptl')} bytes"
     )
-    assert total.startswith("3 of 4 files: ")
+    assert outcomes(total) == {"done": 2, "nothing to do": 1, "failed": 1}
 
     told_of = lines(out)
     assert sorted(told_of) == ["broken.pt", *RESULTS]
-    assert told_of["broken.pt"]["outcome"].startswith(problem)
-    assert "digest" not in told_of["broken.pt"]
+    assert told_of["broken.pt"]["outcome"] == "failed"
+    assert told_of["broken.pt"]["outputs"] == []
     origins = ["PyTorch 1.6 to 1.8", "PyTorch 2.1 or later", "PyTorch 1.9"]
     for name, origin in zip(RESULTS, origins, strict=True):
         assert told_of[name] == {
-            "path": name,
-            "to": "PyTorch 2.13",
-            "aside": True,
-            "source": digest(models / name),
+            "input": name,
+            "verb": "migrate",
+            "options": {"to": "PyTorch 2.13", "lossy": False, "aside": True},
+            "outcome": "nothing to do" if name == "deep/new.ptl" else "done",
+            "reason": "it is as that release may have written it" if name == "deep/new.ptl" else "",
+            "sources": [entry(models / name, f"../models/{name}")],
+            "outputs": [entry(out / name, name)],
             "from": origin,
-            "bytes": (out / name).stat().st_size,
-            "digest": digest(out / name),
-            "outcome": "unchanged" if name == "deep/new.ptl" else "migrated",
         }
     for name, source in zip(RESULTS, (OLDER, NEW, OLD), strict=True):
         assert (out / name).read_bytes() == migrated(source, "2.13").data
@@ -233,7 +242,7 @@ def test_a_folder_as_json_is_a_list_in_the_order_of_its_files(models: Path, out:
     assert [one["file"] for one in facts] == [
         str(models / name) for name in ("broken.pt", "old.ptl", "deep/new.ptl", "deep/deeper/older.PTH")
     ]
-    assert list(facts[0]) == ["file", "error"]
+    assert list(facts[0]) == ["file", "outcome", "reason"]
     for one in facts[1:]:
         assert one["digest"] == digest(Path(one["out"]))
         assert "data" not in one
@@ -241,8 +250,13 @@ def test_a_folder_as_json_is_a_list_in_the_order_of_its_files(models: Path, out:
 
 def test_what_is_lost_is_told_file_by_file(good: Path, out: Path) -> None:
     done = called("migrate", good, "-o", out, "--to", "1.8", "-j", 1)
-    assert done.exit_code == 2
-    assert done.stderr.count("has no place for source ranges and call stacks of debug handles: ") == 2
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert (
+        done.stdout.count(
+            ": impossible: PyTorch 1.8 has no place for source ranges and call stacks of debug handles: "
+        )
+        == 2
+    )
     assert files(out) == ["deep/deeper/older.PTH", MANIFEST]
     well("migrate", good, "-o", out, "--to", "1.8", "-j", 1, "--force", "--lossy")
     assert files(out) == sorted([*RESULTS, MANIFEST])
@@ -252,25 +266,31 @@ def test_a_dry_run_of_a_folder_is_a_line_a_file(models: Path, out: Path) -> None
     (models / "gone.pt").symlink_to(models / "nowhere.pt")
     done = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run")
     assert done.exit_code == 2
-    left_out, broken, gone = done.stderr.splitlines()
+    broken, gone, left_out = done.stderr.splitlines()
     assert left_out == LEFT_OUT
     assert broken.startswith(f"debug-archive: {models / 'broken.pt'}: ")
     assert gone == f"debug-archive: {models / 'gone.pt'}: No such file or directory"
     assert done.stdout.splitlines() == [
-        f"{models}/old.ptl: PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten",
-        f"{models}/deep/new.ptl: PyTorch 2.1 or later -> PyTorch 2.13: nothing to do",
-        f"{models}/deep/deeper/older.PTH: PyTorch 1.6 to 1.8 -> PyTorch 2.13: 2 rewritten",
+        *(
+            f"{models}/{name}: {what} bytes".replace("OUT", f"would write {out}/{name}:")
+            for name, what in (
+                ("old.ptl", "PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten; OUT 11,298"),
+                ("deep/new.ptl", "PyTorch 2.1 or later -> PyTorch 2.13: nothing to do; OUT 9,881"),
+                ("deep/deeper/older.PTH", "PyTorch 1.6 to 1.8 -> PyTorch 2.13: 2 rewritten; OUT 5,687"),
+            )
+        ),
+        "5 files: 2 to do, 1 nothing to do, 2 failed; 22,577 -> 26,866 bytes (119.0%)",
     ]
     as_json = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run", "--json")
     assert as_json.exit_code == 2
     facts: list[Mapping[str, Any]] = json.loads(as_json.stdout)
-    assert [list(one) == ["file", "error"] for one in facts] == [True, True, False, False, False]
+    assert [one["outcome"] for one in facts] == ["failed", "failed", "to do", "nothing to do", "to do"]
     assert facts[2]["plan"]["rescues"][0]["count"] == 202
     assert not out.exists()
 
 
 def test_a_dry_run_of_a_good_folder_ends_well(good: Path, out: Path) -> None:
-    assert well("migrate", good, "-o", out, "--to", "2.13", "--dry-run").count("\n") == 3
+    assert well("migrate", good, "-o", out, "--to", "2.13", "--dry-run").count("\n") == 4
     assert not out.exists()
 
 

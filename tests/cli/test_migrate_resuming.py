@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from archive import ArchiveError
-from tests.support.commands import called, files, well
+from tests.support.commands import called, files, outcomes, well
 from tests.support.corpus import RELEASES
 from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, again, contents, digest, lines
 from tests.support.migrations import migrated
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 NAMES = ["deep/new.ptl", "deep/older.pt", "old.ptl"]
 SOURCES = dict(zip(NAMES, (NEW, OLDER, OLD), strict=True))
-ALL_DONE = "debug-archive: done already, and left as they are: 3 of 3 files\n"
-TWO_DONE = ALL_DONE.replace("3 of 3", "2 of 3")
-ONE_CHANGED = "debug-archive: changed since, and done again: 1\n"
+ALL_SAME = {"same": 3}
+ONE_DONE = {"done": 1, "same": 2}
+CHANGED = "; done again: the result has changed\n"
 EXISTS = "the file exists; pass --force (force=True) to replace it"
 
 
@@ -61,14 +61,17 @@ def as_expected(out: Path, to: str = "2.13") -> bool:
 def test_what_is_done_is_not_done_again(models: Path, out: Path) -> None:
     before = times(out)
     done = again(models, out)
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", ALL_DONE)
+    assert (done.exit_code, done.stderr, outcomes(done.stdout)) == (0, "", ALL_SAME)
     assert times(out) == before
     assert as_expected(out)
 
 
-def test_as_json_that_is_an_empty_list(models: Path, out: Path) -> None:
+def test_as_json_each_file_is_told_as_the_same(models: Path, out: Path) -> None:
     done = again(models, out, "--json")
-    assert (done.exit_code, json.loads(done.stdout), done.stderr) == (0, [], ALL_DONE)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [(one["file"], one["outcome"]) for one in json.loads(done.stdout)] == [
+        (str(models / name), "same") for name in ("old.ptl", "deep/new.ptl", "deep/older.pt")
+    ]
 
 
 def test_what_is_forced_is_done_again(models: Path, out: Path) -> None:
@@ -76,7 +79,7 @@ def test_what_is_forced_is_done_again(models: Path, out: Path) -> None:
     done = again(models, out, "--force")
     assert (done.exit_code, done.stderr) == (0, "")
     assert all(times(out)[name] > before[name] for name in SOURCES)
-    assert again(models, out).stderr == ALL_DONE
+    assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
 def test_a_file_that_failed_is_tried_again(models: Path, out: Path) -> None:
@@ -84,10 +87,11 @@ def test_a_file_that_failed_is_tried_again(models: Path, out: Path) -> None:
     for _ in range(2):
         done = again(models, out, "--json")
         assert done.exit_code == 2
-        assert done.stderr.startswith(ALL_DONE.replace("of 3", "of 4"))
-        assert [one["file"] for one in json.loads(done.stdout)] == [str(models / "late.pt")]
+        found = {one["file"]: one["outcome"] for one in json.loads(done.stdout)}
+        assert found.pop(str(models / "late.pt")) == "failed"
+        assert set(found.values()) == {"same"}
     shutil.copy(OLD, models / "late.pt")
-    assert again(models, out).stdout.startswith(f"{models / 'late.pt'}: PyTorch 1.9 -> PyTorch 2.13: ")
+    assert f"{models / 'late.pt'}: PyTorch 1.9 -> PyTorch 2.13: " in again(models, out).stdout
     assert (out / "late.pt").read_bytes() == migrated(OLD, "2.13").data
 
 
@@ -103,12 +107,12 @@ def test_names_of_any_characters_are_known_again(models: Path, out: Path) -> Non
         shutil.copy(OLDER, models / os.fsdecode(name))
     dry = again(models, out, "--dry-run")
     assert (dry.exit_code, dry.stderr) == (0, "")
-    assert len(dry.stdout.splitlines()) == len(NAMES) + len(names)
+    assert outcomes(dry.stdout) == {"to do": len(names), "same": len(NAMES)}
     assert not set("\x1b\u2028") & set(dry.stdout)
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, ALL_DONE.replace("of 3", "of 8"))
-    assert len(done.stdout.splitlines()) == len(names) + 1
-    assert again(models, out).stderr == ALL_DONE.replace("3 of 3", "8 of 8")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert outcomes(done.stdout) == {"done": len(names), "same": len(NAMES)}
+    assert outcomes(again(models, out).stdout) == {"same": len(NAMES) + len(names)}
 
 
 # --- something has changed
@@ -117,8 +121,8 @@ def test_names_of_any_characters_are_known_again(models: Path, out: Path) -> Non
 def test_a_result_that_is_gone_is_made_again(models: Path, out: Path) -> None:
     (out / "old.ptl").unlink()
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, TWO_DONE)
-    assert done.stdout.splitlines()[-1].startswith("1 file: ")
+    assert (done.exit_code, outcomes(done.stdout)) == (0, ONE_DONE)
+    assert done.stdout.count("; done again: the result was gone\n") == 1
     assert as_expected(out)
 
 
@@ -128,17 +132,19 @@ def test_a_result_that_was_changed_is_made_again(
 ) -> None:
     (out / "old.ptl").write_bytes(change((out / "old.ptl").read_bytes()))
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, TWO_DONE + ONE_CHANGED)
+    assert (done.exit_code, outcomes(done.stdout)) == (0, ONE_DONE)
+    assert done.stdout.count(CHANGED) == 1
     assert as_expected(out)
-    assert again(models, out).stderr == ALL_DONE
+    assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
 def test_a_file_that_was_changed_is_migrated_again(models: Path, out: Path) -> None:
     shutil.copy(RELEASES / "torch-1.9.0" / "unicode.ptl", models / "old.ptl")
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, TWO_DONE + ONE_CHANGED)
+    assert (done.exit_code, outcomes(done.stdout)) == (0, ONE_DONE)
+    assert done.stdout.count("; done again: the input has changed\n") == 1
     assert (out / "old.ptl").read_bytes() == migrated(RELEASES / "torch-1.9.0" / "unicode.ptl", "2.13").data
-    assert again(models, out).stderr == ALL_DONE
+    assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
 def test_a_file_that_is_broken_now_leaves_the_result_it_gave(models: Path, out: Path) -> None:
@@ -149,41 +155,46 @@ def test_a_file_that_is_broken_now_leaves_the_result_it_gave(models: Path, out: 
         assert str(models / "old.ptl") in done.stderr
         assert as_expected(out)
     shutil.copy(OLD, models / "old.ptl")
-    assert again(models, out).stderr == ALL_DONE
+    assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
 def test_files_by_name_that_are_gone_are_told(models: Path, out: Path) -> None:
     inputs = [models / "old.ptl", models / "none.ptl"]
     done = called("migrate", *inputs, "-o", out, "--to", "2.13", "-j", 1)
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[1:] == [
-        f"debug-archive: {models / 'none.ptl'}: No such file or directory",
-    ]
+    assert done.stderr == f"debug-archive: {models / 'none.ptl'}: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
     ("to", "options"), [("1.12", []), ("string-table", []), ("2.13", ["--no-aside"])], ids=str
 )
-def test_results_for_something_else_are_replaced_only_by_force(
+def test_with_other_options_files_are_done_again_and_only_ours_are_replaced(
     to: str, options: list[str], models: Path, out: Path
 ) -> None:
-    before = contents(out)
     options = [*options, "--lossy"]
+    (out / "old.ptl").write_bytes(b"somebody else's")
     done = again(models, out, *options, to=to)
     assert done.exit_code == 2
-    refused = [name for name in NAMES if f"{out / name}: {EXISTS}" in done.stderr]
-    assert "old.ptl" in refused
-    assert done.stderr.count("\n") == len(refused)
-    assert contents(out) == before
-    assert again(models, out).stderr.startswith("debug-archive: done already")  # that is not forgotten
+    assert f"{out / 'old.ptl'}: {EXISTS}" in done.stderr
+    assert outcomes(done.stdout)["failed"] == 1
+    assert (out / "old.ptl").read_bytes() == b"somebody else's"
+    (out / "old.ptl").unlink()
 
-    done = again(models, out, "--force", *options, to=to)
+    done = again(models, out, *options, to=to)
     assert (done.exit_code, done.stderr) == (0, "")
     for name, source in SOURCES.items():
-        forced = models.parent / "forced" / name
-        well("migrate", source, "-o", forced, "--to", to, *options)
-        assert (out / name).read_bytes() == forced.read_bytes()
-    assert again(models, out, *options, to=to).stderr == ALL_DONE
+        alone = models.parent / "alone" / name
+        well("migrate", source, "-o", alone, "--to", to, *options)
+        assert (out / name).read_bytes() == alone.read_bytes()
+    assert outcomes(again(models, out, *options, to=to).stdout) == ALL_SAME
+
+
+def test_what_another_command_made_is_replaced_only_by_force(models: Path, out: Path) -> None:
+    before = contents(out)
+    done = called("shrink", models, "-o", out, "-j", 1)
+    assert (done.exit_code, outcomes(done.stdout)) == (2, {"failed": 3})
+    assert done.stderr.count(EXISTS) == 3
+    assert contents(out) == before
 
 
 # --- the manifest
@@ -198,12 +209,12 @@ def test_a_line_that_was_cut_short_is_passed_over(models: Path, out: Path) -> No
         path.write_bytes(cut)
         before = times(out)
         done = again(models, out)
-        assert (done.exit_code, done.stderr) == (0, TWO_DONE)
+        assert (done.exit_code, outcomes(done.stdout)) == (0, ONE_DONE)
         assert {name: times(out)[name] for name in NAMES} == {name: before[name] for name in NAMES}
         assert path.read_bytes() == cut + b"\n" + last + b"\n"
-        assert again(models, out).stderr == ALL_DONE
+        assert outcomes(again(models, out).stdout) == ALL_SAME
     path.write_bytes(whole[:-1])
-    assert again(models, out).stderr == ALL_DONE
+    assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
 def test_a_result_that_nobody_told_of_is_taken_as_done_only_if_it_is_what_would_be(
@@ -214,9 +225,9 @@ def test_a_result_that_nobody_told_of_is_taken_as_done_only_if_it_is_what_would_
     path.write_text("".join(line for line in told if '"old.ptl"' not in line))
     before = (out / "old.ptl").stat().st_mtime_ns
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, TWO_DONE)
+    assert (done.exit_code, outcomes(done.stdout)) == (0, ONE_DONE)
     assert (out / "old.ptl").stat().st_mtime_ns == before
-    assert lines(out)["old.ptl"]["digest"] == digest(out / "old.ptl")
+    assert lines(out)["old.ptl"]["outputs"][0]["digest"] == digest(out / "old.ptl")
 
     path.write_text("".join(line for line in told if '"old.ptl"' not in line))
     (out / "old.ptl").write_bytes(b"somebody else's")
@@ -227,13 +238,13 @@ def test_a_result_that_nobody_told_of_is_taken_as_done_only_if_it_is_what_would_
     assert files(out) == sorted([*NAMES, MANIFEST])
 
 
-def test_a_line_that_does_not_tell_of_the_source_is_not_believed(models: Path, out: Path) -> None:
+def test_a_line_that_does_not_tell_of_the_sources_is_not_believed(models: Path, out: Path) -> None:
     told = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
     for line in told:
-        del line["source"]
+        del line["sources"]
     (out / MANIFEST).write_text("".join(f"{json.dumps(line)}\n" for line in told))
     done = again(models, out)
-    assert (done.exit_code, done.stderr) == (0, ONE_CHANGED.replace("1", "3"))
+    assert (done.exit_code, outcomes(done.stdout)) == (0, {"done": 2, "nothing to do": 1})
     assert as_expected(out)
 
 
@@ -249,18 +260,19 @@ GARBAGE = [
     b"\n\n\n",
     b"no json",
     b'17\n[]\n"path"\nnull\ntrue\n1e999\nNaN\n',
-    b'{"path": "old.ptl"',
+    b'{"input": "old.ptl"',
     b"\xff\xfe\x00\x00\n\x80",
-    '{"path": "old.ptl", "digest": "0"}\n'.encode("utf-16"),
+    '{"input": "old.ptl", "outputs": []}\n'.encode("utf-16"),
     b"[" * 200_000 + b"\n",
-    b'{"path":' * 100_000 + b"\n",
+    b'{"input":' * 100_000 + b"\n",
     b"9" * 10_000 + b"\n",
-    b'{"path": {"digest": []}, "digest": "00"}\n{"digest": "00"}\n',
+    b'{"input": {"digest": []}, "outputs": "00"}\n{"outputs": "00"}\n',
     *(
-        b'{"path": "old.ptl", "to": "PyTorch 2.13", "aside": true, "source": %b, "digest": %b}\n' % (one, one)
-        for one in (b"null", b"[]", b"7", b'"7"', b"{}", b"true")
+        b'{"input": "old.ptl", "verb": "migrate", "options": %b, "sources": [%b], "outputs": %b}\n'
+        % (one, one, one)
+        for one in (b"null", b"[]", b"7", b'"7"', b"{}", b"true", b'[{"bytes": 1, "digest": "00"}]')
     ),
-    b'{"path": "old.ptl", "to": {"a": []}, "aside": [], "digest": "7"}\n',
+    b'{"input": "old.ptl", "verb": 1, "options": {}, "sources": [], "outputs": [{"bytes": 1e999}]}\n',
 ]
 
 
@@ -273,7 +285,7 @@ def test_whatever_stands_in_a_manifest_is_passed_over(garbage: bytes, models: Pa
     assert (done.exit_code, done.stderr) == (0, "")
     assert as_expected(folder)
     assert (folder / MANIFEST).read_bytes().startswith(garbage)
-    assert again(models, folder).stderr == ALL_DONE
+    assert outcomes(again(models, folder).stdout) == ALL_SAME
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "character device", "socket"])

@@ -65,7 +65,7 @@ def test_without_maps_the_result_is_the_same(command: str, folder: Path) -> None
 
 
 FOLDER_COMMANDS = (
-    "split models -o out -j 1",
+    "split models -o out -c out -j 1",
     "shrink models -o out -j 1",
     "migrate models -o out -j 1 --to 1.9",
     "join models -o out -j 1",

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from archive.batches.jobs import plan
-from archive.batches.working import outcomes
+from archive.batches.pool import results
 
-def slow(file, out):
-    (out.parent / f"{os.getpid()}.pid").touch()
+def slow(folder):
+    Path(folder, f"{os.getpid()}.pid").touch()
     for _ in range(6000):
         time.sleep(0.01)
 
 if __name__ == "__main__":
-    list(outcomes(slow, plan(sys.argv[1:-1], sys.argv[-1]).jobs, 2))
+    list(results(slow, [sys.argv[1]] * 4, 2))
 """
 
 
 def test_workers_of_a_killed_batch_end(tmp_path: Path) -> None:
     script, out = tmp_path / "slow.py", tmp_path / "out"
     script.write_text(SLOW)
-    command = [sys.executable, str(script), *(f"{n}.pt" for n in range(4)), str(out)]
+    out.mkdir()
+    command = [sys.executable, str(script), str(out)]
     with subprocess.Popen(command, start_new_session=True) as started:
         assert becomes(lambda: len(list(out.glob("*.pid"))) == 2)
         started.send_signal(signal.SIGKILL)

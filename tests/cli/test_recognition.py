@@ -198,16 +198,21 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
         shutil.copy(TORCHSCRIPT, folder / f"{number}.{ending}")
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
     (folder / "cut.pt").unlink()
-    done = called("split", folder, "-o", out, "-j", 1)
+    done = called("split", folder, "-o", out, "-c", tmp_path / "companions", "-j", 1)
     taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "package.pt"]
-    assert (files(out), done.exit_code) == (sorted([*taken, *(f"{name}.ptdbg" for name in taken)]), 0)
+    assert (files(out), done.exit_code) == (sorted([*taken, "manifest.jsonl"]), 1)
+    assert files(tmp_path / "companions") == sorted(f"{name}.ptdbg" for name in taken)
+    assert (
+        f"{folder / 'flatbuffer.ptl'}: impossible: a lite model in a flatbuffer: this tool reads zips"
+        in done.stdout
+    )
     assert done.stderr == LEFT_OUT
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 27 "
+    "debug-archive: neither archives nor companions, and left out: 26 "
     "(AOTInductor package: 1, ETRecord: 1, ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
-    "ONNX model: 1, bzip2: 1, empty file: 1, exported program: 1, flatbuffer lite model: 1, gzip: 1, "
+    "ONNX model: 1, bzip2: 1, empty file: 1, exported program: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
 )
@@ -218,8 +223,8 @@ def test_a_pipe_in_a_folder_is_never_opened(tmp_path: Path) -> None:
     models.mkdir()
     shutil.copy(STACK, models)
     os.mkfifo(models / "pipe.ptl")
-    done = called("split", models, "-o", tmp_path / "out")
-    assert (done.exit_code, files(tmp_path / "out")) == (0, ["plain_stack.ptl", "plain_stack.ptl.ptdbg"])
+    done = called("shrink", models, "-o", tmp_path / "out")
+    assert (done.exit_code, files(tmp_path / "out")) == (0, ["manifest.jsonl", "plain_stack.ptl"])
     assert done.stderr == "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
 
 

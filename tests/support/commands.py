@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from subprocess import CompletedProcess
@@ -65,3 +66,9 @@ def row(output: str, label: object) -> list[str]:
     """The words behind a label at the beginning of a line."""
     (line,) = (line for line in output.splitlines() if line.startswith(f"{label} "))
     return line.removeprefix(str(label)).split()
+
+
+def outcomes(said: str) -> dict[str, int]:
+    """How many files came to what, by the last line that is printed about several."""
+    (told,) = re.findall(r"^[0-9,]+ files?: ([^;]*)", said.splitlines()[-1])
+    return {kind: int(count) for count, kind in (one.split(" ", 1) for one in told.split(", "))}

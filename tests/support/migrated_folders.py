@@ -27,11 +27,16 @@ def digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
+def entry(path: Path, told: str) -> dict[str, object]:
+    """A file as a manifest has it."""
+    return {"path": told, "bytes": path.stat().st_size, "digest": digest(path)}
+
+
 def lines(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of a manifest by path, each of which is there once."""
+    """The lines of a manifest by input, each of which is there once."""
     read = [json.loads(line) for line in (out / MANIFEST).read_text("utf-8").splitlines()]
-    assert len({line["path"] for line in read}) == len(read)
-    return {line["path"]: line for line in read}
+    assert len({line["input"] for line in read}) == len(read)
+    return {line["input"]: line for line in read}
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,33 +1,42 @@
-"""Files made out of files: a single one is printed as a summary, several as a line each when they finish."""
+"""Files made out of files: a single one is printed as a summary, several as a line each in their order."""
 
 from __future__ import annotations
 
 import signal
 import sys
+from collections import Counter
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import STANDARD_OUTPUT
+from archive.batches.batch import outcomes
+from archive.batches.executors import dask_executor
 from archive.batches.inputs import told
-from archive.batches.working import outcomes, perform
+from archive.batches.jobs import plan
+from archive.batches.outcome import OutcomeKind
+from archive.batches.places import exists
+from archive.batches.tasks import VERBS, task_of
+from archive.batches.working import perform
 from archive.cli import printing
+from archive.cli.files.words import WORDS
 from archive.cli.status import Status
-from archive.report.outcome_text import Sized, total_line
+from archive.report.outcome_text import Sized, copied_text, total_line, would_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from typing import TextIO
 
-    from archive.batches.jobs import FilePlan, Job
-    from archive.batches.working import Outcome, Verb
+    from archive.batches.jobs import FilePlan
+    from archive.batches.outcome import Outcome
+    from archive.batches.tasks import Task
     from archive.cli.files.words import Words
 
 
@@ -40,7 +49,9 @@ class Manner:
         force: replace existing files.
         as_json: print facts as JSON.
         mapped: map the files that are read.
-        limits: what a hostile file may cost; commands hand it to the library's functions.
+        limits: what a hostile file may cost.
+        dry_run: print what would be written, and write nothing.
+        dask: address of the Dask scheduler whose workers do the work of several files; None for this machine.
     """
 
     jobs: int
@@ -48,31 +59,58 @@ class Manner:
     as_json: bool
     mapped: bool = True
     limits: Limits = DEFAULT_LIMITS
+    dry_run: bool = False
+    dask: str | None = None
 
     def run(
-        self, work: FilePlan, verb: Verb, words: Words, finished: Callable[[Outcome], None] | None = None
+        self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, **options: object
     ) -> Status:
-        """Do all that is planned, and print what came of it.
+        """Do one thing to files, folders and globs, and print what came of it.
 
         Args:
-            work: the files.
-            verb: the library's function, called once a file; it takes ``force``.
-            words: the texts to print.
-            finished: called with each of several files as it finishes.
+            verb: the name of what is done.
+            inputs: the files, folders and globs.
+            out: the target, or the folder of targets.
+            companion: the same for companions, which are read or written.
+            options: the verb's own.
 
         Returns:
             The exit status.
 
         Raises:
-            ArchiveError: the verb raises it for a single file; of several files, a failure is printed.
+            ArchiveError: the plan is refused, or a single file; of several files, a failure is printed.
             OSError: the same.
         """
-        verb = partial(verb, force=self.force)
+        work = plan(inputs, out, companion, VERBS[verb].use, VERBS[verb].kinds, mapped=self.mapped)
+        task = task_of(
+            verb,
+            options,
+            limits=self.limits,
+            force=self.force,
+            mapped=self.mapped,
+            dry_run=self.dry_run,
+            many=work.many,
+        )
+        return self.do(work, task, WORDS[verb])
+
+    def do(self, work: FilePlan, task: Task, words: Words) -> Status:
+        """Do all that is planned, and print what came of it.
+
+        Args:
+            work: the files.
+            task: what is done to each.
+            words: the texts to print.
+
+        Returns:
+            The exit status.
+
+        Raises:
+            ArchiveError: a single file is refused; of several files, a failure is printed.
+            OSError: the same.
+        """
         with _sigterm_as_ctrl_c():
             try:
-                if work.many:
-                    return _several(work, verb, words, self, finished or (lambda _: None))
-                return _one(work, verb, words, self)
+                return _several(work, task, words, self) if work.many else _one(work, task, words, self)
             except KeyboardInterrupt:
                 printing.note("interrupted")
                 return Status.INTERRUPTED
@@ -88,39 +126,56 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _one(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
+def _one(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
     """Work on a single file and print its summary or facts; an error is raised."""
     job = work.jobs[0]
-    if job.streamed:
-        return _streamed(work, verb, words, manner)
-    doing = Text(f"{words.doing} {one_line(str(job.file))}")
-    with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
-        outcome = perform(verb, job)
-    if manner.as_json:
-        printing.write_json(_facts(outcome, words))
-    else:
-        printing.show(words.text(outcome.facts, *_sizes(outcome)))
+    if job.streamed and not task.dry_run:
+        return _streamed(work, task, words, manner)
+    doing = Text(f"{words.doing} {one_line(job.file)}")
+    try:
+        with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
+            outcome = perform(task, job)
+    except ImpossibleError as refusal:
+        if task.dry_run and not manner.as_json:
+            _print_plan(refusal.facts, job.file, words)
+        raise
+    _print_one(outcome, words, manner)
     return Status.WELL
 
 
-def _streamed(work: FilePlan, verb: Verb, words: Words, manner: Manner) -> Status:
+def _streamed(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
     """Write a single file to standard output, once it is complete, and its summary to standard error."""
     if sys.stdout.isatty():
         raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
     with printing.naming_output():
-        outcome = perform(verb, work.jobs[0], sys.stdout.buffer)
-    if manner.as_json:
-        printing.write_json(_facts(outcome, words), aside=True)
-    else:
-        printing.show(words.text(outcome.facts, *_sizes(outcome)), aside=True)
+        outcome = perform(task, work.jobs[0], sys.stdout.buffer)
+    _print_one(outcome, words, manner, aside=True)
     return Status.WELL
 
 
-def _several(
-    work: FilePlan, verb: Verb, words: Words, manner: Manner, finished: Callable[[Outcome], None]
-) -> Status:
-    """Work on several files: a line each as they finish, the total or all facts at the end."""
-    found: dict[Job, Outcome] = {}
+def _print_one(outcome: Outcome, words: Words, manner: Manner, *, aside: bool = False) -> None:
+    """Print the summary or the facts of a single file."""
+    if manner.as_json:
+        printing.write_json(_facts(outcome, words), aside=aside)
+    elif manner.dry_run:
+        _print_plan(outcome.facts, outcome.file, words)
+        for line in _targets(outcome):
+            printing.write_line(line)
+    elif outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
+        printing.show(copied_text(outcome.reason, *_sizes(outcome)), aside=aside)
+    else:
+        printing.show(words.text(outcome.facts, *_sizes(outcome)), aside=aside)
+
+
+def _print_plan(facts: object, file: str, words: Words) -> None:
+    """Print the steps that are planned, where that is more than the targets."""
+    if facts is not None and words.planned is not None:
+        printing.show(words.planned(facts, file))
+
+
+def _several(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
+    """Work on several files: a line each in their order, the total or all facts at the end."""
+    finished: list[Outcome] = []
     bar = Progress(
         console=Console(stderr=True),
         transient=True,
@@ -128,34 +183,33 @@ def _several(
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    with closing(outcomes(verb, work.jobs, manner.jobs)) as results, bar:
+    with _executor(manner) as executor, closing(outcomes(work, task, manner.jobs, executor)) as results, bar:
         for outcome in bar.track(results, total=len(work.jobs), description=words.doing):
-            found[outcome.job] = outcome
-            finished(outcome)
-            if outcome.error:
-                _print_line(bar, f"debug-archive: {problem(outcome)}", sys.stderr)
+            finished.append(outcome)
+            if outcome.kind is OutcomeKind.FAILED:
+                _print_line(bar, f"debug-archive: {_problem(outcome)}", sys.stderr)
             elif not manner.as_json:
-                _print_line(bar, words.line(outcome.facts, *_sizes(outcome)), sys.stdout)
-    note_left_out(work)
+                _print_line(bar, _line(outcome, words, manner), sys.stdout)
+    if work.others:
+        printing.note(f"neither archives nor companions, and left out: {told(work.others)}")
     if manner.as_json:
-        printing.write_json([_facts(found[job], words) for job in work.jobs])
+        printing.write_json([_facts(outcome, words) for outcome in finished])
     else:
-        printing.write_line(_total(list(found.values())))
-    return max(status_of(outcome) for outcome in found.values())
+        printing.write_line(_total(finished))
+    return max(map(status_of, finished))
+
+
+def _executor(manner: Manner) -> AbstractContextManager[Any]:
+    """The cluster that does the work; None for this machine."""
+    return nullcontext() if manner.dask is None else dask_executor(manner.dask)
 
 
 def _total(finished: list[Outcome]) -> str:
-    """The last line: how many files went well, and the sums of their sizes."""
-    well = [outcome.sizes for outcome in finished if not outcome.error]
-    return total_line(len(finished), len(finished) - len(well), *map(sum, zip(*well, strict=True)))
-
-
-def note_left_out(work: FilePlan) -> None:
-    """Note which files of folders are not worked on."""
-    if work.others:
-        printing.note(f"neither archives nor companions, and left out: {told(work.others)}")
-    if work.left_out:
-        printing.note(f"without {work.lacking}, and left out: {work.left_out:,}")
+    """The last line: how many files came to what, and the sums of their sizes."""
+    kinds = Counter(outcome.kind for outcome in finished)
+    sizes = [outcome.sizes for outcome in finished if outcome.sizes]
+    sums = [sum(one[place] for one in sizes if len(one) > place) for place in range(3)]
+    return total_line(len(finished), [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]], *sums)
 
 
 def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
@@ -169,28 +223,64 @@ def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
         printing.complain(f"{line}\n")
 
 
-def problem(outcome: Outcome) -> str:
+def _line(outcome: Outcome, words: Words, manner: Manner) -> str:
+    """A file of several, in one line."""
+    if outcome.kind is OutcomeKind.SAME:
+        return f"{one_line(outcome.file)}: {outcome.kind}"
+    if not outcome.outputs:
+        return f"{one_line(outcome.file)}: {outcome.kind}: {outcome.reason}"
+    if manner.dry_run:
+        return "; ".join(_would(outcome, words))
+    if outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
+        return f"{one_line(outcome.file)}: {outcome.kind}: {outcome.reason}; copied"
+    again = f"; {outcome.reason}" if outcome.kind is OutcomeKind.DONE and outcome.reason else ""
+    return words.line(outcome.facts, *_sizes(outcome)) + again
+
+
+def _would(outcome: Outcome, words: Words) -> Iterator[str]:
+    """What a dry run tells of a file of several."""
+    if outcome.facts is not None and words.planned_line is not None:
+        yield words.planned_line(outcome.facts, outcome.file)
+        yield from _targets(outcome)
+    else:
+        first, *others = _targets(outcome)
+        yield f"{one_line(outcome.file)}: {first}"
+        yield from others
+
+
+def _targets(outcome: Outcome) -> Iterator[str]:
+    """What a dry run tells of the targets of a file, and why, where that is not as usual."""
+    if outcome.facts is None:
+        yield f"{outcome.kind}: {outcome.reason}"
+    for path, one in zip(outcome.written, outcome.outputs, strict=True):
+        yield would_text(Sized(path, one.size), replaced=exists(path))
+
+
+def _problem(outcome: Outcome) -> str:
     """Why a file failed, on one line that begins with the file's name."""
-    file = str(outcome.job.file)
-    return one_line(outcome.error if outcome.error.startswith(file) else f"{file}: {outcome.error}")
+    return f"{one_line(outcome.file)}: {outcome.reason}"
 
 
 def status_of(outcome: Outcome) -> Status:
     """The exit status that an outcome stands for."""
     if outcome.is_internal:
         return Status.INTERNAL
-    return Status.FAILED if outcome.error else Status.WELL
+    if outcome.kind is OutcomeKind.FAILED:
+        return Status.FAILED
+    return Status.FINDINGS if outcome.kind is OutcomeKind.IMPOSSIBLE else Status.WELL
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:
     """Input, output, and the companion if there is one, with their sizes."""
-    files = (outcome.job.file, outcome.job.out, outcome.job.companion)
-    return [Sized(str(file), size) for file, size in zip(files, outcome.sizes, strict=False)]
+    job = outcome.job
+    paths = (job.file, job.out, job.companion)
+    return [Sized(path, size) for path, size in zip(paths, outcome.sizes, strict=False)]
 
 
 def _facts(outcome: Outcome, words: Words) -> dict[str, object]:
     """An outcome for JSON."""
-    if outcome.error:
-        return {"file": str(outcome.job.file), "error": problem(outcome)}
     paths = dict(zip(("file", "out", "companion"), (one.name for one in _sizes(outcome)), strict=False))
-    return {**paths, **words.facts(outcome.facts)}
+    told = {"file": outcome.file, **paths, "outcome": outcome.kind}
+    if outcome.reason:
+        told["reason"] = outcome.reason
+    return {**told, **(words.facts(outcome.facts) if outcome.facts is not None else {})}

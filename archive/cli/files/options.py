@@ -49,6 +49,15 @@ _jobs_option = click.option(
     show_default="number of CPUs",
     help="How many files to work on at a time.",
 )
+_dask_option = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Let the workers of this Dask scheduler do the work on several files. They see the same files by "
+    "the same absolute paths.",
+)
+_dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print what would be written, and write nothing."
+)
 
 
 def companion_option(usual: str, words: str) -> Callable[[FC], FC]:
@@ -106,9 +115,19 @@ def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
 
     @wraps(command)
     def with_manner(
-        *, jobs: int, force: bool, mapped: bool, limits: Limits, as_json: bool, **others: object
+        *,
+        jobs: int,
+        dask: str | None,
+        force: bool,
+        dry_run: bool,
+        mapped: bool,
+        limits: Limits,
+        as_json: bool,
+        **others: object,
     ) -> Status:
-        return command(**others, manner=Manner(jobs, force, as_json, mapped=mapped, limits=limits))
+        manner = Manner(jobs, force, as_json, mapped, limits, dry_run, dask)
+        return command(**others, manner=manner)
 
     to_json = json_option("Print facts as JSON; a list for several files.")
-    return _jobs_option(force_option(no_map_option(limit_option(to_json(with_manner)))))
+    told = no_map_option(limit_option(to_json(with_manner)))
+    return _jobs_option(_dask_option(force_option(_dry_run_option(told))))

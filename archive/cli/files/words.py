@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from archive.report.migration_text import migration_facts, migration_line, migration_text
+from archive.report.migration_text import (
+    migration_facts,
+    migration_line,
+    migration_text,
+    plan_line,
+    plan_text,
+)
 from archive.report.outcome_text import (
     convert_text,
     join_line,
@@ -30,12 +36,16 @@ class Words:
         text: facts and sizes of a single file → its summary.
         line: facts and sizes of one of several files → one line.
         facts: facts → what JSON shows.
+        planned: facts and the name of a single file → what a dry run tells before the targets.
+        planned_line: the same of one of several files, in one line.
     """
 
     doing: str
     text: Callable[..., RenderableType]
     line: Callable[..., str]
     facts: Callable[..., dict[str, Any]] = asdict
+    planned: Callable[[Any, str], RenderableType] | None = None
+    planned_line: Callable[[Any, str], str] | None = None
 
 
 WORDS = {
@@ -43,6 +53,6 @@ WORDS = {
     "join": Words("joining", join_text, join_line),
     "shrink": Words("shrinking", shrink_text, size_line),
     "restore": Words("restoring", join_text, join_line),
-    "migrate": Words("migrating", migration_text, migration_line, migration_facts),
+    "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
     "convert": Words("converting", convert_text, size_line),
 }

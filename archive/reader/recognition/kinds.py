@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_of
 
@@ -131,7 +131,8 @@ class Recognised:
         Args:
             file: the file's name.
         """
-        return ArchiveError(str(self), file=file)
+        kind = ImpossibleError if self.kind is FileKind.FLATBUFFER else ArchiveError
+        return kind(str(self), file=file)
 
 
 def kind_in(file: FileKind, name: str) -> RecordKind:

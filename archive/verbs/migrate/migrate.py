@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing, scratch
@@ -79,6 +79,15 @@ class Migration:
     data: bytes = field(default=b"", repr=False)
     refused: tuple[str, ...] = ()
 
+    @property
+    def nothing_to_do(self) -> str:
+        """Why the result is the archive as it was; "" where it is another file."""
+        if self.plan.is_needed or self.restored:
+            return ""
+        if self.plan.target.is_original:
+            return f"without {MIGRATED}, nothing in it tells of a migration"
+        return "it is as that release may have written it"
+
 
 @bounded
 def migrate(
@@ -132,7 +141,11 @@ def migrate(
         planned = Migration(rewriting.plan, origin, restored, len(data), _digest(data))
         if file is None:
             return planned
-        rewriting.refuse_losses(lossy=lossy)
+        try:
+            rewriting.refuse_losses(lossy=lossy)
+        except ImpossibleError as refusal:
+            refusal.facts = planned
+            raise
         return _written(file, original, rewriting, planned, aside=aside, keep=out is None)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ImpossibleError
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
 from archive.formats import bytecode
@@ -51,7 +51,8 @@ class Rewriting:
         cuts: for each rescued code record, the bytes that are taken out.
 
     Raises:
-        ArchiveError: a debug record is broken, or archive or target are of PyTorch 1.0 to 1.2.
+        ImpossibleError: archive or target are of PyTorch 1.0 to 1.2.
+        ArchiveError: a debug record is broken.
     """
 
     def __init__(self, archive: Archive, target: Target, origin: Provenance) -> None:
@@ -79,12 +80,12 @@ class Rewriting:
             lossy: whether the user consents.
 
         Raises:
-            ArchiveError: something would be lost, and ``lossy`` is not given.
+            ImpossibleError: something would be lost, and ``lossy`` is not given.
         """
         if self.plan.losses and not lossy:
             losses = ", ".join(map(str, self.plan.losses))
             message = f"{self.target} has no place for {losses}; pass --lossy (lossy=True) to go on without"
-            raise ArchiveError(message, file=self.archive.file)
+            raise ImpossibleError(message, file=self.archive.file)
 
     def aside(self) -> tuple[bytes, bool]:
         """The record that keeps the original, and whether it gives the whole file again."""
@@ -99,7 +100,7 @@ class Rewriting:
             problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
         else:
             return
-        raise ArchiveError(f"cannot be migrated: {problem}", file=self.archive.file)
+        raise ImpossibleError(f"cannot be migrated: {problem}", file=self.archive.file)
 
     @property
     def _is_package(self) -> bool:

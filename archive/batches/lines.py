@@ -1,0 +1,80 @@
+"""The lines of a manifest: an outcome ↔ one JSON object a line.
+
+- ``input``: the input's path below the folder that was searched;
+- ``verb`` and ``options``: what was asked, as the library's function takes it;
+- ``outcome`` and ``reason``, as :class:`~archive.batches.outcome.OutcomeKind` lists them;
+- ``sources`` and ``outputs``: the files that were read and written, each with its ``path`` from the
+  manifest's folder, ``bytes`` and ``digest`` (blake2b of 16 bytes, in hex); none where nothing was written;
+- ``archive_id``, and of a migration ``from``, the release that wrote the input, where they are known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import escaped
+from archive.batches.places import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MANIFEST_NAME = "manifest.jsonl"
+
+
+class ManifestLine(NamedTuple):
+    """A line about files that were written.
+
+    Attributes:
+        verb: what was done.
+        options: with which options.
+        sources: the files that were read, then.
+        outputs: the files that were written: the output first, then a companion.
+    """
+
+    verb: str
+    options: Mapping[str, Any]
+    sources: tuple[Fingerprint, ...]
+    outputs: tuple[Fingerprint, ...]
+
+
+def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
+    """The input and the facts of a line; None where it is broken, or nothing was written."""
+    try:
+        read = json.loads(line)
+        facts = ManifestLine(
+            str(read["verb"]),
+            dict(read["options"]),
+            tuple(_fingerprint(one) for one in read["sources"]),
+            tuple(_fingerprint(one) for one in read["outputs"]),
+        )
+        return (str(read["input"]), facts) if facts.outputs else None
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):  # of whatever stands there
+        return None
+
+
+def _fingerprint(read: Mapping[str, Any]) -> Fingerprint:
+    return Fingerprint(int(read["bytes"]), str(read["digest"]))
+
+
+def built(name: str, line: Mapping[str, object]) -> bytes:
+    """A line about an input, with its end."""
+    return json.dumps({"input": escaped(name), **line}, ensure_ascii=False).encode() + b"\n"
+
+
+def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str) -> list[dict[str, object]]:
+    """Files as a line has them; paths are those from a folder."""
+    return [
+        {"path": _from(folder, path), "bytes": one.size, "digest": one.digest}
+        for path, one in zip(paths, fingerprints, strict=False)  # of two targets one may not be written
+    ]
+
+
+def _from(folder: str, path: str) -> str:
+    try:
+        path = os.path.relpath(path, folder)
+    except ValueError:  # of another drive
+        path = os.path.abspath(path)  # noqa: PTH100 (links stay)
+    return escaped(Path(path).as_posix())

@@ -1,0 +1,153 @@
+"""Where files lie: all that a batch asks of the file system, one function a question.
+
+A place is a path. Whatever reads or writes other places begins here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, named
+from archive.base.mapped import unchanged
+from archive.base.output import is_path, replacing
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from _typeshed import ReadableBuffer
+
+    from archive.base.output import Sink
+
+DIGEST_BYTES = 16
+
+
+class Fingerprint(NamedTuple):
+    """A file's content, in short.
+
+    Attributes:
+        size: in bytes.
+        digest: blake2b of 16 bytes, in hex; "" where nobody asked.
+    """
+
+    size: int
+    digest: str = ""
+
+
+class Measured(io.RawIOBase):
+    """A file that keeps nothing of what is written to it but the fingerprint.
+
+    Args:
+        stream: takes what is written, too.
+    """
+
+    def __init__(self, stream: BinaryIO | None = None) -> None:
+        super().__init__()
+        self._stream = stream
+        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._size = 0
+
+    def writable(self) -> bool:
+        """Whether the file takes bytes."""
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Take some bytes."""
+        if self._stream is not None:
+            self._stream.write(data)
+        self._hash.update(data)
+        size = memoryview(data).nbytes
+        self._size += size
+        return size
+
+    def flush(self) -> None:
+        """Hand on what was written so far."""
+        if self._stream is not None:
+            self._stream.flush()
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of what was written so far."""
+        return Fingerprint(self._size, self._hash.hexdigest())
+
+
+def exists(place: str) -> bool:
+    """Whether the name is taken, be it by a link to nothing."""
+    return os.path.lexists(place)
+
+
+def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
+    """The fingerprint of a regular file.
+
+    Args:
+        place: its path.
+        digest: read it for its digest, too.
+
+    Raises:
+        ArchiveError: the path is another kind of file.
+        OSError: the file cannot be read.
+    """
+    status = Path(place).stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ArchiveError(expected="a file", found=stat.filemode(status.st_mode), file=place)
+    if not digest:
+        return Fingerprint(status.st_size)
+    measured = Measured()
+    with named(place), Path(place).open("rb") as file:
+        shutil.copyfileobj(file, measured)
+    return measured.fingerprint
+
+
+def fingerprint_or_none(place: str) -> Fingerprint | None:
+    """The fingerprint of a regular file; None where there is none, or it cannot be read."""
+    try:
+        return fingerprint(place)
+    except (ArchiveError, OSError):
+        return None
+
+
+def make_folder_of(place: str) -> None:
+    """Make the folder that a file is to lie in.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    Path(place).parent.mkdir(parents=True, exist_ok=True)
+
+
+def check_folder_of(place: str) -> None:
+    """Refuse a place whose folder is not there and could not be made, or takes no files.
+
+    Raises:
+        OSError: it is one.
+    """
+    parent = Path(os.path.abspath(place)).parent  # noqa: PTH100 (links may lead in a circle)
+    while not parent.exists() and parent != parent.parent:
+        parent = parent.parent
+    with os.scandir(parent):  # an error names what is no folder
+        pass
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(13, "Permission denied", str(parent))
+
+
+def copy(place: str, target: Sink, *, force: bool) -> None:
+    """Copy a file's content, complete or not at all; a new file gets its mode, too.
+
+    Args:
+        place: the file.
+        target: a path, or a binary file.
+        force: replace an existing file.
+
+    Raises:
+        ArchiveError: the target exists and ``force`` is not given, or the file changed meanwhile.
+        OSError: one of both cannot be read or written.
+    """
+    with unchanged(place), replacing(target, force=force) as out, Path(place).open("rb") as file:
+        shutil.copyfileobj(file, out)
+        if is_path(target) and os.chmod in os.supports_fd:
+            os.chmod(out.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))  # noqa: PTH101 (no name yet)
