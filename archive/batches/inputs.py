@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.base.urls import is_url
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
 
 def is_glob(given: str) -> bool:
     """Whether an input is a pattern and not a file of that name."""
-    return has_magic(given) and not os.path.lexists(given)
+    return has_magic(given) and not is_url(given) and not os.path.lexists(given)
 
 
 def names_several(given: str) -> bool:

@@ -9,7 +9,8 @@ import click
 
 import archive
 from archive.base.mapped import source_of
-from archive.batches.reading import is_many, listing
+from archive.batches.inputs import names_several
+from archive.batches.reading import listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
@@ -65,7 +66,7 @@ def command(
       debug-archive inspect models/ -j 8
       debug-archive inspect models/ --json | jq -r '.[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)
-    if len(files) > 1 or is_many(files[0]):
+    if len(files) > 1 or names_several(files[0]):
         if effects:
             raise click.UsageError("--effects is of one file")
         return _several(files, jobs, limits, mapped=mapped, as_json=as_json)

@@ -12,7 +12,8 @@ import click
 from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.reading import Listed, is_many, listing
+from archive.batches.inputs import names_several
+from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.several import files_argument, jobs_option, reading
@@ -68,7 +69,7 @@ def command(
     notes = annotations_of(annotations, as_json=as_json)
     run = _Run(notes, quiet=quiet, as_json=as_json)
     with notes.behind():
-        if len(files) == 1 and not is_many(files[0]):
+        if len(files) == 1 and not names_several(files[0]):
             return run.one(name_of(files[0]), check(Listed(files[0], "")))
         return run.several(files, check, jobs, mapped=mapped)
 

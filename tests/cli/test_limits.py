@@ -27,7 +27,7 @@ COMMANDS = {
     "shrink": "shrink {model} -o {out}",
     "restore": "restore {embedded} -o {out}",
     "migrate": "migrate {model} -o {out} --to 1.9 --lossy",
-    "dry run": "migrate {model} -o {out} --to 1.9 --dry-run",
+    "dry run": "migrate {model} -o {out} --to 1.9 --lossy --dry-run",
 }
 
 
