@@ -1,8 +1,8 @@
-"""Makes ``fixtures/effects/counting.pt`` again: a model that changes its state, lowered with its effects.
+"""Makes ``fixtures/effects/*.pt`` again: models that change their state, lowered with their effects.
 
     python -m tools.make_effects
 
-The same bytes each time. The model's source is compiled under a relative name, so that no path gets in.
+The same bytes each time. The models' sources are compiled under relative names, so that no path gets in.
 The first archive of each version of the effects is also frozen in a folder of that version, never made again.
 """
 
@@ -17,35 +17,38 @@ from typing import Any
 import torch
 
 from archive.backend import lower, lowered_archive
-from archive.formats.effects.record import VERSIONS
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "effects"
-NAME = "models/counting.py"
+NAMES = ("counting", "caching", "toggling", "windowed")
+FROZEN = {1: "counting", 2: "counting", 3: "caching"}
+"""The model whose archive is frozen, by version of the effects."""
 
 
-def counting() -> Any:  # noqa: ANN401 (a model whose class is made here)
-    """The model, from the source in the fixtures."""
-    source = (FOLDER / NAME).read_text("utf-8")
-    linecache.cache[NAME] = (len(source), None, source.splitlines(keepends=True), NAME)
-    module = types.ModuleType("counting")
-    exec(compile(source, NAME, "exec"), vars(module))  # noqa: S102 (our own source)
-    return module.Counting()
+def model(name: str) -> Any:  # noqa: ANN401 (a model whose class is made here)
+    """A model, from its source in the fixtures."""
+    path = f"models/{name}.py"
+    source = (FOLDER / path).read_text("utf-8")
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    module = types.ModuleType(name)
+    exec(compile(source, path, "exec"), vars(module))  # noqa: S102 (our own source)
+    return getattr(module, name.capitalize())()
 
 
-def made() -> bytes:
-    """The archive."""
-    return lowered_archive(lower(counting(), "aten", effects=True, example_inputs=(torch.ones(2, 3),)))
+def made(name: str) -> bytes:
+    """The archive of a model."""
+    return lowered_archive(lower(model(name), "aten", effects=True, example_inputs=(torch.ones(2, 3),)))
 
 
 def main() -> None:
-    """Write it, and freeze it if it is the first of its version."""
+    """Write them, and freeze those that are the first of their version."""
     warnings.simplefilter("ignore")
-    archive = made()
-    (FOLDER / "counting.pt").write_bytes(archive)
-    frozen = FOLDER / f"v{VERSIONS[-1]}"
-    if not frozen.exists():
-        frozen.mkdir()
-        (frozen / "counting.pt").write_bytes(archive)
+    for name in NAMES:
+        (FOLDER / f"{name}.pt").write_bytes(made(name))
+    for version, name in FROZEN.items():
+        frozen = FOLDER / f"v{version}" / f"{name}.pt"
+        if not frozen.parent.exists():
+            frozen.parent.mkdir()
+            frozen.write_bytes(made(name))
 
 
 if __name__ == "__main__":

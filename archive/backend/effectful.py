@@ -13,11 +13,15 @@ model's line, and leaves the state unchanged.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from archive.backend.delegate import Delegate
+from archive.backend.errors import BackendError
+from archive.backend.lower.effects import entry_names
 from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
 from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
@@ -26,11 +30,25 @@ from archive.effects.replay.state import State
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from archive.base.mapped import Source as File
-    from archive.effects.replay.replay import Allowed
-    from archive.formats.effects.model import MethodEffects, Source
+    from archive.effects.replay.replay import Allowed, Prepared
+    from archive.formats.effects.model import Local, Source, Value
+
+
+class Entry(NamedTuple):
+    """One entry of the method.
+
+    Attributes:
+        run: runs its graph.
+        effects: its guards and effects, compiled.
+        guards_results: whether some guards look at what the graph gives.
+    """
+
+    run: Callable[..., Any]
+    effects: Prepared
+    guards_results: bool
 
 
 class Effectful:
@@ -67,16 +85,25 @@ class Effectful:
         tensors = [
             parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, EFFECTS_STATE)
         ]
-        (effects,) = table.methods
-        if stock and any(one.op is Op.REGISTER_HOOK and _is_made(one.source) for one in effects.effects):
+        made = (one for effects in table.methods for one in effects.effects if one.op is Op.REGISTER_HOOK)
+        if stock and any(_is_made(one.source) for one in made):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state
-        self._run: Callable[..., Any] = delegate.module if stock else delegate
-        self._effects = prepared(effects, allow, delegate.archive.symbolicate)
-        self._signature = _signature(getattr(delegate.module, EFFECTS_ARGUMENTS), effects)
-        self._has_defaults = bool(effects.defaults) or "*" in getattr(delegate.module, EFFECTS_ARGUMENTS)
-        self._guards_results = any(isinstance(guard.subject, Output) for guard in effects.guards)
+        self._entries = [
+            Entry(
+                getattr(delegate.module, name) if stock else partial(delegate.run, name),
+                prepared(effects, allow, delegate.archive.symbolicate),
+                any(isinstance(guard.subject, Output) for guard in effects.guards),
+            )
+            for name, effects in zip(
+                entry_names(effects.method for effects in table.methods), table.methods, strict=True
+            )
+        ]
+        names = getattr(delegate.module, EFFECTS_ARGUMENTS)
+        defaults = dict(pair for effects in table.methods for pair in effects.defaults)
+        self._signature = _signature(names, defaults)
+        self._has_defaults = bool(defaults) or "*" in names
 
     @classmethod
     def of(
@@ -115,14 +142,36 @@ class Effectful:
         bound = self._signature.bind(*inputs, **named)
         if self._has_defaults:
             bound.apply_defaults()
-        given = self._effects.inputs(self.state, bound.arguments)
-        if not self._guards_results:
-            return self._effects.replay(self.state, self._run(*given), bound.arguments)
+        refusals: list[GuardError] = []
+        failure: BackendError | None = None
+        for entry in self._entries:
+            try:
+                return self._made(entry, bound.arguments)
+            except GuardError as error:
+                refusals.append(error)
+            except BackendError as error:
+                if len(self._entries) == 1 or not entry.guards_results:
+                    raise
+                failure = failure or error  # the entry may be for other results than this call's
+        if failure is not None:
+            raise failure
+        if len(refusals) == 1:
+            raise refusals[0]
+        raise max(refusals, key=attrgetter("number")).of(len(refusals))
+
+    def _made(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Run an entry, and make its changes.
+
+        Raises:
+            GuardError: the entry is not for this call.
+        """
+        given = entry.effects.inputs(self.state, arguments)
+        if not entry.guards_results:
+            return entry.effects.replay(self.state, entry.run(*given), arguments)
         before = torch.get_rng_state()
-        made = self._run(*given)
         try:
-            return self._effects.replay(self.state, made, bound.arguments)
-        except GuardError:
+            return entry.effects.replay(self.state, entry.run(*given), arguments)
+        except (GuardError, BackendError):
             torch.set_rng_state(before)
             raise
 
@@ -137,14 +186,14 @@ def _place(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _signature(names: str, effects: MethodEffects) -> inspect.Signature:
+def _signature(names: str, given: Mapping[Local, Value]) -> inspect.Signature:
     """The signature of the captured method.
 
     Args:
         names: the parameters, as :class:`~archive.backend.lower.effects.WithEffects` has them.
-        effects: the method's effects, with the defaults of parameters that the captured call left out.
+        given: the defaults of parameters that captured calls left out.
     """
-    defaults = {argument.name: value for argument, value in effects.defaults}
+    defaults = {argument.name: value for argument, value in given.items()}
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = []
     for name in filter(None, names.split(", ")):

@@ -1,11 +1,12 @@
 """Side effects of eager modules: captured as a table beside a pure graph, replayed after the graph has run.
 
 ``capture`` calls a module on proxies of its state, and gives the graph and the table of effects;
+``capture_entries`` gives several, where calls differ by what they find;
 ``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and keeps the table; ``Effectful``
 runs both where the archive is loaded. ``replay`` makes the changes alone. Needs PyTorch.
 """
 
-from archive.effects.capture.capture import Captured, capture
+from archive.effects.capture.capture import Captured, capture, capture_entries
 from archive.effects.capture.side_effects import SideEffects
 from archive.effects.errors import CaptureError
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
@@ -23,6 +24,7 @@ __all__ = [
     "State",
     "StateError",
     "capture",
+    "capture_entries",
     "inputs",
     "replay",
 ]

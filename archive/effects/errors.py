@@ -32,5 +32,9 @@ class CaptureError(LoweringError):
         return "\n".join([self.message, place, f"    {text}"] if text else [self.message, place])
 
 
+class ModelFailedError(CaptureError):
+    """The model itself fails in a captured call, as it would outside of a capture."""
+
+
 class ValueRefusedError(Exception):
     """A table of effects cannot hold a value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -80,6 +81,40 @@ def setting(name: object) -> object:
     return SETTINGS[str(name)]()
 
 
+def _number(value: Any) -> Any:  # noqa: ANN401
+    """A number of a computed expression.
+
+    Raises:
+        TypeError: it is none, or an int of more than 4096 bits: such numbers are not computed with.
+    """
+    if type(value) not in (bool, int, float):
+        raise TypeError(f"expected a number, found a {type(value).__name__}")
+    if type(value) is int and value.bit_length() > MOST_COMPUTED_BITS:
+        raise TypeError(f"expected at most {MOST_COMPUTED_BITS} bits, found {value.bit_length()}")
+    return value
+
+
+MOST_COMPUTED_BITS = 4096
+TENSOR_SIZES: dict[str, Callable[..., Any]] = {
+    "size_of": lambda tensor, dim: tensor.size(dim),
+    "numel": lambda tensor: tensor.numel(),
+}
+NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "min": min, "max": max}
+
+
+def computed(op: str, *operands: Any) -> Any:  # noqa: ANN401
+    """The number that an operation of :mod:`archive.formats.effects.computed` gives.
+
+    Raises:
+        TypeError: an operand is no number.
+        ArithmeticError: Python cannot compute it, as a division by zero.
+    """
+    if op in TENSOR_SIZES:
+        return TENSOR_SIZES[op](*operands)
+    function = NUMBER_FUNCTIONS.get(op) or getattr(operator, op)
+    return function(*map(_number, operands))
+
+
 FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.EQUAL: lambda value, _: value,
     Look.TEXT: lambda value, _: str(value),
@@ -89,6 +124,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.KEYS: lambda value, _: tuple(value),
     Look.HAS: lambda value, key: "it there" if key in value else "it missing",
     Look.ATTRIBUTE: hasattr,
+    Look.IS_NONE: lambda value, _: value,
     Look.DIM: lambda value, _: value.dim(),
     Look.SIZE: lambda value, key: value.size(key),
     Look.SHAPE: lambda value, _: tuple(value.shape),
@@ -122,6 +158,7 @@ GUARD_EXPRESSIONS = {
     Look.KEYS: "same_literal(tuple({0}), {1})",
     Look.HAS: "({2} in {0}) is {1}",
     Look.ATTRIBUTE: "hasattr({0}, {2}) is {1}",
+    Look.IS_NONE: "({0} is None) is {1}",
     Look.SAME: "{0} is {1}",
     Look.APART: "disjoint({0}, {1})",
     Look.DIM: "{0}.dim() == {1}",
@@ -139,6 +176,7 @@ GUARD_HELPERS = {
     "disjoint": apart,
     "is_tensor": is_tensor,
     "kind_of": kind_of,
+    "computed": computed,
     "same_literal": same_literal,
     "setting": setting,
     "type_name": type_name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -23,12 +24,17 @@ def effects_text(facts: EffectsInspection) -> Text:
 
 
 def _lines(facts: EffectsInspection) -> Iterator[str]:
-    methods, places = counted(len(facts.methods), "method"), counted(len(facts.state), "place")
+    names = Counter(method.method for method in facts.methods)
+    methods, places = counted(len(names), "method"), counted(len(facts.state), "place")
     yield f"{facts.file}: effects of {methods}, {places} of state"
     for method in facts.methods:
-        if method.guards:
+        if method.entry:
+            yield ""
+            yield f"# {method.method}, {method.entry} of {names[method.method]}: a call for which"
+        elif method.guards:
             yield ""
             yield f"# {method.method} is refused unless"
+        if method.guards:
             yield from _noted([(f"assert {one.text}", _note(one)) for one in method.guards])
         yield ""
         yield from _program(method)

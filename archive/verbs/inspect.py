@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -160,7 +161,12 @@ def inspect(archive: Archive) -> Inspection:
 
 def _effects(archive: Archive) -> dict[str, int] | None:
     table = archive.effects
-    return None if table is None else {method.method: len(method.effects) for method in table.methods}
+    if table is None:
+        return None
+    counts: Counter[str] = Counter()
+    for method in table.methods:
+        counts[method.method] += len(method.effects)
+    return dict(counts)
 
 
 def _companion(archive: Archive) -> str:

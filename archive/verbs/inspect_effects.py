@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from archive.formats.effects.program_text import ProgramLine, graph_text, method
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.debuginfo.model import SourceRange
     from archive.formats.effects.model import MethodEffects
@@ -60,10 +61,11 @@ class GuardFacts:
 
 @dataclass(frozen=True, slots=True)
 class MethodFacts:
-    """The effects of one method.
+    """The effects of one method, or of one of its entries.
 
     Attributes:
         method: its name.
+        entry: number of the entry, from 1; 0 for a method with one table.
         graph: inputs and outputs of its graph, as text.
         result: its return value, as Python.
         effects: its changes, in the order in which they are made.
@@ -73,6 +75,7 @@ class MethodFacts:
     """
 
     method: str
+    entry: int
     graph: str
     result: str
     effects: Sequence[EffectFacts]
@@ -87,7 +90,7 @@ class EffectsInspection:
 
     Attributes:
         file: name of the archive.
-        methods: those with effects.
+        methods: those with effects; entries of a method follow one another.
         state: places of state and the values that were there at capture, both as Python.
     """
 
@@ -109,12 +112,26 @@ def inspect_effects(archive: Archive) -> EffectsInspection:
     lines: dict[int, tuple[str, str]] = {}
     return EffectsInspection(
         archive.file,
-        [_method(archive, method, lines) for method in table.methods],
+        [
+            _method(archive, method, entry, lines)
+            for method, entry in zip(table.methods, entry_numbers(table.methods), strict=True)
+        ],
         [(source_text(source), value_text(value)) for source, value in table.state],
     )
 
 
-def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str, str]]) -> MethodFacts:
+def entry_numbers(methods: Sequence[MethodEffects]) -> Iterator[int]:
+    """The number of each entry, from 1; 0 for methods with one table."""
+    counts = Counter(one.method for one in methods)
+    met: Counter[str] = Counter()
+    for one in methods:
+        met[one.method] += 1
+        yield met[one.method] if counts[one.method] > 1 else 0
+
+
+def _method(
+    archive: Archive, method: MethodEffects, entry: int, lines: dict[int, tuple[str, str]]
+) -> MethodFacts:
     for handle in (one.handle for some in (method.effects, method.guards) for one in some):
         if handle not in lines:
             lines[handle] = _model_line(archive, handle)
@@ -128,9 +145,8 @@ def _method(archive: Archive, method: MethodEffects, lines: dict[int, tuple[str,
         for guard in method.guards
     ]
     defaults = [(argument.name, value_text(value)) for argument, value in method.defaults]
-    return MethodFacts(
-        method.method, graph_text(method), value_text(method.result), effects, program, guards, defaults
-    )
+    result = value_text(method.result)
+    return MethodFacts(method.method, entry, graph_text(method), result, effects, program, guards, defaults)
 
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:

@@ -19,11 +19,13 @@ from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     Effect,
     EffectTable,
     GlobalName,
     Guard,
+    Length,
     Look,
     Made,
     New,
@@ -185,8 +187,9 @@ def test_a_guard_that_breaks_a_rule_is_refused(guard: Guard, problem: str) -> No
 
 
 def test_methods_and_temporaries_are_unique() -> None:
-    with pytest.raises(ArchiveError, match="method 'forward' are there 2 times"):
-        build_effects(replace(COUNTING, methods=COUNTING.methods * 2))
+    (one,) = COUNTING.methods
+    with pytest.raises(ArchiveError, match="entries of method 'forward' are not beside one another"):
+        build_effects(replace(COUNTING, methods=(one, replace(one, method="other"), one)))
     new = Effect(Op.NEW, Temporary(0), Constant("m:C"))
     with pytest.raises(ArchiveError, match="temporary 0 is made 2 times"):
         build_effects(table(new, new))
@@ -196,6 +199,46 @@ def test_methods_and_temporaries_are_unique() -> None:
 def test_state_has_neither_outputs_nor_new_objects(value: Output | New) -> None:
     with pytest.raises(ArchiveError, match="state, row 0"):
         build_effects(table(state=((SELF, value),)))
+
+
+def test_entries_of_a_method_share_their_rows() -> None:
+    (one,) = COUNTING.methods
+    several = replace(COUNTING, methods=(one, one))
+    data = build_effects(several)
+    assert read(data) == several
+    assert f"{unpacked(data)[0]}" == "3"
+    assert len(data) < 1.6 * len(build_effects(COUNTING))
+
+
+@pytest.mark.parametrize(
+    ("guard", "problem"),
+    [
+        (Guard(Look.EQUAL, Computed("pow", (Constant(2), Constant(3))), Constant(8)), "found 'pow'"),
+        (Guard(Look.EQUAL, Computed("add", (Constant(2),)), Constant(8)), "add of 1 operands"),
+        (Guard(Look.EQUAL, Computed("neg", (Output(0),)), Constant(8)), r"neg of out\[0\]"),
+        (Guard(Look.TYPE, Computed("neg", (Constant(1),)), Constant("int")), "type of -1"),
+        (Guard(Look.IS_NONE, Output(0), Constant(value=True)), r"is_none of out\[0\]"),
+    ],
+)
+def test_computed_numbers_have_known_operations_and_are_for_guards_alone(guard: Guard, problem: str) -> None:
+    (one,) = COUNTING.methods
+    with pytest.raises(ArchiveError, match=problem):
+        build_effects(replace(COUNTING, methods=(replace(one, guards=(guard,)),)))
+
+
+def test_no_effect_has_a_computed_number() -> None:
+    doubled = Computed("add", (At(attribute("count")), At(attribute("count"))))
+    for value in (doubled, Made("list", (doubled,))):
+        with pytest.raises(ArchiveError, match="expected a value"):
+            build_effects(table(Effect(Op.APPEND, attribute("history"), None, value)))
+
+
+def test_a_length_is_read_and_never_set() -> None:
+    length = Length(attribute("history"))
+    effects = table(Effect(Op.SET_ATTRIBUTE, SELF, Constant("count"), At(length)))
+    assert read(build_effects(effects)) == effects
+    with pytest.raises(ArchiveError, match="setattr of a length"):
+        build_effects(table(Effect(Op.SET_ATTRIBUTE, length, Constant("count"), Constant(1))))
 
 
 def test_an_archive_gives_out_its_effects() -> None:

@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
+from archive.formats.effects.computed import COMPUTED, operand_count
 from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     Effect,
     EffectTable,
     GlobalName,
     Guard,
     Item,
+    Length,
     Local,
     Look,
     Made,
@@ -145,8 +148,27 @@ def sources(made: tuple[int, ...]) -> SearchStrategy[Source]:
 
 
 @cache
+def readable(made: tuple[int, ...]) -> SearchStrategy[Source]:
+    """Sources that can be read; a length is never set."""
+    return sources(made) | st.builds(Length, sources(made))
+
+
+def _operands(op: str, inner: SearchStrategy[Value]) -> SearchStrategy[tuple[Value, ...]]:
+    return st.tuples(*[inner] * operand_count(op))
+
+
+computed: SearchStrategy[Value] = st.recursive(
+    st.builds(Constant, literals) | st.builds(At, readable(())),
+    lambda inner: st.sampled_from(sorted(COMPUTED)).flatmap(
+        lambda op: st.builds(Computed, st.just(op), _operands(op, inner))
+    ),
+    max_leaves=5,
+).filter(lambda value: isinstance(value, Computed))
+
+
+@cache
 def values(made: tuple[int, ...], *, in_state: bool = False) -> SearchStrategy[Value]:
-    single: list[SearchStrategy[Value]] = [st.builds(Constant, literals), st.builds(At, sources(made))]
+    single: list[SearchStrategy[Value]] = [st.builds(Constant, literals), st.builds(At, readable(made))]
     single.append(st.builds(Stored, numbers) if in_state else st.builds(Output, numbers))
     if made:
         single.append(st.builds(New, st.sampled_from(made)))
@@ -168,7 +190,7 @@ def methods(draw: DrawFn) -> MethodEffects:
     effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references))) for number in made]
     ops = draw(st.lists(st.sampled_from([op for op in Op if op is not Op.NEW]), max_size=5))
     effects += [draw(_effects(op, made)) for op in ops]
-    inputs = tuple(draw(st.lists(sources(made), max_size=3)))
+    inputs = tuple(draw(st.lists(readable(made), max_size=3)))
     guards = tuple(draw(st.lists(_guards(), max_size=3)))
     defaults = tuple(
         draw(st.lists(st.tuples(st.builds(Local, names), st.builds(Constant, literals)), max_size=2))
@@ -176,13 +198,18 @@ def methods(draw: DrawFn) -> MethodEffects:
     return MethodEffects(draw(names), inputs, draw(values(made)), tuple(effects), guards, defaults)
 
 
+places: SearchStrategy[Value] = st.builds(At, readable(())) | st.builds(Output, numbers)
+
+
 @st.composite
 def _guards(draw: DrawFn) -> Guard:
     look = draw(st.sampled_from(Look))
-    subject = (
-        Constant(None)
-        if look is Look.SETTING
-        else draw(st.builds(At, sources(())) | st.builds(Output, numbers))
+    subject = draw(
+        {
+            Look.SETTING: st.just(Constant(None)),
+            Look.EQUAL: computed | places,
+            Look.IS_NONE: st.builds(At, readable(())),
+        }.get(look, places)
     )
     wanted = GUARD_VALUES[look]
     if wanted is At:
@@ -231,6 +258,7 @@ def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | 
 
 
 state_rows = st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4).map(tuple)
-tables: SearchStrategy[EffectTable] = st.builds(
-    EffectTable, st.lists(methods(), max_size=3, unique_by=lambda one: one.method).map(tuple), state_rows
+entries = st.lists(methods(), max_size=3).map(
+    lambda some: tuple(sorted(some, key=lambda one: one.method))  # entries of one name beside one another
 )
+tables: SearchStrategy[EffectTable] = st.builds(EffectTable, entries, state_rows)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.backend.lower.relocating import Relocating
-from archive.effects.capture.capture import capture
+from archive.effects.capture.capture import capture_entries
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from archive.backend.lower.handles import DebugHandles
     from archive.debuginfo.sites import Site
+    from archive.effects.capture.capture import Captured
     from archive.effects.capture.side_effects import SideEffects
-    from archive.formats.effects.model import Source
+    from archive.formats.effects.model import MethodEffects, Source
 
+CONSTANT = "constant_"
+"""Start of the names that graphs give to tensors without a place."""
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
 """PyTorch warns so about the source of ``torch.fx.GraphModule`` itself."""
 
@@ -38,10 +43,10 @@ class WithEffects:
 
     Attributes:
         module: the module.
-        scripted: its graph, which has no side effects.
+        scripted: its graphs, which have no side effects: a method for each entry.
         type_name: the module's own class, as TorchScript writes it.
-        relocating: leads the graph's operations to the model's source.
-        side_effects: the changes that the module makes.
+        relocating: leads the operations of each method to the model's source.
+        side_effects: the changes that each method makes.
         arguments: the parameters of ``forward``: first those that were given, then those that took their
             defaults. ``*name`` takes all further positional arguments; after ``*`` alone, arguments are given
             by name.
@@ -50,8 +55,8 @@ class WithEffects:
     module: torch.nn.Module
     scripted: torch.jit.ScriptModule
     type_name: str
-    relocating: Relocating
-    side_effects: SideEffects
+    relocating: dict[str, Relocating]
+    side_effects: tuple[SideEffects, ...]
     arguments: list[str]
 
     @property
@@ -62,7 +67,7 @@ class WithEffects:
         A parameter of the state shares its storage with the graph's parameter, by which the two are
         recognised as the same.
         """
-        state = self.side_effects.state
+        state = self.side_effects[0].state
         tensors = [tensor.detach() for tensor in state.tensors]
         for source, value in state.entries:
             if isinstance(value, Stored) and isinstance(
@@ -73,43 +78,91 @@ class WithEffects:
 
     def record(self, recorder: DebugHandles) -> bytes:
         """The archive record of the effects; each effect and each guard is given a debug handle now."""
-        flat = self.side_effects.flat()
-        handles = [recorder.record(self.relocating.effect(site)) for site in flat.sites]
-        effects = tuple(
-            replace(effect, handle=handles[effect.handle]) if effect.handle >= 0 else effect
-            for effect in flat.effects.effects
-        )
-        places = [recorder.record(self.relocating.effect(site)) for site in flat.guard_sites]
-        guards = tuple(
-            replace(guard, handle=places[guard.handle]) if guard.handle >= 0 else guard
-            for guard in flat.effects.guards
-        )
-        method = replace(flat.effects, effects=effects, guards=guards)
-        return build_effects(EffectTable((method,), tuple(self.side_effects.state.entries)))
+        state = tuple(self.side_effects[0].state.entries)
+        pairs = zip(self.side_effects, self.relocating.values(), strict=True)
+        return build_effects(EffectTable(tuple(_with_handles(*pair, recorder) for pair in pairs), state))
 
 
-def with_effects(module: torch.nn.Module, example_inputs: Sequence[Any]) -> WithEffects:
-    """Capture the graph and the side effects of a module's ``forward``.
+def _with_handles(side_effects: SideEffects, relocating: Relocating, recorder: DebugHandles) -> MethodEffects:
+    """The effects of an entry; each effect and each guard is given a debug handle now."""
+    flat = side_effects.flat()
+    handles = [recorder.record(relocating.effect(site)) for site in flat.sites]
+    effects = tuple(
+        replace(effect, handle=handles[effect.handle]) if effect.handle >= 0 else effect
+        for effect in flat.effects.effects
+    )
+    places = [recorder.record(relocating.effect(site)) for site in flat.guard_sites]
+    guards = tuple(
+        replace(guard, handle=places[guard.handle]) if guard.handle >= 0 else guard
+        for guard in flat.effects.guards
+    )
+    return replace(flat.effects, effects=effects, guards=guards)
+
+
+def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: int) -> WithEffects:
+    """Capture the graphs and the side effects of a module's ``forward``.
 
     Args:
         module: an eager module.
-        example_inputs: arguments of ``forward``.
+        calls: arguments of example calls of ``forward``.
+        most: entries; see :func:`archive.effects.capture_entries`.
 
     Raises:
         CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
     """
-    graph, side_effects = capture(module, *example_inputs)
-    sites = {node.name: node.meta["site"] for node in graph.graph.nodes if node.meta.get("site")}
+    captured = capture_entries(module, [tuple(one) for one in calls], most=most)
+    side_effects = tuple(one.side_effects for one in captured)
+    names = entry_names(one.method for one in side_effects)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
-            scripted = torch.jit.script(graph)
+            scripted = torch.jit.script(_joined(names, [one.graph for one in captured]))
     except RuntimeError as error:
+        sites = {key: site for one in captured for key, site in _sites(one).items()}
         raise _refused(str(error), sites) from error
+    relocating = {name: Relocating(_sites(one)) for name, one in zip(names, captured, strict=True)}
     kind = type(module)
-    name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
-    names = _arguments(module, example_inputs, side_effects.defaults)
-    return WithEffects(module, scripted, name, Relocating(sites), side_effects, names)
+    type_name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
+    arguments = _arguments(module, max(calls, key=len), side_effects[0].defaults)
+    return WithEffects(module, scripted, type_name, relocating, side_effects, arguments)
+
+
+def _sites(captured: Captured) -> dict[str, Site]:
+    """The model's source of each node of a graph, by the node's name."""
+    nodes = captured.graph.graph.nodes
+    return {node.name: node.meta["site"] for node in nodes if node.meta.get("site")}
+
+
+def entry_names(methods: Iterable[str]) -> list[str]:
+    """The lowered methods of entries, given the method of each; a first entry has the method's own name."""
+    names: list[str] = []
+    counts: Counter[str] = Counter()
+    for method in methods:
+        names.append(f"{method}__entry_{counts[method]}" if counts[method] else method)
+        counts[method] += 1
+    return names
+
+
+def _joined(names: Sequence[str], graphs: Sequence[Any]) -> Any:  # noqa: ANN401 (a GraphModule)
+    """One module with a method for each graph; tensors that several graphs hold are held once."""
+    if len(graphs) == 1:
+        return graphs[0]
+    held: dict[str, Any] = {}
+    constants: dict[int, str] = {}
+    for graph in graphs:
+        for node in graph.graph.nodes:
+            if node.op == "get_attr":
+                tensor = attrgetter(node.target)(graph)
+                if node.target.startswith(CONSTANT):
+                    node.target = constants.setdefault(id(tensor), f"{CONSTANT}{len(constants)}")
+                held[node.target] = tensor
+    joined = torch.fx.GraphModule(held, graphs[0].graph, type(graphs[0]).__name__)
+    for path, tensor in held.items():
+        torch.fx.graph_module._assign_attr(tensor, joined, path)
+    for name, graph in zip(names[1:], graphs[1:], strict=True):
+        graph.recompile()
+        setattr(type(joined), name, torch.jit.export(type(graph).forward))
+    return joined
 
 
 def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:

@@ -50,6 +50,7 @@ from archive.backend.lower.links import (
 from archive.backend.lower.parts import with_lowered_parts
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
+from archive.effects.capture.capture import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def lower(
     recorder: DebugHandles | None = None,
     effects: bool = False,
     example_inputs: Sequence[Any] = (),
+    calls: Sequence[Sequence[Any]] = (),
+    entries: int = MOST_ENTRIES,
 ) -> torch.jit.ScriptModule:
     """Lower a module, or parts of it, to a backend.
 
@@ -90,6 +93,10 @@ def lower(
             takes the state as inputs, and returns the values to put there, which
             :class:`~archive.backend.Effectful` does.
         example_inputs: arguments of ``forward`` for ``effects``.
+        calls: arguments of several calls of ``forward``, instead of ``example_inputs``: they are made one
+            after the other, to show what one example does not, such as other ranks or arguments.
+        entries: the most tables that a module with effects may have. Where a call does something else than
+            another one, as a first call that fills a cache, each has a table and a graph of its own.
 
     Returns:
         The wrapper of the lowered module, with the methods of ``method_compile_spec``. With ``paths``, the
@@ -104,20 +111,24 @@ def lower(
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
         raise LoweringError(f"expected a module, found {module!r}")
+    if calls and (example_inputs or not effects):
+        raise LoweringError("expected calls with effects=True, and without example_inputs")
     if paths is not None:
         if effects:
             raise LoweringError("effects are captured of a whole module, not of parts")
         return _scripted(_with_parts(module, backend, method_compile_spec, paths, recorder))
-    captured = with_effects(module, example_inputs) if effects else None
+    captured = with_effects(module, calls or [example_inputs], entries) if effects else None
     scripted = _scripted(module) if captured is None else captured.scripted
     _refuse_lowered_parts(scripted)
     spec = checked_spec(scripted, method_compile_spec)
+    if captured is not None:
+        spec |= dict.fromkeys(captured.relocating, spec["forward"])
     original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
     places = RangeFinder.of(scripted._c)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
     if captured is not None:
-        for graph in graphs.values():
-            captured.relocating.graph(graph)
+        for method, graph in graphs.items():
+            captured.relocating[method].graph(graph)
     recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     schemas = {method: scripted._c._get_method(compiled_name(scripted._c, method)).schema for method in spec}

@@ -20,7 +20,7 @@ from archive.effects.capture.sources import is_literal
 from archive.effects.capture.torch_calls import TorchCalls
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.effects.capture.wrapping import SAFE, Wrapping
-from archive.effects.errors import CaptureError
+from archive.effects.errors import CaptureError, ModelFailedError
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _failed(failure: Exception) -> CaptureError:
         if of_model(filename):
             line = filename, trace.tb_lineno
         trace = trace.tb_next
-    return CaptureError(f"{type(failure).__name__}: {failure}", *line)
+    return ModelFailedError(f"{type(failure).__name__}: {failure}", *line)
 
 
 def _unfollowed(call: CapturedCall, functions: Functions) -> CaptureError | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.sites import error_at
-from archive.formats.effects.model import Look
+from archive.formats.effects.model import Length, Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +77,8 @@ class Bounds:
                     self._call.guards.note(Look.RANGE, value, 1 << bits, statement=node.meta.get("statement"))
                 continue
             given = self._call.builder.input_of(value)
+            if given is not None and isinstance(given.source, Length) and bits >= SIZE_BITS:
+                continue
             subject = value if given is None else given.source
             statement = next(
                 (user.meta["statement"] for user in node.users if user.meta.get("statement")), None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.scalars import NUMBERS, is_scalar, value_of
 from archive.formats.effects.model import GlobalName
 
@@ -148,7 +149,9 @@ class ReplacedBuiltins:
 
     @staticmethod
     def length(value: Any) -> Any:  # noqa: ANN401
-        """Replace ``len``, which would make an int of a tensor's size."""
+        """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
+        if isinstance(value, OpenList):
+            return value.length()
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
     def choosing(self, function: Any) -> Any:  # noqa: ANN401

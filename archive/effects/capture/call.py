@@ -14,13 +14,13 @@ import torch
 
 from archive.effects.capture.graph_builder import GraphBuilder
 from archive.effects.capture.guards import Guards
-from archive.effects.capture.scalars import is_free
+from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.side_effects import SideEffects
 from archive.effects.capture.sites import Owner, Statement, here, is_recomputed, model_frames
 from archive.effects.capture.variables import ABSENT, DELETED, VariableKind
 from archive.effects.errors import CaptureError
-from archive.formats.effects.model import Attribute, Item, Local, Op
+from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.snapshot import Snapshot
     from archive.effects.capture.variables import Variable
-    from archive.formats.effects.model import Source
+    from archive.formats.effects.model import ClosureCell, GlobalName, Source
 
 
 class Wrap(Protocol):
@@ -59,6 +59,12 @@ class FunctionCopies(Protocol):
 
     def cells(self) -> Iterator[tuple[CellType, CellType]]:
         """The real cells, and those of the copies."""
+
+    def names(self, module: str) -> dict[str, Any] | None:
+        """The real globals of a Python module; None if no function of it was met."""
+
+    def real(self, source: GlobalName | ClosureCell) -> object:
+        """The value of a global or a cell, whatever calls have put there; ``ABSENT`` if it has none."""
 
 
 class ObjectProxies(Protocol):
@@ -100,11 +106,13 @@ class Found:
         written: sources that calls set.
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
+        deciding: whether guards may look at what calls change; this never changes.
     """
 
     written: set[Source] = field(default_factory=set)
     resized: set[Source] = field(default_factory=set)
     mutated: set[Source] = field(default_factory=set)
+    deciding: bool = False
 
     def size(self) -> int:
         """The number of changes seen."""
@@ -121,6 +129,7 @@ class CapturedCall:
 
     Attributes:
         wrap: see ``Wrap``.
+        deciding: whether guards may look at what calls change, so that each entry is for some states alone.
         functions: see ``FunctionCopies``.
         objects: see ``ObjectProxies``.
         guards: conditions that the call relies on.
@@ -145,12 +154,14 @@ class CapturedCall:
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
+        self.deciding = found.deciding
         self._outermost = outermost
         self.guards = Guards(self.here)
-        self.builder = GraphBuilder(self.guards, self.here, self.refuse)
+        self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
         self.seen_written: set[Source] = set()
         self.seen_mutated: set[Source] = set()
+        self._lengths: dict[Source, Any] = {}
         self.refusal: CaptureError | None = None
         self.originals: dict[Source, object] = {}
         self.aliases: dict[Source, Source] = {}
@@ -228,11 +239,18 @@ class CapturedCall:
         Raises:
             CaptureError: the key differs from call to call.
         """
-        if isinstance(key, torch.Tensor) or not is_free(key):
+        if isinstance(key, torch.Tensor) or (is_scalar(key) and not self.builder.can_fix(key)):
             self.refuse("a key that differs from call to call")
         if type(key) is tuple or type(key) is Shape:
             return tuple(map(self.constant_key, key))
         return self.builder.fixed(key)
+
+    def length_of(self, source: Source, length: int) -> Any:  # noqa: ANN401
+        """The length of a list before the call, as a number of the graph."""
+        if source not in self._lengths:
+            self.guards.note(Look.TYPE, source, "list")
+            self._lengths[source] = self.builder.scalar_input(Length(source), length)
+        return self._lengths[source]
 
     # --- changes -----------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 The method is called with proxies of everything that it can change. The call is repeated until it shows no
 new change: numbers that calls write are then inputs of the graph, and mutated lists have symbolic length.
-Then the method is captured once more, from the state that the first call leaves; a model whose second call
-differs is refused, since one table cannot describe both.
+Then the method is captured once more, from the state that the first call leaves. If this call differs, one
+table cannot describe both: several *entries* can, each a graph and a table with guards on the state. The
+first call and the steady state are such entries, and each arm of a branch on a counter.
 
 Reads of anything but tensors' elements and values that calls write become guards: shapes, types, arguments,
 attributes, globals. Each guard names the model's statement that relies on it. Sizes, and numbers that are
@@ -12,27 +13,26 @@ arguments, are numbers of the graph as long as they only flow into other numbers
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
-from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.call import Found
-from archive.effects.capture.inputs import copied
-from archive.effects.capture.next_snapshot import snapshot_after
-from archive.effects.capture.snapshot import Snapshot
+from archive.effects.capture.entries import AGAIN, Entries, TooManyError
+from archive.effects.capture.initial import initial_state
+from archive.effects.capture.original_values import originals_of
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
-    from archive.debuginfo.sites import Site
+    from collections.abc import Sequence
+
+    from archive.effects.capture.attempt import Attempt
     from archive.effects.capture.side_effects import SideEffects
 
-AGAIN = "a second call, from where the first one ends, does something else"
+MOST_ENTRIES = 8
+"""Entries of a method, unless more are allowed."""
 
 
 class Captured(NamedTuple):
-    """A captured method.
+    """A captured method, or one of its entries.
 
     Attributes:
         graph: what the method computes: a ``torch.fx.GraphModule`` that changes nothing.
@@ -44,7 +44,7 @@ class Captured(NamedTuple):
 
 
 def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
-    """Capture what a method of a module computes, and what it changes.
+    """Capture what a method of a module computes, and what it changes, as one table.
 
     The module, its arguments, globals and everything else stay as they are.
 
@@ -55,78 +55,65 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         method: name of the method.
 
     Raises:
-        CaptureError: the method cannot be captured; the error names the model's line.
+        CaptureError: the method cannot be captured, or needs several tables; the error names the model's
+            line.
     """
-    found = Found()
-    while True:
-        first = _settled(module, method, example_inputs, found)
-        size = found.size()
-        second = _again(first, module, method, example_inputs, found)
-        if found.size() == size:
-            break
-    _compare(first, second)
-    return Captured(first.graph, first.call.side_effects)
+    (one,) = Entries(module, method, [example_inputs], 1, Found()).find()
+    return Captured(one.graph, one.call.side_effects)
 
 
-def _settled(module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Attempt:  # noqa: ANN401
-    """The first attempt that finds no new change."""
-    while True:
-        size = found.size()
-        one = attempt(module, method, arguments, Snapshot(), found)
-        if found.size() == size:
-            return one
+def capture_entries(
+    module: Any,  # noqa: ANN401
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    method: str = "forward",
+    most: int = MOST_ENTRIES,
+) -> tuple[Captured, ...]:
+    """Capture a method as several tables, each with guards on what tells it from the others.
 
+    Args:
+        module: the module.
+        calls: arguments of example calls, which are made one after the other. More entries are looked for
+            with the same arguments: later calls, and other arms of branches on numbers and lengths.
+        method: name of the method.
+        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
+            examples must come to an end of new entries.
 
-def _again(first: Attempt, module: Any, method: str, arguments: tuple[Any, ...], found: Found) -> Attempt:  # noqa: ANN401
+    Returns:
+        The entries, in the order in which they were found; a method that needs no more has one. They share
+        one state at first.
+
+    Raises:
+        CaptureError: the method cannot be captured, or not with so many entries; the error names the model's
+            line.
+        ValueError: there is no call, or no entry is allowed.
+    """
+    if not calls or most < 1:
+        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
     try:
-        return attempt(module, method, _fresh(arguments, {}), snapshot_after(first.call), found)
+        found = Entries(module, method, calls, 1, Found()).find()
     except CaptureError as error:
-        message = f"{AGAIN}: {error.message}"
-        raise CaptureError(message, error.filename, error.line) from error
+        found = _deciding(module, method, calls, most, error)
+    return tuple(Captured(one.graph, one.call.side_effects) for one in found)
 
 
-def _fresh(value: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401
-    """A copy with tensors of its own; equal identities stay equal."""
-    if id(value) not in known:
-        made = value
-        if isinstance(value, torch.Tensor):
-            made = copied(value)
-        elif type(value) in (tuple, list):
-            made = type(value)(_fresh(one, known) for one in value)
-        elif type(value) is dict:
-            made = {key: _fresh(one, known) for key, one in value.items()}
-        known[id(value)] = made
-    return known[id(value)]
-
-
-def _compare(first: Attempt, second: Attempt) -> None:
-    """Refuse a model whose second call differs from the first."""
-    one, other = first.flat, second.flat
-    nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
-    for number, (mine, its) in enumerate(zip_longest(nodes, others)):
-        if mine is None or its is None or _shown(mine) != _shown(its):
-            behind = [*nodes[number:], *others[number:]]
-            sites = [node.meta["site"] for node in behind if "site" in node.meta]
-            _refuse([*sites, *one.sites, *other.sites])
-    for before, after in zip_longest(one.effects.effects, other.effects.effects):
-        if before != after:
-            places = ((one, before), (other, after))
-            _refuse([side.sites[effect.handle] for side, effect in places if effect and effect.handle >= 0])
-    for mine, its in zip_longest(one.effects.guards, other.effects.guards):
-        if mine != its:
-            sides = ((one, mine), (other, its))
-            _refuse([side.guard_sites[guard.handle] for side, guard in sides if guard and guard.handle >= 0])
-    if one.effects != other.effects:
-        _refuse([])
-
-
-def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
-    return node.op, str(node.target), str(node.args), str(node.kwargs), str(node.type)
-
-
-def _refuse(sites: list[Site]) -> None:
-    """Refuse, naming the line of the first site that has one."""
-    span = next((site.span for site in sites if site.span is not None), None)
-    if span is None:
-        raise CaptureError(AGAIN)
-    raise CaptureError(AGAIN, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
+def _deciding(
+    module: Any,  # noqa: ANN401
+    method: str,
+    calls: Sequence[tuple[Any, ...]],
+    most: int,
+    before: CaptureError,
+) -> list[Attempt]:
+    """The entries of a method that one table cannot describe, for the reason given last."""
+    try:
+        found = Entries(module, method, calls, most, Found(deciding=True)).find()
+    except TooManyError as error:
+        if before.message.startswith(AGAIN):
+            raise
+        message = f"{before.message}, and {most} tables are not enough"
+        raise CaptureError(message, before.filename, before.line) from error
+    originals, aliases = originals_of(module, [one.call for one in found])
+    state = initial_state(originals, aliases, [one.flat.effects for one in found])
+    for one in found:
+        one.call.side_effects.state = state
+    return found

@@ -63,7 +63,8 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     builder.drop_unused(flat.outputs)
     builder.graph.output(flat.outputs)
     builder.graph.lint()
-    effects.state = initial_state(call, flat.effects)
+    if not call.deciding:
+        effects.state = initial_state(call.originals, call.aliases, [flat.effects])
     tensors = builder.constants | {path: one.original for path, one in held.items()}
     return fx.GraphModule(tensors, builder.graph, class_name=type(module).__name__), flat
 

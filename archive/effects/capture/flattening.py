@@ -17,6 +17,7 @@ from archive.effects.errors import ValueRefusedError
 from archive.formats.effects.model import (
     At,
     Attribute,
+    Computed,
     Constant,
     Effect,
     Guard,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source, Value
 
-VALUES = (Output, Constant, At, Made, New, Stored)
+VALUES = (Output, Constant, At, Made, New, Stored, Computed)
 SET_OPS = {
     VariableKind.OBJECT: Op.SET_ATTRIBUTE,
     VariableKind.CELL: Op.SET_CELL,

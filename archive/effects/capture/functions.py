@@ -261,6 +261,17 @@ class Functions:
             for name, value in names.noted.items():
                 yield names.real, name, value
 
+    def real(self, source: GlobalName | ClosureCell) -> object:
+        """The value of a global or a cell, whatever calls have put there; ``ABSENT`` if it has none."""
+        if isinstance(source, ClosureCell):
+            cells = (cell for cell, _, one in self._cells.values() if one == source)
+            return next(map(contents_of, cells), ABSENT)
+        return (self.names(source.module) or {}).get(source.name, ABSENT)
+
+    def names(self, module: str) -> dict[str, Any] | None:
+        """The real globals of a Python module; None if no function of it was met."""
+        return next((one.real for one in self._globals.values() if one.module == module), None)
+
     def changed_attributes(self) -> str | None:
         """The name of a function whose attributes the call has changed; None if there is none."""
         for real, copy in self._attributes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import fx
 
+from archive.effects.capture.decisions import Decisions
 from archive.effects.capture.inputs import Input, copied
 from archive.effects.capture.scalars import NUMBERS, Scalar, concrete, is_free, is_scalar, scalar, value_of
 from archive.effects.capture.sources import identifier_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.guards import Guards
     from archive.effects.capture.sites import Statement
-    from archive.formats.effects.model import Source
+    from archive.formats.effects.model import Computed, Source
 
 SQUEEZED = ("squeeze", "squeeze_", "flatten")
 """Operators whose result's number of dimensions depends on sizes, not only on the operands' dimensions."""
@@ -35,6 +36,7 @@ class GraphBuilder:
         guards: of the call.
         here: tells which of the model's statements runs.
         refuse: ends the call with an error at the model's statement.
+        deciding: whether guards may fix numbers that differ from call to call by themselves.
 
     Attributes:
         graph: the nodes.
@@ -45,11 +47,17 @@ class GraphBuilder:
     """
 
     def __init__(
-        self, guards: Guards, here: Callable[[], Statement | None], refuse: Callable[[str], NoReturn]
+        self,
+        guards: Guards,
+        here: Callable[[], Statement | None],
+        refuse: Callable[[str], NoReturn],
+        *,
+        deciding: bool = False,
     ) -> None:
         self._guards, self._here, self.refuse = guards, here, refuse
         self.graph = fx.Graph()
         self.inputs: list[Input] = []
+        self._decisions = Decisions(self.inputs) if deciding else None
         self.constants: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}
         self._by_identity: dict[int, Input] = {}
@@ -222,10 +230,21 @@ class GraphBuilder:
         """
         if not is_scalar(value):
             return value
-        if not value._free:
+        subject = self._subject(value)
+        if subject is None and not value._free:
             self.refuse("the number it depends on differs from call to call")
-        self._guards.number(value)
+        self._guards.number(value, subject)
         return value_of(value)
+
+    def can_fix(self, value: Any) -> bool:  # noqa: ANN401
+        """Whether a guard can tell the Python number of a number of the graph."""
+        return value._free or self._subject(value) is not None
+
+    def _subject(self, value: Any) -> Source | Computed | None:  # noqa: ANN401
+        """A number's place or expression for a guard; None where a look or the graph itself tells it."""
+        if self._decisions is None or (value._origin is not None and value._free):
+            return None
+        return self._decisions.subject(self.node_of(value))
 
     def values(self) -> list[object]:
         """All values that nodes make, in order."""

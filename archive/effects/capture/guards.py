@@ -12,7 +12,16 @@ from archive.effects.capture.scalars import value_of
 from archive.effects.capture.sites import Statement, span_of
 from archive.effects.capture.sources import SOURCES, is_literal, root_of
 from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
-from archive.formats.effects.model import Attribute, GlobalName, Item, Local, Look, Temporary
+from archive.formats.effects.model import (
+    Attribute,
+    Computed,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Look,
+    Temporary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -85,7 +94,8 @@ class Guards:
     ) -> None:
         """Note a guard."""
         other = value if look in (Look.SAME, Look.APART) else None
-        known = (look, subject if isinstance(subject, SOURCES) else id(subject), key, other)
+        by_value = isinstance(subject, (*SOURCES, Computed))
+        known = (look, subject if by_value else id(subject), key, other)
         if self._sink is not None:
             self._sink.append((look, subject, value, key, statement))
         elif known not in self._noted:
@@ -117,8 +127,16 @@ class Guards:
         """Guard a setting of PyTorch, as it was before the call."""
         self.note(Look.SETTING, None, self.settings[name], name)
 
-    def number(self, scalar: Any) -> None:  # noqa: ANN401
-        """Guard a free number."""
+    def number(self, scalar: Any, subject: Source | Computed | None = None) -> None:  # noqa: ANN401
+        """Guard a number.
+
+        Args:
+            scalar: the number of the graph.
+            subject: its place or expression; None for a free number that the graph gives.
+        """
+        if subject is not None:
+            self.note(Look.EQUAL, subject, value_of(scalar))
+            return
         origin = scalar._origin
         if origin is None:
             self.note(Look.EQUAL, scalar, value_of(scalar))
@@ -178,17 +196,17 @@ class Guards:
             for one in noted
             if not isinstance(one.subject, SOURCES)
             or (
-                _is_reachable(one.subject)
+                is_reachable(one.subject)
                 and root_of(one.subject) not in ambiguous
                 and not (one.look in METADATA and one.subject in kept)
             )
         ]
 
 
-def _is_reachable(source: Source) -> bool:
+def is_reachable(source: Source) -> bool:
     """Whether a table can hold a source, and replay may look there."""
     inner = source
-    while isinstance(inner, Attribute | Item):
+    while isinstance(inner, Attribute | Item | Length):
         if isinstance(inner, Item) and not is_literal(inner.key):
             return False
         if isinstance(inner, Attribute) and inner.name[:2] == inner.name[-2:] == "__":

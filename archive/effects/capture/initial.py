@@ -13,8 +13,10 @@ from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import (
     At,
     Attribute,
+    Computed,
     Constant,
     Item,
+    Length,
     Local,
     Made,
     Op,
@@ -23,25 +25,27 @@ from archive.formats.effects.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from archive.effects.capture.call import CapturedCall
     from archive.formats.effects.model import MethodEffects, Source, Value
 
 PLAIN_CONTAINERS = (list, dict, tuple)
 
 
-def initial_state(call: CapturedCall, effects: MethodEffects) -> InitialState:
-    """The values of sources before a call.
+def initial_state(
+    originals: Mapping[Source, object], aliases: Mapping[Source, Source], tables: Iterable[MethodEffects]
+) -> InitialState:
+    """The values of sources before the first call.
 
     Args:
-        call: the captured call.
-        effects: its table.
+        originals: real values by source.
+        aliases: further sources of a value, each with the first one.
+        tables: of the method, one for each entry.
     """
-    state = _Entries(call)
-    for source in dict.fromkeys(sources_in(effects)):
+    state = _Rows(originals)
+    for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
         state.add(source)
-    for source, first in call.aliases.items():
+    for source, first in aliases.items():
         state.alias(source, first)
     return InitialState(tuple(state.entries.items()), tuple(state.tensors))
 
@@ -66,40 +70,43 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
 def _in_value(value: Value) -> Iterator[Source]:
     if isinstance(value, At):
         yield value.source
-    elif isinstance(value, Made):
+    elif isinstance(value, Made | Computed):
         for one in value.items:
             yield from _in_value(one)
 
 
-class _Entries:
+class _Rows:
     """Collects entries.
+
+    Args:
+        originals: real values by source.
 
     Attributes:
         entries: by source.
         tensors: by their numbers.
     """
 
-    def __init__(self, call: CapturedCall) -> None:
+    def __init__(self, originals: Mapping[Source, object]) -> None:
         self.entries: dict[Source, Value] = {}
         self.tensors: list[Any] = []
-        self._call = call
+        self._originals = originals
         self._known: dict[int, Source] = {}
         self._objects: list[object] = []
 
     def add(self, source: Source) -> None:
         """Add the value of a source, after those of the containers that it is in."""
-        chain = [source]
+        chain = [source.base if isinstance(source, Length) else source]
         while isinstance(chain[-1], Attribute | Item):
             chain.append(chain[-1].base)
         first = chain[-1]
         if isinstance(first, Temporary) or (isinstance(first, Local) and first.name != "self"):
             return
-        originals = self._call.originals
+        originals = self._originals
         for one in reversed(chain):
             if one in self.entries or one not in originals or self._covered(one):
                 continue
             value = originals[one]
-            if one is source or isinstance(value, PLAIN_CONTAINERS):
+            if one is chain[0] or isinstance(value, PLAIN_CONTAINERS):
                 lowered = self._value(value, one)
                 if lowered is not None:
                     self.entries[one] = lowered

@@ -11,11 +11,11 @@ from archive.effects.capture.function_code import contents_of
 from archive.effects.capture.proxies import class_behind
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.snapshot import Snapshot
 from archive.effects.capture.variables import ABSENT, DELETED, MutationType, VariableKind
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
+    from archive.effects.capture.snapshot import Snapshot
     from archive.effects.capture.variables import Variable
 
 
@@ -29,7 +29,7 @@ class _After:
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
-        self._snapshot = Snapshot()
+        self._snapshot = call.snapshot.copy()
         self._made: dict[int, Any] = {}
 
     def snapshot(self) -> Snapshot:

@@ -2,7 +2,8 @@
 
 Such a list has items that the call has put in front (the head), old ones of unknown number, and items that
 the call has put behind (the tail). An old item is known by its distance from the front or from the back,
-whichever the model asks for.
+whichever the model asks for. Where several entries are captured, the length is a number of the graph; what
+needs all items gets them, and a guard on their number.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class OpenList(list[Any]):
         self._tail: list[Any] = []
         self._removed = [0, 0]
         self._set: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+        self._seen: dict[int, Any] = {}
 
     def fill(self, values: Iterable[object]) -> None:
         """Give it its old items, as they are in the captured call."""
@@ -86,9 +88,10 @@ class OpenList(list[Any]):
             return near, distance if end == 0 else len(near) - 1 - distance, 0
         distance += self._removed[end] - len(near)
         if distance >= len(self._old) - self._removed[1 - end]:
-            if not self._old and not self._head and not self._tail:
+            if not self._call.deciding and not self._old and not self._head and not self._tail:
                 raise IndexError("list index out of range")
-            self._call.refuse(UNKNOWN_ITEM)
+            self._fix(UNKNOWN_ITEM)
+            return self._find(index)
         return self._set[end], distance, end
 
     def _read(self, where: list[Any] | dict[int, Any], place: int, end: int) -> Any:  # noqa: ANN401
@@ -98,7 +101,8 @@ class OpenList(list[Any]):
             if self._set[1 - end]:
                 self._call.refuse(UNKNOWN_ITEM)
             index = place if end == 0 else -1 - place
-            return self._call.wrap(self._old[index], Item(self._source, index))
+            read = self._call.wrap(self._old[index], Item(self._source, index))
+            return self._seen.setdefault(index % len(self._old), read)
         return where[place]
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
@@ -110,7 +114,8 @@ class OpenList(list[Any]):
     def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
         if isinstance(index, slice):
             if index != slice(None) and index != slice(0, None):
-                self._call.refuse("a part of a list whose length differs from call to call")
+                self._fix("a part of a list whose length differs from call to call")
+                value = self._replaced(index, value)
             values = list(value)
             self.clear()
             self.extend(values)
@@ -136,11 +141,9 @@ class OpenList(list[Any]):
 
     def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
         index = index.__index__()
-        if self._is_old and index > len(self._head):
-            self._call.refuse(UNKNOWN_ITEM)
+        if self._is_old and (index > len(self._head) or -index > len(self._tail)):
+            self._fix(UNKNOWN_ITEM)
         if self._is_old and index < 0:
-            if -index > len(self._tail):
-                self._call.refuse(UNKNOWN_ITEM)
             self._tail.insert(index, value)
         elif self._is_old:
             self._head.insert(index, value)
@@ -159,7 +162,8 @@ class OpenList(list[Any]):
     def __delitem__(self, index: Any) -> None:  # noqa: ANN401
         if isinstance(index, slice):
             if index not in (slice(None), slice(0, None)):
-                self._call.refuse("a part of a list whose length differs from call to call")
+                self[index] = []
+                return
             self.clear()
             return
         self._take(*self._find(index))
@@ -183,7 +187,40 @@ class OpenList(list[Any]):
 
     def _check(self) -> None:
         if self._is_old:
+            self._fix(UNKNOWN_LENGTH)
+
+    def _fix(self, message: str) -> None:
+        """Make all items known, with a guard on the number of old ones, or refuse that."""
+        if not self._call.deciding:
+            self._call.refuse(message)
+        self._call.guards.items(self._old, self._source)
+        front, back = self._removed
+        for place in range(front, len(self._old) - back):
+            behind = len(self._old) - 1 - place
+            if place in self._set[0] or behind in self._set[1]:
+                self._head.append(self._set[0].get(place, self._set[1].get(behind)))
+            elif place in self._seen:
+                self._head.append(self._seen[place])
+            else:
+                self._head.append(self._call.wrap(self._old[place], Item(self._source, place)))
+        self._is_old = False
+
+    def _replaced(self, index: slice, values: Iterable[object]) -> list[Any]:
+        """All items, with some in the place of a part."""
+        items = [*self._head, *self._tail]
+        items[index] = list(values)
+        return items
+
+    def length(self) -> Any:  # noqa: ANN401
+        """The number of items: a number of the graph where old ones are among them."""
+        new = len(self._head) + len(self._tail)
+        if not self._is_old:
+            return new
+        if not self._call.deciding:
             self._call.refuse(UNKNOWN_LENGTH)
+        old = self._call.length_of(self._source, len(self._old))
+        more = new - sum(self._removed)
+        return old + more if more else old
 
     def _whole(self) -> list[Any]:
         self._check()
@@ -193,7 +230,7 @@ class OpenList(list[Any]):
         return len(self._whole())
 
     def __bool__(self) -> bool:
-        return bool(self._whole())
+        return bool(self._head or self._tail or self.length())
 
     def __iter__(self) -> Any:  # noqa: ANN401
         return iter(self._whole())

@@ -2,7 +2,8 @@
 
 A free number is computed from arguments and sizes alone. Where Python needs its value, as in a branch, a
 guard keeps it the same in later calls. Any other number, such as a counter, differs from call to call by
-itself, and a model whose Python code needs its value is refused.
+itself, and a model whose Python code needs its value is refused, or captured as several entries: then a
+guard tells the entry that has this value.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ class Arithmetic(Protocol):
 
     def fixed(self, value: Any) -> Any:  # noqa: ANN401
         """Guard a number of the graph, and give its Python number."""
+
+    def can_fix(self, value: Any) -> bool:  # noqa: ANN401
+        """Whether a guard can tell the Python number of a number of the graph."""
 
     @property
     def refuse(self) -> Callable[[str], NoReturn]:
@@ -222,9 +226,10 @@ def _needed(name: str, use: str) -> None:
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
             return self._arithmetic.refuse("a size in a function of PyTorch that has ways of its own with it")
-        if self._free and name == "__bool__" and type(self._value) is not bool:
+        can_fix = self._arithmetic.can_fix(self)
+        if can_fix and name == "__bool__" and type(self._value) is not bool:
             return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0)))
-        if self._free:
+        if can_fix:
             value = self._arithmetic.fixed(self)
             return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
         what = f"{use} {args[0]!r}" if name == "__getattr__" else use

@@ -28,6 +28,14 @@ class Snapshot:
         self._names: dict[int, dict[str, object]] = {}
         self._contents: dict[int, Any] = {}
 
+    def copy(self) -> Snapshot:
+        """A snapshot of the same values, to be changed on its own."""
+        copy = Snapshot()
+        copy.alive = list(self.alive)
+        copy._names = {number: dict(names) for number, names in self._names.items()}
+        copy._contents = dict(self._contents)
+        return copy
+
     def set_name(self, owner: object, name: str, value: object) -> None:
         """Override an attribute of an object, or a name of globals."""
         self.alive.append(owner)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local, Temporary
+from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Length, Local, Temporary
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
-SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary)
+SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length)
 """The classes of ``Source``, for ``isinstance``."""
 LITERALS = (bool, int, float, str, bytes, type(None))
 """The types of ``Literal``, but for tuples of them."""
@@ -34,8 +34,8 @@ def is_plain(value: Any) -> bool:  # noqa: ANN401
 
 
 def root_of(source: Source) -> Source:
-    """The argument, global, cell or temporary from which attributes and items lead to a source."""
-    while isinstance(source, Attribute | Item):
+    """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
+    while isinstance(source, Attribute | Item | Length):
         source = source.base
     return source
 
@@ -62,6 +62,8 @@ def _joined(source: Source) -> str:
             return f"{identifier_of(base)}_{name}"
         case Item(base, key):
             return identifier_of(base) if isinstance(key, bytes) else f"{identifier_of(base)}_{key!s}"
+        case Length(base):
+            return f"{identifier_of(base)}_length"
         case GlobalName(module, name):
             return f"{module.rpartition('.')[2]}_{name}"
         case _:

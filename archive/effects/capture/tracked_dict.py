@@ -57,7 +57,7 @@ class TrackedDict(dict[Any, Any]):
     def _check(self) -> None:
         """Guard the keys and all values."""
         guards = self._call.guards
-        if self._open:
+        if self._open and not (self._call.deciding and all(map(is_literal, self._held))):
             self._call.refuse("len() or iteration of a dict whose keys differ from call to call")
         if all(map(is_literal, self._held)):
             guards.note(Look.TYPE, self._source, "dict")

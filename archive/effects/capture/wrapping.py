@@ -109,7 +109,18 @@ class Wrapping:
         """The proxy of an object that was met before, maybe at another source."""
         if source is not None and known.source is not None and known.source != source:
             self._call.aliases.setdefault(source, known.source)
+        if source is not None:
+            self._note_presence(self._call.real[known], source)
         return self._call.proxies[known]
+
+    def _note_presence(self, value: object, source: Source) -> None:
+        """Guard that a list, dict or object is where calls put others, or None."""
+        if not self._call.deciding or not self._call.is_volatile(source):
+            return
+        if type(value) in (list, dict):
+            self._call.guards.note(Look.TYPE, source, type(value).__name__)
+        else:
+            self._call.guards.note(Look.IS_NONE, source, value=False)
 
     def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
         """A tuple, named or not, with its items wrapped."""
@@ -156,6 +167,7 @@ class Wrapping:
         if not is_followed(value) or source is None:
             return Untouchable(self._call, type(value).__qualname__)
         source = self._call.paths.get(id(value), source)
+        self._note_presence(value, source)
         proxy = self._call.objects.new_proxy(type(value))
         variable = self._call.side_effects.track_object_existing(value, source, proxy)
         self._call.add_proxy(variable, proxy, value)
@@ -188,6 +200,7 @@ class Wrapping:
             variable = self._call.side_effects.track_list(value, source, proxy)
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()
+        self._note_presence(value, source)
         proxy.fill(self._call.snapshot.contents(value))
         return proxy
 

@@ -34,6 +34,7 @@ from archive.effects.replay.steps import STEP_NAMES, STEPS, UndoEntry, undo_unti
 from archive.formats.effects.model import (
     At,
     ClosureCell,
+    Computed,
     Constant,
     GlobalName,
     Op,
@@ -99,7 +100,7 @@ class Compiler:
     def _inputs_text(self) -> list[str]:
         """Lines of ``inputs``: guards of places, then the graph's inputs."""
         body = Expressions(self._names)
-        guards = self._guard_lines(body, At, Constant)
+        guards = self._guard_lines(body, At, Computed, Constant)
         given = ", ".join(body.source(source) for source in self._effects.inputs)
         lines = [*body.take_lines(), f"return [{given}]"]
         return ["def inputs(state, arguments):", *guards, *_trying(lines, "failed(-1, error)")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 UNLIKE = "this call is not as the one that was captured"
+NONE_FITS = "this call is as none of the {} that were captured; for the nearest"
 
 
 class StateError(LookupError):
@@ -31,8 +32,25 @@ class GuardError(ReplayError):
 
     Attributes:
         guard: the condition that does not hold, as Python.
+        problem: what is the case instead, as text.
+        number: of the guard, from 0: so many have held before it.
     """
 
-    def __init__(self, problem: str, *, method: str, guard: str, where: str = "") -> None:
-        super().__init__(f"{UNLIKE}: expected {guard}, {problem}", method=method, where=where)
+    def __init__(
+        self, problem: str, *, method: str, guard: str, where: str = "", number: int = 0, unlike: str = UNLIKE
+    ) -> None:
+        super().__init__(f"{unlike}: expected {guard}, {problem}", method=method, where=where)
         self.guard = guard
+        self.problem = problem
+        self.number = number
+
+    def of(self, entries: int) -> GuardError:
+        """The same error, of the one of several entries that nearly fits."""
+        return GuardError(
+            self.problem,
+            method=self.method,
+            guard=self.guard,
+            where=self.where,
+            number=self.number,
+            unlike=NONE_FITS.format(entries),
+        )

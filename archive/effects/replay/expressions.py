@@ -23,9 +23,11 @@ from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Made,
     New,
@@ -171,6 +173,8 @@ class Expressions:
                 return f"{self.source(base)}[{constant(key)}]"
             case GlobalName(module, name):
                 return f"state.global_({constant(module)}, {constant(name)}, allowed)"
+            case Length(base):
+                return f"len({self.source(base)})"
             case ClosureCell(function, name):
                 return f"state.cell({constant(function)}, {constant(name)}).cell_contents"
             case Local("self"):
@@ -188,6 +192,9 @@ class Expressions:
         """
         if isinstance(value, At) and isinstance(root_of(value.source), GlobalName):
             return self._below_global(value.source)
+        if isinstance(value, Computed):
+            operands = ", ".join(self.compared(item) for item in value.items)
+            return self.bind(f"computed({value.op!r}, {operands})")
         return self.value(value)
 
     def _below_global(self, source: Source) -> str:
@@ -197,6 +204,8 @@ class Expressions:
                 return f"getattr({self._below_global(base)}, {constant(name)})"
             case Item(base, key):
                 return f"{self._below_global(base)}[{constant(key)}]"
+            case Length(base):
+                return f"len({self._below_global(base)})"
             case GlobalName(module, name):
                 return f"state.names({constant(module)})[{constant(name)}]"
         raise StateError("no place that can be read")

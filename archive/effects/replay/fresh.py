@@ -17,6 +17,7 @@ from archive.formats.effects.model import (
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Made,
     Op,
@@ -56,6 +57,12 @@ class FreshState:
         self._numbering = Numbering()
         self._rows = {self._numbering.source(source): (source, value) for source, value in table.state}
         self._methods = table.methods
+        self._set_later = {
+            Attribute(effect.source, str(effect.key.value))
+            for method in table.methods
+            for effect in method.effects
+            if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE) and isinstance(effect.key, Constant)
+        }
         self._made: dict[int, Any] = {}
         self._making: set[int] = set()
 
@@ -70,10 +77,11 @@ class FreshState:
             for source, _ in self._rows.values():
                 if _argument(source) in (None, "self"):
                     self._put(source, self._at(source))
-            for method in self._methods:
+            for number, method in enumerate(self._methods):
+                later = number > 0 and self._methods[number - 1].method == method.method
                 for effect in method.effects:
                     source = effect.source
-                    self._prepare(effect)
+                    self._prepare(effect, later=later)
         except StateError as error:
             raise StateError(f"{source_text(source)}: {error}") from None
         except RecursionError:
@@ -176,22 +184,37 @@ class FreshState:
             self._put(base, holder)
         return holder
 
-    def _prepare(self, effect: Effect) -> None:
-        """Make the targets and values of an effect that have no row."""
+    def _prepare(self, effect: Effect, *, later: bool) -> None:
+        """Make the targets and values of an effect that have no row.
+
+        Args:
+            effect: of an entry.
+            later: whether the entry is not the method's first: what it needs, another one may have to make.
+        """
         source = effect.source
         if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             self.globals.setdefault(source.module, {})
         elif effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
             self.cells.setdefault((source.function, source.name), CellType())
         else:
-            self._ensure(source)
+            self._ensure(source, later=later)
         for value in (effect.key, effect.value):
             for read in () if value is None else reads(value):
-                self._ensure(read)
+                self._ensure(read, later=later)
 
-    def _ensure(self, source: Source) -> None:
-        if _argument(source) == "self" and source != Local("self"):
+    def _ensure(self, source: Source, *, later: bool) -> None:
+        if _argument(source) != "self" or source == Local("self") or isinstance(source, Length):
+            return
+        if not (later and self._may_come_later(source)):
             self._put(source, self._at(source))
+
+    def _may_come_later(self, source: Source) -> bool:
+        """Whether an entry may have to make what is at a source; rows of containers have their items."""
+        while isinstance(source, Attribute | Item):
+            if isinstance(source, Item) or source in self._set_later:
+                return True
+            source = source.base
+        return False
 
 
 def _argument(source: Source) -> str | None:

@@ -155,7 +155,9 @@ class _Errors:
         else:
             problem = f"which cannot be told: {error if isinstance(error, StateError) else repr(error)}"
         where = self._where(guard)
-        return GuardError(problem, method=self._effects.method, guard=guard_text(guard), where=where)
+        return GuardError(
+            problem, method=self._effects.method, guard=guard_text(guard), where=where, number=number
+        )
 
     def _where(self, effect: Effect | Guard) -> str:
         if self._symbolicate is None or effect.handle < 0:

@@ -63,7 +63,14 @@ class Temporary:
     number: int
 
 
-Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The length of a list, read like a place, and never set."""
+
+    base: Source
+
+
+Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary | Length
 """The place of a value."""
 
 
@@ -110,7 +117,20 @@ class Stored:
     number: int
 
 
-Value: TypeAlias = Output | Constant | At | Made | New | Stored
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A number that Python computes of others before any effect, as the model does; the subject of guards.
+
+    Attributes:
+        op: a word of :data:`archive.formats.effects.computed.COMPUTED`.
+        items: its operands: constants, sources and other computed numbers.
+    """
+
+    op: str
+    items: tuple[Value, ...]
+
+
+Value: TypeAlias = Output | Constant | At | Made | New | Stored | Computed
 """The value that an effect uses, a method returns, or a source holds at capture."""
 
 
@@ -165,6 +185,7 @@ class Look(StrEnum):
     KEYS = "keys"  # tuple(subject) == value, the keys of a dict in order
     HAS = "has"  # (key in subject) is value
     ATTRIBUTE = "attribute"  # hasattr(subject, key) is value
+    IS_NONE = "is_none"  # (subject is None) is value
     SAME = "same"  # subject is value, an At
     APART = "apart"  # subject is not value, an At, and shares no memory with it
     DIM = "dim"  # subject.dim() == value, a tensor like all below
@@ -184,7 +205,7 @@ class Guard:
 
     Attributes:
         look: the property compared.
-        subject: an ``At`` or an ``Output``.
+        subject: an ``At``, a ``Computed`` or an ``Output``.
         value: the property's value at capture.
         key: see ``Look``; None if the look has none.
         handle: debug handle of the model's statement that relies on the condition; -1 if it has none.
@@ -224,7 +245,8 @@ class EffectTable:
     """The effects of a module's methods, and the state that they need.
 
     Attributes:
-        methods: effects of each method.
+        methods: effects of each method. Rows of one name are entries of this method, each with a graph of
+            its own: a call is made by the entry whose guards hold.
         state: values at capture of all sources that the methods read or change, outer ones before inner ones;
             lists and dicts are ``Made``, tensors ``Stored``. Objects have no row: their attributes have.
     """

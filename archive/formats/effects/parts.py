@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.model import At, Attribute, Item, Made, Output
+from archive.formats.effects.model import At, Attribute, Computed, Item, Length, Made, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +29,13 @@ def _parts(values: list[Value]) -> Iterator[Value]:
             continue
         seen[id(value)] = value
         yield value
-        if isinstance(value, Made):
+        if isinstance(value, Made | Computed):
             waiting += value.items[::-1]
 
 
 def root_of(source: Source) -> Source:
-    """The source that a chain of attributes and items starts from."""
-    while isinstance(source, Attribute | Item):
+    """The source that a chain of attributes, items and lengths starts from."""
+    while isinstance(source, Attribute | Item | Length):
         source = source.base
     return source
 

@@ -25,6 +25,7 @@ from archive.formats.effects.model import (
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Op,
     Temporary,
@@ -137,6 +138,10 @@ class ChangesSoFar:
                         return True
                     source = base
                 case Item(base, _):
+                    if self.items:
+                        return True
+                    source = base
+                case Length(base):
                     if self.items:
                         return True
                     source = base

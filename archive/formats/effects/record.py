@@ -43,6 +43,7 @@ item                   source                                constant: key
 global                 string: Python module                 string: name
 cell                   string: function                      string: name
 temporary              its number, no row                    ``NO_REFERENCE``
+length (version 3)     source                                ``NO_REFERENCE``
 =====================  ====================================  ==================
 
 Value: see ``model.Value``.
@@ -55,9 +56,13 @@ constant               constant                              ()
 source                 source                                ()
 list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
+op of a computed       ``NO_REFERENCE``                      its operands
+number (version 3)
 =====================  ====================================  ==================
 
-Method: a row of ``methods``, and the row of the same number in ``conditions``.
+Method: a row of ``methods``, and the row of the same number in ``conditions``. Since version 3 rows of one
+name may follow one another: entries of this method, each with a graph and guards of its own. The graph of
+entry number ``n``, from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
 
 =====================  ===========================================================
 field                  meaning
@@ -83,6 +88,8 @@ Rules:
 - Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
 - All nans are one: their bits are not kept.
 - A table without guards and defaults has version 1, and no field ``conditions``.
+- A table has version 3 if a method has several entries, a guard looks at a computed number or at whether
+  something is None, or a source is a length.
 - Facts obey ``rules``.
 
 So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
@@ -98,6 +105,8 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
+from archive.formats.effects.model import Computed, Length, Look
+from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.row_parser import RowParser
 from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.effects.rules import check_table
@@ -111,11 +120,12 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 """Versions of the record.
 
 - 1: all tables but ``conditions``.
 - 2: adds ``conditions``; written only for tables that have some.
+- 3: several entries of a method, computed numbers and lengths; written only for tables that have some.
 """
 
 ROW_BYTES = 300
@@ -143,7 +153,11 @@ FIELDS: dict[str, Schema] = {
 }
 GUARD = Tuple(look=String(), subject=ROW, value=ROW, key=ROW_OR_NONE, handle=ROW_OR_NONE)
 CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
-EFFECTS_SCHEMAS = {1: Tuple(**FIELDS), 2: Tuple(**FIELDS, conditions=CONDITIONS)}
+EFFECTS_SCHEMAS = {
+    1: Tuple(**FIELDS),
+    2: Tuple(**FIELDS, conditions=CONDITIONS),
+    3: Tuple(**FIELDS, conditions=CONDITIONS),
+}
 
 
 def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
@@ -166,7 +180,7 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
         check_weights(rows, allowance)
         table = TableParser(rows, columns).table()
         check_table(table)
-        _check_conditions(table, version)
+        _check_version(table, version)
         _check_order(Numbering.of(table), rows)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
@@ -195,13 +209,29 @@ def _version(tree: Tree, root: int) -> int:
     return version
 
 
-def _check_conditions(table: EffectTable, version: int) -> None:
-    if version != _version_of(table):
+def _check_version(table: EffectTable, version: int) -> None:
+    """Refuse a table that an earlier or a later version is for."""
+    expected = _version_of(table)
+    if version == 2 and expected == 1:  # noqa: PLR2004 (versions)
         raise ArchiveError("a table without conditions", place="field conditions")
+    if version != expected:
+        raise ArchiveError(place="field version", expected=str(expected), found=str(version))
 
 
 def _version_of(table: EffectTable) -> int:
-    return 2 if any(method.guards or method.defaults for method in table.methods) else 1
+    methods = table.methods
+    if len({method.method for method in methods}) < len(methods) or _is_state_read(table):
+        return 3
+    return 2 if any(method.guards or method.defaults for method in methods) else 1
+
+
+def _is_state_read(table: EffectTable) -> bool:
+    """Whether a table has computed numbers, guards on None or lengths."""
+    guards = [guard for method in table.methods for guard in method.guards]
+    if any(guard.look is Look.IS_NONE or isinstance(guard.subject, Computed) for guard in guards):
+        return True
+    sources = [source for method in table.methods for source in (*places(method), *guarded(method))]
+    return any(isinstance(source, Length) for source in sources)
 
 
 def _check_order(expected: Numbering, found: RowParser) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import New, Output, Stored
 from archive.formats.effects.rows import (
     NO_REFERENCE,
@@ -34,7 +35,7 @@ LITERAL_TEXTS = ("int", "float", "str", "bytes")
 """Kinds of constants that have a text."""
 NUMBERED_KINDS: dict[str, type[Output | New | Stored]] = {"output": Output, "new": New, "stored": Stored}
 """Kinds of values that are a number."""
-SOURCE_KINDS = ("local", "attribute", "item", "global", "cell", "temporary")
+SOURCE_KINDS = ("local", "attribute", "item", "global", "cell", "temporary", "length")
 
 
 class RowParser:
@@ -137,7 +138,7 @@ class RowParser:
     def _check_source(self, row: SourceRow, place: str) -> None:
         kind, base, name = row
         check_word(kind, SOURCE_KINDS, place)
-        if kind in ("attribute", "item"):
+        if kind in ("attribute", "item", "length"):
             check_reference(base, self.sources, f"{place}, field base")
         elif kind in ("global", "cell"):
             check_reference(base, self.strings, f"{place}, field base")
@@ -145,7 +146,7 @@ class RowParser:
             _check_no_reference(base, f"{place}, field base")
         else:
             _check_number(base, f"{place}, field base")
-        if kind == "temporary":
+        if kind in ("temporary", "length"):
             _check_no_reference(name, f"{place}, field name")
         else:
             rows = self.literals if kind == "item" else self.strings
@@ -153,10 +154,10 @@ class RowParser:
 
     def _check_value(self, row: ValueRow, place: str) -> None:
         kind, number, items = row
-        check_word(kind, (*NUMBERED_KINDS, "constant", "source", *CONTAINER_KINDS), place)
+        check_word(kind, (*NUMBERED_KINDS, "constant", "source", *CONTAINER_KINDS, *COMPUTED), place)
         for item in items:
             check_reference(item, self.values, f"{place}, field items")
-        if kind in CONTAINER_KINDS:
+        if kind in CONTAINER_KINDS or kind in COMPUTED:
             _check_no_reference(number, f"{place}, field number")
             return
         _check_no_items(items, place)

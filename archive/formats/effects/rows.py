@@ -13,9 +13,11 @@ from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Made,
     New,
@@ -135,7 +137,7 @@ class Numbering:
             self._known[id(fact)] = fact, number()
         return self._known[id(fact)][1]
 
-    def _source(self, source: Source) -> SourceRow:
+    def _source(self, source: Source) -> SourceRow:  # noqa: PLR0911 (one a kind)
         match source:
             case Local(name):
                 return SourceRow("local", NO_REFERENCE, self.string(name))
@@ -149,6 +151,8 @@ class Numbering:
                 return SourceRow("cell", self.string(function), self.string(name))
             case Temporary(number):
                 return SourceRow("temporary", number, NO_REFERENCE)
+            case Length(base):
+                return SourceRow("length", self.source(base), NO_REFERENCE)
         raise ArchiveError(expected="a source", found=shown(source))
 
     def _value(self, value: Value) -> ValueRow:
@@ -159,7 +163,7 @@ class Numbering:
                 return ValueRow("constant", self.constant(literal))
             case At(source):
                 return ValueRow("source", self.source(source))
-            case Made(kind, items):
+            case Made(kind, items) | Computed(kind, items):
                 return ValueRow(kind, NO_REFERENCE, tuple(self.value(item) for item in items))
             case New(number):
                 return ValueRow("new", number)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from enum import StrEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.computed import COMPUTED, operand_count
 from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Look,
     Made,
@@ -88,6 +92,7 @@ GUARD_VALUES: dict[Look, type] = {
     Look.KEYS: tuple,
     Look.HAS: bool,
     Look.ATTRIBUTE: bool,
+    Look.IS_NONE: bool,
     Look.SAME: At,
     Look.APART: At,
     Look.DIM: int,
@@ -101,6 +106,12 @@ GUARD_VALUES: dict[Look, type] = {
     Look.SETTING: object,
 }
 """Values of guards: ``At``, or a constant of exactly this type; ``object`` is any constant."""
+GUARD_SUBJECTS: dict[Look, tuple[type, ...]] = {
+    Look.SETTING: (Constant,),
+    Look.EQUAL: (At, Output, Computed),
+    Look.IS_NONE: (At,),
+}
+"""Subjects of guards with looks that are not for ``At`` and ``Output`` alone."""
 GUARD_KEYS: dict[Look, type] = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}
 """Keys of guards: constants of this type; guards with other looks have none."""
 
@@ -109,11 +120,13 @@ def check_table(table: EffectTable) -> None:
     """Refuse a table that breaks a rule.
 
     Raises:
-        ArchiveError: naming the method and effect, or the row of the state.
+        ArchiveError: naming the method and effect, or the row of the state. Entries of one method follow one
+            another.
     """
-    for method, count in Counter(effects.method for effects in table.methods).items():
+    methods = [name for name, _ in groupby(effects.method for effects in table.methods)]
+    for method, count in Counter(methods).items():
         if count > 1:
-            raise ArchiveError(f"the effects of method {shown(method)} are there {count} times")
+            raise ArchiveError(f"the entries of method {shown(method)} are not beside one another")
     for effects in table.methods:
         check_method(effects)
     state = _References(None)
@@ -143,7 +156,8 @@ def check_method(effects: MethodEffects) -> None:
             _check_effect(effect)
         for number, guard in enumerate(effects.guards):
             place = f"guard {number}"
-            references.values(guard.subject, guard.value)
+            references.subject(guard.subject)
+            references.values(guard.value)
             _check_guard(guard)
         for argument, value in effects.defaults:
             place = f"the default of {shown(argument.name)}"
@@ -164,6 +178,8 @@ def _made(effects: MethodEffects) -> set[int]:
 
 def _check_effect(effect: Effect) -> None:
     rule = OP_RULES[effect.op]
+    if isinstance(effect.source, Length):
+        raise ArchiveError(f"{effect.op} of a length")
     if not isinstance(effect.source, rule.source):
         raise ArchiveError(f"{effect.op} of what is no {SOURCE_WORDS[rule.source]}")
     for what, operand, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
@@ -189,8 +205,7 @@ def _fits(operand: Operand, value: Value | None) -> bool:
 
 def _check_guard(guard: Guard) -> None:
     look = guard.look
-    subjects: tuple[type, ...] = (Constant,) if look is Look.SETTING else (At, Output)
-    if not isinstance(guard.subject, subjects):
+    if not isinstance(guard.subject, GUARD_SUBJECTS.get(look, (At, Output))):
         raise ArchiveError(f"{look} of {_short(guard.subject)}")
     if not _is_guard_value(GUARD_VALUES[look], guard.value):
         raise ArchiveError(f"{look} as {_short(guard.value)}")
@@ -243,9 +258,26 @@ class _References:
             if value is not None:
                 self.value(value)
 
+    def subject(self, value: Value) -> None:
+        """Check the subject of a guard, which alone may be computed."""
+        if not isinstance(value, Computed):
+            self.value(value)
+            return
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if value.op not in COMPUTED:
+            raise ArchiveError(expected=f"one of {', '.join(COMPUTED)}", found=shown(value.op))
+        if len(value.items) != operand_count(value.op):
+            raise ArchiveError(f"{value.op} of {len(value.items)} operands")
+        for item in value.items:
+            if not isinstance(item, At | Constant | Computed):
+                raise ArchiveError(f"{value.op} of {_short(item)}")
+            self.subject(item)
+
     def source(self, source: Source) -> None:
         """Refuse a source below a temporary that no effect makes."""
-        while isinstance(source, Attribute | Item):
+        while isinstance(source, Attribute | Item | Length):
             if id(source) in self._seen:
                 return
             self._seen[id(source)] = source

@@ -12,13 +12,16 @@ import math
 import unicodedata
 from typing import TYPE_CHECKING
 
+from archive.formats.effects.computed import COMPARISONS, COMPUTED
 from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     GlobalName,
     Item,
+    Length,
     Local,
     Look,
     Made,
@@ -102,12 +105,16 @@ def effect_text(effect: Effect) -> str:
     return Printer().effect(effect)
 
 
-def guard_text(guard: Guard) -> str:  # noqa: PLR0911 (one a look)
+def guard_text(guard: Guard) -> str:  # noqa: C901, PLR0911 (one a look)
     """A guard as a Python expression."""
     subject, value = value_text(guard.subject), value_text(guard.value)
     literal = guard.value.value if isinstance(guard.value, Constant) else None
     key = "" if guard.key is None else value_text(guard.key)
     match guard.look, literal:
+        case Look.EQUAL, bool() if isinstance(guard.subject, Computed):
+            return subject if literal else f"not {subject}"
+        case Look.IS_NONE, _:
+            return f"{subject} is {'' if literal else 'not '}None"
         case Look.EQUAL, None | bool():
             return f"{subject} is {value}"
         case Look.HAS, _:
@@ -180,7 +187,7 @@ class Printer:
         self._named = named
         self._free = free
 
-    def source(self, source: Source) -> str:
+    def source(self, source: Source) -> str:  # noqa: PLR0911 (one a kind)
         """A source as an expression."""
         name = self._named(source)
         if name is not None:
@@ -194,6 +201,8 @@ class Printer:
                 return self.attribute(self._dotted(module, "modules"), attribute)
             case Temporary(number):
                 return f"{self._free('tmp')}{number}"
+            case Length(base):
+                return f"len({self.source(base)})"
         return self._free(source)
 
     def attribute(self, base: str, name: str) -> str:
@@ -229,7 +238,16 @@ class Printer:
                 return f"{self._free('tmp')}{number}"
             case Stored(number):
                 return f"{self._free('tensors')}[{number}]"
+            case Computed(op, items):
+                return COMPUTED[op].format(*(self._operand(op, item) for item in items))
         return self._container(value)
+
+    def _operand(self, op: str, value: Value) -> str:
+        """An operand in its operation: in brackets unless it has no operator, or one that binds more."""
+        text = self.value(value)
+        is_plain = not isinstance(value, Computed) or COMPUTED[value.op][-1] == ")"
+        binds_more = isinstance(value, Computed) and op in COMPARISONS and value.op not in COMPARISONS
+        return text if is_plain or binds_more else f"({text})"
 
     def _container(self, value: Made) -> str:
         items = [self.value(item) for item in value.items]

@@ -6,16 +6,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from archive.base.errors import ArchiveError
+from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
+    Computed,
     Constant,
     Effect,
     EffectTable,
     GlobalName,
     Guard,
     Item,
+    Length,
     Local,
     Look,
     Made,
@@ -96,11 +99,13 @@ class TableParser:
             for row, (name, some, result) in enumerate(zip(names, inputs, results, strict=True))
         )
 
-    def _source(self, row: SourceRow) -> Source:
+    def _source(self, row: SourceRow) -> Source:  # noqa: PLR0911 (one a kind)
         """The source of a row; those that it refers to are above it."""
         kind, base, name = row
         if kind == "temporary":
             return Temporary(base)
+        if kind == "length":
+            return Length(self._sources[base])
         if kind == "item":
             return Item(self._sources[base], self._rows.literals[name])
         text = self._rows.strings[name]
@@ -121,7 +126,8 @@ class TableParser:
             return Constant(self._rows.literals[number])
         if kind == "source":
             return At(self._sources[number])
-        return Made(kind, tuple(self._values[item] for item in items))
+        parts = tuple(self._values[item] for item in items)
+        return Computed(kind, parts) if kind in COMPUTED else Made(kind, parts)
 
     def _value_or_none(self, number: int) -> Value | None:
         return self._values[number] if number >= 0 else None
