@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from archive.effects.capture.side_effects import SideEffects
     from archive.formats.effects.model import MethodEffects, Source
 
+VARIANTS = "The following variants are available"
+"""What TorchScript says before it lists all signatures of an operator."""
 CONSTANT = "constant_"
 """Start of the names that graphs give to tensors without a place."""
 ABOUT_GRAPHS = "The TorchScript type system doesn't support instance-level annotations"
@@ -172,7 +174,7 @@ def _refused(said: str, sites: Mapping[str, Site]) -> CaptureError:
         said: TorchScript's words, and the line of the graph's code with its mark, ``<--- HERE``.
         sites: the model's source of each node, by its name: the graph's code is one assignment a node.
     """
-    reason = " ".join(said.partition(GRAPH_CODE)[0].split()).removesuffix(":").strip()
+    reason = " ".join(said.partition(GRAPH_CODE)[0].split()).partition(VARIANTS)[0].removesuffix(":").strip()
     marked = MARKED_NODE.search(said)
     span = sites[marked["node"]].span if marked and marked["node"] in sites else None
     message = f"TorchScript does not take what it computes: {reason}"

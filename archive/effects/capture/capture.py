@@ -110,7 +110,7 @@ def _deciding(
     except TooManyError as error:
         if before.message.startswith(AGAIN):
             raise
-        message = f"{before.message}, and {most} tables are not enough"
+        message = f"{before.message}; {most} tables are not enough"
         raise CaptureError(message, before.filename, before.line) from error
     originals, aliases = originals_of(module, [one.call for one in found])
     state = initial_state(originals, aliases, [one.flat.effects for one in found])

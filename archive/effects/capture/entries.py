@@ -210,7 +210,7 @@ class Entries:
                 raise _at(UnclearError, AGAIN, difference(entry.first, one) or [])
             telling = sites
         if len(self._entries) == self._most:
-            raise _at(TooManyError, f"{AGAIN}, and {self._most} tables are not enough", telling)
+            raise _at(TooManyError, f"{AGAIN}; {self._most} tables are not enough", telling)
         self._entries.append(Entry(one, one, arguments))
 
 

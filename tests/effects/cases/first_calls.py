@@ -12,64 +12,59 @@ from tests.support.effect_cases import OURS, Cases, Model, tensor
 CASES = Cases("modules")
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", position=None)
+@CASES.add(OURS, position=None)
 def position_made_once(self: Model, x: torch.Tensor) -> torch.Tensor:
     if self.position is None:
-        self.position = torch.arange(x.size(1)).to(x.dtype)  # here
+        self.position = torch.arange(x.size(1)).to(x.dtype)
     return x + self.position
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else")
+@CASES.add(OURS)
 def attribute_made_once(self: Model, x: torch.Tensor) -> torch.Tensor:
     if not hasattr(self, "scale"):
-        self.scale = x.abs().max()  # here
+        self.scale = x.abs().max()
     return x / self.scale
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
+@CASES.add(OURS, cache={})
 def cache_filled_once(self: Model, x: torch.Tensor) -> torch.Tensor:
     if "mask" not in self.cache:
-        self.cache["mask"] = torch.ones_like(x).tril()  # here
+        self.cache["mask"] = torch.ones_like(x).tril()
     return x * self.cache["mask"]
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
+@CASES.add(OURS, cache={})
 def cache_filled_by_get(self: Model, x: torch.Tensor) -> torch.Tensor:
     found = self.cache.get("scale")
     if found is None:
-        found = self.cache["scale"] = x.mean()  # here
+        found = self.cache["scale"] = x.mean()
     return x * found
 
 
-@CASES.add(
-    OURS,
-    says="control flow: the number it depends on differs from call to call",
-    initialized=False,
-    mean=torch.zeros(3),
-)
+@CASES.add(OURS, initialized=False, mean=torch.zeros(3))
 def flag_set_once(self: Model, x: torch.Tensor) -> torch.Tensor:
-    if not self.initialized:  # here
+    if not self.initialized:
         self.mean = x.mean(0)
         self.initialized = True
     return x - self.mean
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", keys=None)
+@CASES.add(OURS, keys=None)
 def key_value_cache(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.keys = x if self.keys is None else torch.cat([self.keys, x])
-    return x @ self.keys.T  # here
+    return x @ self.keys.T
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", last=None)
+@CASES.add(OURS, last=None)
 def difference_from_the_last(self: Model, x: torch.Tensor) -> torch.Tensor:
-    result = x if self.last is None else x - self.last  # here
+    result = x if self.last is None else x - self.last
     self.last = x
     return result
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", average=None)
+@CASES.add(OURS, average=None)
 def moving_average(self: Model, x: torch.Tensor) -> torch.Tensor:
-    mean = x.mean().detach()  # here
+    mean = x.mean().detach()
     self.average = mean if self.average is None else 0.9 * self.average + 0.1 * mean
     return x - self.average
 
@@ -92,32 +87,32 @@ class lazy_module_no_cls_to_become(nn.Module):
         return self.layer(x)  # here
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", cache={})
+@CASES.add(OURS, cache={})
 def cache_by_size(self: Model, x: torch.Tensor) -> torch.Tensor:
-    key = x.size(0)  # here
+    key = x.size(0)
     if key not in self.cache:
         self.cache[key] = torch.full((key, 1), 0.5)
     return x * self.cache[key]
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", seen=[], table={})
+@CASES.add(OURS, seen=[], table={})
 def list_started_in_the_first_call(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table.setdefault("seen", []).append(x)  # here
+    self.table.setdefault("seen", []).append(x)
     return x + 1
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", state={"h": None})
+@CASES.add(OURS, state={"h": None})
 def recurrent_state(self: Model, x: torch.Tensor) -> torch.Tensor:
     hidden = self.state["h"]
     if hidden is None:
-        hidden = torch.zeros(2, 3)  # here
+        hidden = torch.zeros(2, 3)
     self.state["h"] = torch.tanh(hidden + x)
     return self.state["h"] * 1
 
 
 @CASES.add(
     OURS,
-    says="a second call, from where the first one ends, does something else",
+    says="TorchScript does not take what it computes: Arguments for call are not valid.",
     weight=tensor(1),
     normalized=None,
 )

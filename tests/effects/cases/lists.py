@@ -24,7 +24,10 @@ def extend(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(
-    says="which item that is depends on the length of a list, which differs from call to call",
+    says=(
+        "which item that is depends on the length of a list, which differs from call to call; "
+        "8 tables are not enough"
+    ),
     items=["a", "b", "c"],
 )
 def insert(self: Model, x: torch.Tensor) -> torch.Tensor:
@@ -77,11 +80,11 @@ def copy(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * copied[-1]
 
 
-@CASES.add(says="a second call, from where the first one ends, does something else", items=["a", "b", "c"])
+@CASES.add(items=["a", "b", "c"])
 def __setitem__(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items[2] = "a"
     self.items[0] = x
-    return self.items[0] + 1  # here
+    return self.items[0] + 1
 
 
 @CASES.add(
@@ -157,13 +160,9 @@ def list_append_return_none(self: Model, x: torch.Tensor) -> Any:
     return items, nothing
 
 
-@CASES.add(
-    "functions",
-    says="len() or iteration of a list whose length differs from call to call",
-    items=[1, 2, 3, 4],
-)
+@CASES.add("functions", items=[1, 2, 3, 4])
 def list_slice_assignment(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.items[1:] = [6] * (len(self.items) - 1)  # here
+    self.items[1:] = [6] * (len(self.items) - 1)
     return x + 1
 
 
@@ -202,31 +201,35 @@ def unpack_ex1(self: Model, x: torch.Tensor) -> Any:
     return first
 
 
-@CASES.add("repros", says="len() or iteration of a list whose length differs from call to call", history=[])
+@CASES.add(
+    "repros",
+    says="len() or iteration of a list whose length differs from call to call; 8 tables are not enough",
+    history=[],
+)
 def indexing_with_list(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.history.append(x)
     return torch.stack(self.history).mean(0)  # here
 
 
 @CASES.add(
-    "misc", says="len() or iteration of a list whose length differs from call to call", history=[tensor(5)]
+    "misc",
+    says="len() or iteration of a list whose length differs from call to call; 8 tables are not enough",
+    history=[tensor(5)],
 )
 def tensor_build_list_unpack(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.history.append(x)
     return torch.cat([*self.history]).sum()  # here
 
 
-@CASES.add(
-    "functions", says="len() or iteration of a list whose length differs from call to call", history=[]
-)
+@CASES.add("functions", history=[])
 def len_constant_list(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.history.append(x)
-    return x * len(self.history)  # here
+    return x * len(self.history)
 
 
 @CASES.add(
     "functions",
-    says="len() or iteration of a list whose length differs from call to call",
+    says="len() or iteration of a list whose length differs from call to call; 8 tables are not enough",
     history=[tensor(1), tensor(2)],
 )
 def slice6(self: Model, x: torch.Tensor) -> torch.Tensor:
@@ -236,7 +239,7 @@ def slice6(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 @CASES.add(
     "functions",
-    says="len() or iteration of a list whose length differs from call to call",
+    says="len() or iteration of a list whose length differs from call to call; 8 tables are not enough",
     history=[tensor(1), tensor(2)],
 )
 def map_sum(self: Model, x: torch.Tensor) -> torch.Tensor:

@@ -32,9 +32,9 @@ def no_recompilations(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.total
 
 
-@CASES.add("misc", says="a second call, from where the first one ends, does something else", n=2)
+@CASES.add("misc", n=2)
 def float_speculation_log_divergence(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.n = self.n * 1.5  # here
+    self.n = self.n * 1.5
     return x + self.n
 
 
@@ -91,41 +91,61 @@ def int_remainder(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x + self.n
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0,
+)
 def exponential_decay(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     return x * math.exp(-self.n / 10)  # here
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0,
+)
 def cosine_schedule(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     self.rate = 0.5 * (1 + math.cos(math.pi * self.n / 100))  # here
     return x * self.rate
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0,
+)
 def square_root(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     return x / math.sqrt(self.n)  # here
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0,
+)
 def logarithm(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     return x * math.log(self.n + 1) + math.log2(self.n) + math.log10(self.n)  # here
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0.3)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0.3,
+)
 def floor_and_ceil(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 0.7
     self.low, self.high = math.floor(self.n), math.ceil(self.n)  # here
     return x + self.low - self.high
 
 
-@CASES.add(OURS, says="control flow: the number it depends on differs from call to call", on=False)
+@CASES.add(OURS, on=False)
 def toggle(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.on = not self.on  # here
+    self.on = not self.on
     return x + self.on
 
 
@@ -144,9 +164,9 @@ def bools_combined(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x + self.n
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else", n=1)
+@CASES.add(OURS, n=1)
 def int_becomes_float(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.n = self.n / 2  # here
+    self.n = self.n / 2
     return x * self.n
 
 
@@ -170,14 +190,20 @@ def conversions(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.real + self.whole
 
 
-@CASES.add(OURS, says="a conversion: the number it depends on differs from call to call", n=0.5)
+@CASES.add(
+    OURS,
+    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0.5,
+)
 def rounded(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1.25
     self.whole = round(self.n)  # here
     return x + self.whole
 
 
-@CASES.add(OURS, says="divmod: the number it depends on differs from call to call", n=7)
+@CASES.add(
+    OURS, says="divmod: the number it depends on differs from call to call; 8 tables are not enough", n=7
+)
 def divmod_of_a_counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 5
     self.quotient, self.rest = divmod(self.n, 4)  # here
@@ -204,7 +230,12 @@ def best_so_far(self: Model, x: torch.Tensor) -> Any:
     return x + self.best
 
 
-@CASES.add(OURS, says="a text: the number it depends on differs from call to call", n=0, text="")
+@CASES.add(
+    OURS,
+    says="a text: the number it depends on differs from call to call; 8 tables are not enough",
+    n=0,
+    text="",
+)
 def text_of_a_counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     self.text = f"call {self.n}"  # here
