@@ -1,0 +1,198 @@
+"""Files of a store that are forged or broken, and files that do not belong into one."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.limits import Limits
+from archive.store.kept import HEADER, MAGIC, NOTHING, digest_of
+from archive.store.store import Store
+from tests.support.kin import id_of, kin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTES = {"file": "m.ptdbg", "added": 1, "root": "", "serialization_id": "", "recipe": []}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    with Store.open(tmp_path / "store", create=True) as opened:
+        for number in range(3):
+            opened.add(kin(number))
+    return opened
+
+
+def forged(
+    store: Store,
+    number: int,
+    *,
+    notes: object = NOTES,
+    plain: bytes | None = None,
+    depth: int = 0,
+    base: tuple[bytes, bytes] = (NOTHING, NOTHING),
+    inflated: int | None = None,
+    size: int | None = None,
+    version: int = 1,
+) -> None:
+    """Put a kept companion into a store whose header fits its frame, but for what is given."""
+    told = notes if isinstance(notes, bytes) else json.dumps(notes).encode()
+    plain = kin(number) if plain is None else plain
+    frame = zstandard.ZstdCompressor(level=19).compress(told + plain)
+    fields = (
+        *(MAGIC, version, depth, *base, digest_of(told, plain), digest_of(plain)),
+        len(plain) if size is None else size,
+        len(told + plain) if inflated is None else inflated,
+        len(told),
+    )
+    checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(*fields, 0)))
+    store.folder.kept_path(id_of(number)).write_bytes(HEADER.pack(*fields, checksum) + frame)
+
+
+def problem_of(store: Store, number: int) -> str:
+    """Why a companion cannot be read; all others can."""
+    again = Store.open(store.file)
+    assert [entry.archive_id for entry in again.entries()] == [id_of(one) for one in range(3)]
+    assert list(again.unread) == [id_of(number)]
+    with pytest.raises(ArchiveError) as caught:
+        again.companion(id_of(number))
+    errors = [one.record for one in again.check() if one.severity == "error"]
+    assert errors == [f"companions/{id_of(number)}.kept"]
+    return str(caught.value)
+
+
+def test_a_file_that_was_made_as_these_are_is_read(store: Store) -> None:
+    forged(store, 7, notes=NOTES | {"recipe": [[0, 0]] * 200})  # a recipe of as many steps as sections
+    assert "recipe" in problem_of(store, 7)
+    sections = kin(7)[13]
+    forged(store, 7, notes=NOTES | {"recipe": [[0, 0]] * sections})
+    assert Store.open(store.file).companion(id_of(7)) == kin(7)
+
+
+HOSTILE_NOTES = {
+    "no JSON": b"{",
+    "a list": b"[]",
+    "deep": b"[" * 100_000,
+    "a field less": {key: value for key, value in NOTES.items() if key != "root"},
+    "a recipe of texts": NOTES | {"recipe": ["ab"]},
+    "a number for a recipe": NOTES | {"recipe": 7},
+    "an infinite time": b'{"file": "", "added": 1e999, "root": "", "serialization_id": "", "recipe": []}',
+    "bytes that are no text": b'{"file": "\xff"}',
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_NOTES)
+def test_notes_that_are_none_are_refused(kind: str, store: Store) -> None:
+    forged(store, 7, notes=HOSTILE_NOTES[kind])
+    assert "notes: expected notes in JSON, found others" in problem_of(store, 7)
+
+
+def test_texts_of_notes_cannot_break_the_index(store: Store) -> None:
+    recipe = [[0, 0]] * kin(7)[13]
+    names = {"file": "a\ud800b\x1b[2J\0", "added": 1 << 90, "root": "\x85", "serialization_id": "\u202e"}
+    forged(store, 7, notes=NOTES | names | {"recipe": recipe})
+    with Store.open(store.file) as again:
+        before = again.entries()
+    assert before[-1].file == "a\\ud800b\\x1b[2J\\x00"
+    assert Store.open(store.file).entries() == before
+
+
+def test_a_companion_that_claims_much_is_refused_before_it_costs(store: Store) -> None:
+    forged(store, 7, depth=1, base=(bytes.fromhex(id_of(0)), digest_of(b"")), inflated=1 << 50)
+    assert "its base is lost" in problem_of(store, 7)
+    forged(store, 7, size=1 << 50)
+    again = Store.open(store.file, limits=Limits(memory=1 << 24))
+    with pytest.raises(LimitError, match="memory is limited to"):
+        again.companion(id_of(7))
+
+
+def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> None:
+    forged(store, 7, plain=bytes(50 << 20), size=100)
+    assert "bytes inflated, found" in problem_of(store, 7)
+
+
+def test_a_base_that_leads_back_is_refused(store: Store) -> None:
+    for entry in store.entries():
+        base = bytes.fromhex(entry.archive_id), bytes.fromhex(entry.body)
+        forged(store, 7, depth=entry.depth, base=base)
+        assert "its base is lost" in problem_of(store, 7) or not entry.depth
+    forged(store, 7, depth=0, base=(bytes.fromhex(id_of(0)), b"x" * 16))
+    assert "header: expected a base, or depth 0" in problem_of(store, 7)
+
+
+def test_a_companion_of_another_archive_is_refused(store: Store) -> None:
+    forged(store, 7, plain=kin(8), notes=NOTES | {"recipe": [[0, 0]] * kin(8)[13]})
+    assert f"expected archive id {id_of(7)}, found {id_of(8)}" in problem_of(store, 7)
+
+
+def test_a_file_of_another_version_is_refused(store: Store) -> None:
+    forged(store, 7, version=2)
+    assert "byte 10: expected version 1, found version 2" in problem_of(store, 7)
+
+
+def test_each_byte_of_a_kept_companion_counts(store: Store) -> None:
+    path = store.folder.kept_path(id_of(2))
+    data = path.read_bytes()
+    for at in range(0, len(data), 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(ArchiveError):
+            Store.open(store.file).companion(id_of(2))
+    for size in range(0, len(data), 31):
+        path.write_bytes(data[:size])
+        with pytest.raises(ArchiveError):
+            Store.open(store.file).companion(id_of(2))
+
+
+def test_a_broken_companion_is_put_right_by_adding_it_again(store: Store) -> None:
+    store.folder.kept_path(id_of(1)).write_bytes(b"broken")
+    again = Store.open(store.file)
+    assert again.add(kin(1)).outcome == "replaced"
+    assert again.companion(id_of(1)) == kin(1)
+
+
+def test_gc_removes_no_base_while_nobody_knows_what_a_broken_file_needs(store: Store) -> None:
+    store.remove(id_of(0))
+    path = store.folder.kept_path(id_of(1))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50])
+    with pytest.raises(ArchiveError, match=f"{id_of(1)}.kept"):
+        store.gc()
+    path.write_bytes(whole)
+    store.gc()
+    assert store.companion(id_of(1)) == kin(1)
+
+
+def test_other_files_are_told_and_left_alone(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(store.folder.kept_path(id_of(0)).read_bytes())
+    store.folder.kept_path(id_of(5)).symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(store.folder.kept_path(id_of(6)))
+    store.folder.kept_path(id_of(8)).mkdir()
+    (store.folder.path / "notes.txt").write_text("mine")
+    again = Store.open(store.file)
+    assert len(again.entries()) == 3
+    assert again.unread == {}
+    found = [str(one) for one in again.check()]
+    assert len(found) == 4
+    assert all(one.endswith("no file of a store; it is left alone") for one in found)
+    again.gc()
+    assert [str(one) for one in again.check()] == found
+    with pytest.raises(ArchiveError, match="is a link, and no file of a store is one"):
+        again.add(kin(5))
+    assert (tmp_path / "elsewhere").read_bytes() == store.folder.kept_path(id_of(0)).read_bytes()
+    with pytest.raises(ArchiveError, match="only regular files are written"):
+        again.add(kin(6))
+
+
+def test_what_is_no_companion_is_refused(store: Store) -> None:
+    whole = kin(9, packed=True)
+    for data in (b"", b"text", whole[:-1], whole[:40], whole[:200] + b"\0" * 8 + whole[208:]):
+        with pytest.raises(ArchiveError):
+            store.add(data)
+    assert len(store.entries()) == 3

@@ -1,0 +1,84 @@
+"""Threads and processes use one store at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from archive.store.store import Store, TakenError
+from tests.support.kin import LEAST_PREFIX, id_of, kin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKERS, EACH = 4, 6
+
+
+def add(path: str, worker: int) -> list[str]:
+    """Add companions that only this worker has, and some that all have."""
+    with Store.open(path, create=True) as store:
+        own = range(100 * worker + 1, 100 * worker + 1 + EACH)
+        return [store.add(kin(number)).outcome for number in [*own, *range(EACH)]]
+
+
+def claim(path: str, number: int) -> str:
+    """Add a companion whose prefix all others have, too."""
+    with Store.open(path, create=True) as store:
+        try:
+            return store.add(kin(number, prefix=LEAST_PREFIX)).outcome
+        except TakenError:
+            return "taken"
+
+
+def check(path: Path, outcomes: list[list[str]]) -> None:
+    """All companions are there; each that all workers added was new for one of them."""
+    store = Store.open(path)
+    numbers = [
+        *range(EACH),
+        *(100 * worker + 1 + at for worker in range(1, WORKERS + 1) for at in range(EACH)),
+    ]
+    assert [entry.archive_id for entry in store.entries()] == sorted(map(id_of, numbers))
+    assert [store.companion(id_of(number)) for number in numbers] == [kin(number) for number in numbers]
+    assert sum(one.count("added") for one in outcomes) == len(numbers)
+    assert list(store.check()) == []
+
+
+def test_processes_add_at_once(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(WORKERS, get_context("fork")) as pool:
+        outcomes = list(pool.map(add, [str(tmp_path / "store")] * WORKERS, range(1, WORKERS + 1)))
+    check(tmp_path / "store", outcomes)
+
+
+def test_threads_add_at_once_and_read_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    Store.open(path, create=True)
+    with ThreadPoolExecutor(WORKERS + 1) as pool, Store.open(path) as one:
+        futures = [pool.submit(add, str(path), worker) for worker in range(1, WORKERS + 1)]
+        while not all(future.done() for future in futures):
+            for entry in one.entries():
+                assert one.companion(entry.archive_id)
+    check(path, [future.result() for future in futures])
+
+
+def test_of_two_processes_that_claim_a_prefix_one_gets_it(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(WORKERS, get_context("fork")) as pool:
+        outcomes = list(pool.map(claim, [str(tmp_path / "store")] * 8, range(8)))
+    assert sorted(outcomes) == ["added", *["taken"] * 7]
+    assert len(Store.open(tmp_path / "store").entries()) == 1
+
+
+def test_kin_that_were_added_at_the_same_moment_are_kept_by_one_another_after_gc(tmp_path: Path) -> None:
+    stores = [Store.open(tmp_path / str(number), create=True) for number in range(4)]
+    for number, one in enumerate(stores):
+        one.add(kin(number))
+        path = one.folder.kept_path(id_of(number))
+        path.rename(stores[0].folder.kept_path(id_of(number)))
+    store = Store.open(stores[0].file)
+    assert [entry.depth for entry in store.entries()] == [0] * 4
+    before = sum(entry.kept_size for entry in store.entries())
+    cleaned = store.gc()
+    assert cleaned.repacked == 3
+    assert sum(entry.kept_size for entry in store.entries()) == before - cleaned.freed < before / 2
+    assert [store.companion(id_of(number)) for number in range(4)] == [kin(number) for number in range(4)]
+    assert list(store.check()) == []
