@@ -1,0 +1,162 @@
+"""``debug-archive store`` as its users call it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive.store.store import Store
+from tests.support.commands import process, run
+from tests.support.corpus import FIXTURES
+from tests.support.kin import id_of, kin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLEET = FIXTURES / "fleet"
+RANKER = "765c5a945fdcb44468a450a4c51f42c2"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DEBUG_ARCHIVE_STORE", str(tmp_path / "symbols"))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1760000000")
+    return tmp_path / "symbols"
+
+
+def lines(*words: object, status: int = 0, error: str = "") -> list[str]:
+    """The lines that a command of stores prints."""
+    ended = run("store", *words)
+    assert ended.returncode == status, ended.stderr
+    assert error in ended.stderr.decode()
+    return ended.stdout.decode().splitlines()
+
+
+def test_files_and_folders_are_added(path: Path) -> None:
+    found = lines("add", FLEET / "Ranker.ptdbg", FLEET, error="left out: 3 (JSON: 1, unknown: 2)")
+    kept = Store.open(path).one("Ranker").kept_size
+    assert found[0] == (
+        f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdc, prefix 2597103980, 3,859 bytes in {kept:,}"
+    )
+    assert found[-1] == "3 files: 3 added"
+    assert lines("add", FLEET)[-1] == "3 files: 3 kept already"
+    assert len(Store.open(path).entries()) == 3
+
+
+def test_archives_give_companions_or_are_counted(path: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("traced.ptl", "unicode.pt"):
+        shutil.copy(FIXTURES / "releases" / "torch-2.13.0" / name, models)
+    run("split", models / "traced.ptl", "-o", models / "left.ptl", "-c", tmp_path / "traced.ptdbg")
+    assert lines("add", models)[-1] == "3 files: 2 added, 1 without debug info, and left out"
+    assert lines("add", models / "left.ptl", error="left.ptl: no debug info in it, and left out") == [
+        "1 file: 1 without debug info, and left out"
+    ]
+    assert lines("add", tmp_path / "traced.ptdbg")[-1] == "1 file: 1 kept already"
+    assert len(Store.open(path).entries()) == 2
+
+
+def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> None:
+    for name, data in {"a": kin(1, line=1), "b": kin(1, line=2), "c": kin(3), "d": b"text"}.items():
+        (tmp_path / f"{name}.ptdbg").write_bytes(data)
+    files = [tmp_path / f"{name}.ptdbg" for name in "abcd"]
+    assert (
+        lines("add", *files, status=2, error="is kept already with other debug info")[-1]
+        == "2 files: 2 added"
+    )
+    assert lines("add", "--replace", files[1])[-1] == "1 file: 1 replaced"
+    assert Store.open(path).companion(id_of(1)) == kin(1, line=2)
+
+
+@pytest.mark.usefixtures("path")
+def test_facts_are_printed_as_json() -> None:
+    added = json.loads("\n".join(lines("add", FLEET, "--json")))
+    assert [(one["outcome"], one["top"]) for one in added] == [
+        ("added", "Detector"),
+        ("added", "Encoder"),
+        ("added", "Ranker"),
+    ]
+    listed = json.loads("\n".join(lines("ls", "--json")))
+    known = {one["archive_id"]: one for one in listed}[RANKER]
+    assert (known["prefix"], known["added"], known["size"]) == (2597103980, 1760000000, 3859)
+    assert known["handles"] == [[0, 1152]]
+    assert json.loads("\n".join(lines("check", "--json"))) == []
+    assert json.loads("\n".join(lines("gc", "--json"))) == {
+        "drafts": 0,
+        "bases": 0,
+        "repacked": 0,
+        "freed": 0,
+    }
+
+
+@pytest.mark.usefixtures("path")
+def test_ls_lists_what_fits() -> None:
+    lines("add", FLEET)
+    table = lines("ls")
+    assert table[0].split() == ["archive", "id", "prefix", "top", "file", "bytes", "kept", "in", "added"]
+    assert table[3].split()[:4] == ["765c5a945fdc", "2597103980", "Ranker", "Ranker.ptdbg"]
+    assert table[3].split()[-1] == "2025-10-09"
+    assert table[-1].startswith("3 companions, 10,988 bytes, kept in ")
+    for pattern in ("Ranker", "*anker.ptdbg", "2597*", "765c*", "__torch__.ranker.*", "Ranker@765c5a945fdc"):
+        assert lines("ls", pattern)[-1].startswith("1 companion,")
+    assert lines("ls", "Other*", status=1, error="no companion fits Other*") == []
+
+
+@pytest.mark.usefixtures("path")
+def test_get_writes_a_companion_to_the_byte(tmp_path: Path) -> None:
+    lines("add", FLEET)
+    data = (FLEET / "Ranker.ptdbg").read_bytes()
+    for word in (RANKER, RANKER[:5], "2597103980", "Ranker", "Ranker@765c5a945fdc"):
+        assert run("store", "get", word, "-o", "-").stdout == data
+    assert lines("get", "Ranker", "-o", tmp_path / "out.ptdbg") == []
+    assert (tmp_path / "out.ptdbg").read_bytes() == data
+    lines("get", "Encoder", "-o", tmp_path / "out.ptdbg", status=2, error="the file exists; pass --force")
+    lines("get", "Encoder", "-o", tmp_path / "out.ptdbg", "--force")
+    lines("get", "nobody", "-o", "-", status=2, error="no companion has the id, prefix or name 'nobody'")
+
+
+def test_companions_are_removed_and_what_they_leave(path: Path) -> None:
+    with Store.open(path, create=True) as store:
+        for number in range(3):
+            store.add(kin(number), name=f"release-{number}.ptdbg")
+    assert lines("rm", "release-0", id_of(1)) == [f"{id_of(0)} removed", f"{id_of(1)} removed"]
+    assert lines("ls")[-1].endswith("of them of removed ones")
+    assert lines("rm", "release-2") == [f"{id_of(2)} removed"]
+    assert lines("gc")[0].startswith(f"{path}: 2 bases and 0 drafts removed, ")
+    lines("rm", "release-2", status=2, error="no companion has")
+
+
+def test_check_tells_what_is_wrong(path: Path) -> None:
+    with Store.open(path, create=True) as store:
+        for number in range(3):
+            store.add(kin(number))
+    assert lines("check") == [f"{path}: 3 companions, well"]
+    store.folder.kept_path(id_of(2)).write_bytes(b"broken")
+    assert lines("check", status=1)[0].startswith(f"{path}: error: companions/{id_of(2)}.kept: ")
+    assert (
+        len(lines("ls", status=1, error=f"{id_of(2)}.kept: byte 0: expected a kept companion's header")) == 6
+    )
+    assert lines("rm", id_of(2)) == [f"{id_of(2)} removed"]
+    assert lines("check") == [f"{path}: 2 companions, well"]
+
+
+def test_a_log_is_explained_from_a_store_as_from_a_folder(path: Path) -> None:
+    lines("add", FLEET)
+    for log, status in (("unique.log", 0), ("plain.log", 1)):
+        folder, store = (run("symbolicate", where, "--log", FLEET / log) for where in (FLEET, path))
+        assert store.returncode == folder.returncode == status
+        assert store.stdout == folder.stdout
+        assert store.stderr.splitlines()[-1:] == folder.stderr.splitlines()[-1:]
+
+
+def test_a_store_is_named_by_its_option_or_the_environment(tmp_path: Path) -> None:
+    ended = process("store", "ls")
+    assert ended.returncode == 2
+    assert b"Missing option '--store'" in ended.stderr
+    ended = process("store", "ls", "--store", tmp_path)
+    assert ended.returncode == 2
+    assert b"is no store: there is no mark debug-archive-store in it" in ended.stderr
