@@ -22,6 +22,7 @@ from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew
 
 from archive.effects import State, capture
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     Attribute,
     ClosureCell,
     Constant,
@@ -194,7 +195,7 @@ def ours(module: nn.Module, effect: Effect, names: Spelling) -> str | None:
 
 def _of_object(target: object, effect: Effect, names: Spelling) -> str:
     name = effect.key.value if isinstance(effect.key, Constant) else None
-    if effect.op not in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE) or not isinstance(name, str):
+    if effect.op not in ATTRIBUTE_OPS or not isinstance(name, str):
         return f"{names[target]}[...]"
     if isinstance(target, nn.Module) and name in target._buffers:
         return f"{names[target]}._buffers[...]"

@@ -148,8 +148,15 @@ NONSENSE = [
     (Effect(Op.APPEND, Attribute(Temporary(2), "a"), None, Output(0)), "temporary 2, which nothing makes"),
     (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which is for the state alone"),
     (Effect(Op.APPEND, X, None, Output(-1)), "output -1"),
-    (Effect(Op.APPEND, X, None, Made("set", ())), "expected one of list, tuple, dict, size, found 'set'"),
+    (
+        Effect(Op.APPEND, X, None, Made("set", ())),
+        "size, dtype, device, found 'set'",
+    ),
     (Effect(Op.APPEND, X, None, Made("dict", (Output(0),))), "a key that has no value"),
+    (Effect(Op.APPEND, X, None, Made("dtype", (Constant("os.system"),))), "no dtype: 'os.system'"),
+    (Effect(Op.APPEND, X, None, Made("device", (Constant(1),))), "no device: 1"),
+    (Effect(Op.APPEND, X, None, Made("device", ())), "no device"),
+    (Effect(Op.REGISTER_BUFFER, SELF, Constant(1), Output(0)), "register_buffer, key: expected a text"),
 ]
 
 

@@ -95,9 +95,15 @@ CHANGES = {
     "a number goes": Effect(Op.DELETE_ATTRIBUTE, SELF, Constant("count")),
     "one more layer": Effect(Op.APPEND, Attribute(SELF, "layers"), None, NEW_MODULE),
     "another layer": Effect(Op.SET_ITEM, Attribute(SELF, "layers"), Constant(0), NEW_MODULE),
+    "one more buffer": Effect(Op.REGISTER_BUFFER, SELF, Constant("more"), NEW_TENSOR),
+    "one more buffer, not persistent": Effect(Op.REGISTER_TRANSIENT, SELF, Constant("more"), NEW_TENSOR),
+    "a buffer, persistent from now on": Effect(Op.REGISTER_BUFFER, SELF, Constant("late"), NEW_TENSOR),
     "in place": Effect(Op.COPY, Attribute(SELF, "mean"), None, NEW_TENSOR),
     "in place, with a gradient": Effect(Op.COPY, Attribute(SELF, "mean"), None, Output(3)),
     "a parameter can't be a number": setting("scale", Constant(1)),
+    "a buffer can't take an attribute's name": Effect(
+        Op.REGISTER_BUFFER, SELF, Constant("count"), NEW_TENSOR
+    ),
     "in place, of another shape": Effect(Op.COPY, Attribute(SELF, "mean"), None, Output(4)),
 }
 
@@ -117,7 +123,7 @@ def test_changes_of_a_module_are_undone(change: Effect) -> None:
     assert picture(module) == before
 
 
-@pytest.mark.parametrize("name", list(CHANGES)[:-2])
+@pytest.mark.parametrize("name", list(CHANGES)[:-3])
 def test_each_change_of_a_module_is_seen_in_it(name: str) -> None:
     module = Model()
     before = picture(module)
@@ -125,6 +131,22 @@ def test_each_change_of_a_module_is_seen_in_it(name: str) -> None:
         MethodEffects("forward", (), Output(0), (CHANGES[name],)), State.of(module), outputs(), arguments={}
     )
     assert picture(module) != before
+
+
+def test_registered_buffers_are_in_the_state_dict_if_they_are_persistent() -> None:
+    module = Model()
+    for name in ("one more buffer", "a buffer, persistent from now on"):
+        replay(
+            MethodEffects("forward", (), Output(0), (CHANGES[name],)),
+            State.of(module),
+            outputs(),
+            arguments={},
+        )
+    assert {"more", "late"} <= module.state_dict().keys()
+    change = CHANGES["one more buffer, not persistent"]
+    replay(MethodEffects("forward", (), Output(0), (change,)), State.of(module), outputs(), arguments={})
+    assert "more" not in module.state_dict()
+    assert "more" in dict(module.named_buffers())
 
 
 def test_a_buffer_changed_in_place_stays_the_same_tensor() -> None:

@@ -141,6 +141,11 @@ def test_a_guard_reads_as_python(guard: Guard, text: str) -> None:
         (Effect(Op.SET_ATTRIBUTE, SELF, Constant("a-b"), Output(0)), "setattr(self, 'a-b', out[0])"),
         (Effect(Op.DELETE_ATTRIBUTE, SELF, Constant("a")), "del self.a"),
         (Effect(Op.DELETE_ATTRIBUTE, SELF, Constant("a-b")), "delattr(self, 'a-b')"),
+        (Effect(Op.REGISTER_BUFFER, SELF, Constant("a"), Output(0)), "self.register_buffer('a', out[0])"),
+        (
+            Effect(Op.REGISTER_TRANSIENT, SELF, Constant("a"), Output(0)),
+            "self.register_buffer('a', out[0], persistent=False)",
+        ),
         (Effect(Op.SET_ITEM, X, Constant("k"), Output(0)), "x['k'] = out[0]"),
         (Effect(Op.DELETE_ITEM, X, Constant(0)), "del x[0]"),
         (Effect(Op.APPEND, X, None, Output(0)), "x.append(out[0])"),

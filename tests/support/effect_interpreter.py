@@ -97,6 +97,8 @@ def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> No
     match effect.op:
         case Op.SET_ATTRIBUTE:
             setattr(place, key, value)
+        case Op.REGISTER_BUFFER | Op.REGISTER_TRANSIENT:
+            setattr(place, key, value)
         case Op.DELETE_ATTRIBUTE:
             delattr(place, key)
         case Op.SET_ITEM:

@@ -241,9 +241,9 @@ def kept_function(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("a dtype cannot be kept")
-def kept_type(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.kind = x.dtype  # here
+@refused("a layout cannot be kept")
+def kept_layout(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.layout = x.layout  # here
     return x
 
 

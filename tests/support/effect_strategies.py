@@ -86,6 +86,8 @@ kinds: list[SearchStrategy[Effect]] = [
     st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
     st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
     st.builds(Effect, st.just(Op.DELETE_ATTRIBUTE), objects, names),
+    st.builds(Effect, st.just(Op.REGISTER_BUFFER), objects, names, tensor_values),
+    st.builds(Effect, st.just(Op.REGISTER_TRANSIENT), objects, names, tensor_values),
     st.builds(Effect, st.just(Op.SET_ITEM), containers, keys, values),
     st.builds(Effect, st.just(Op.DELETE_ITEM), containers, keys),
     st.builds(Effect, st.just(Op.APPEND), lists, st.none(), values),

@@ -4,8 +4,9 @@ The modules from the highest to the lowest; each imports only from lower ones:
 
 - ``capture``, ``attempt``, ``next_snapshot``: as many calls as are needed, one call, the state behind it;
 - ``finish``, ``bounds``, ``sharing``, ``initial``: a call's graph and table are completed;
-- ``functions``, ``objects``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``, ``sizes``: the parts
-  that follow the model through functions, attributes, values, calls of PyTorch, builtins and metadata;
+- ``functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``,
+  ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins
+  and metadata;
 - ``proxies``, ``containers``, ``open_list``, ``tracked_dict``: proxies of everything that a call can change;
 - ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
 - ``graph_builder``, ``inputs``, ``guards``, ``scalars``, ``shape``: the graph and its guards;

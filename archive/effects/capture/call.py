@@ -88,6 +88,9 @@ class ObjectProxies(Protocol):
     def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """Read the attribute that ``super(cls, proxy)`` finds."""
 
+    def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """Read an object's own attribute, past its class's properties."""
+
     def save(self, proxy: Any, name: str, value: object) -> None:  # noqa: ANN401
         """Set an attribute."""
 

@@ -11,7 +11,7 @@ import torch
 from archive.effects.capture.reach import Reach
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sites import error_at
-from archive.effects.capture.sources import LITERALS, SOURCES
+from archive.effects.capture.sources import LITERALS, NAMED, SOURCES, named
 from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Variable, VariableKind
 from archive.effects.errors import ValueRefusedError
 from archive.formats.effects.model import (
@@ -102,7 +102,7 @@ class Flattening:
             return self._of_graph(known)
         if type(value) in LITERALS:
             return Constant(value)  # type: ignore[arg-type]
-        return self._made(value)
+        return named(value) if isinstance(value, NAMED) else self._made(value)
 
     def _of_variable(self, variable: Variable, value: object) -> Value:
         if variable.source is not None:
@@ -258,9 +258,10 @@ class Flattening:
         if value is DELETED:
             return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
         flat = self.value(value)
-        if flat == At(Attribute(source, name)):
+        op = self._table.registrations.get((variable, name), Op.SET_ATTRIBUTE)
+        if op is Op.SET_ATTRIBUTE and flat == At(Attribute(source, name)):
             return None
-        return Effect(Op.SET_ATTRIBUTE, source, Constant(name), flat)
+        return Effect(op, source, Constant(name), flat)
 
     def _source(self, variable: Variable) -> Source:
         return variable.source if variable.source is not None else Temporary(self._temporaries[variable])

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.pending import InitialState
-from archive.effects.capture.sources import LITERALS
+from archive.effects.capture.sources import LITERALS, NAMED, named
 from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     At,
     Attribute,
     Computed,
@@ -19,7 +20,6 @@ from archive.formats.effects.model import (
     Length,
     Local,
     Made,
-    Op,
     Stored,
     Temporary,
 )
@@ -55,7 +55,7 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
     yield from effects.inputs
     yield from _in_value(effects.result)
     for effect in effects.effects:
-        if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE) and isinstance(effect.key, Constant):
+        if effect.op in ATTRIBUTE_OPS and isinstance(effect.key, Constant):
             yield Attribute(effect.source, str(effect.key.value))
         else:
             yield effect.source
@@ -123,6 +123,8 @@ class _Rows:
     def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
         if type(value) in LITERALS:
             return Constant(value)
+        if isinstance(value, NAMED):
+            return named(value)
         if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
             return Constant(str(value))  # guards compare the text of such values
         if not isinstance(value, (*PLAIN_CONTAINERS, torch.Tensor)):

@@ -39,6 +39,7 @@ class _After:
             if variable in self._call.real and variable.kind is VariableKind.OBJECT:
                 for name, value in pending.items():
                     self._snapshot.set_name(self._call.real[variable], name, self._real(value))
+                    self._register(variable, name)
         for variable, proxy in self._call.proxies.items():
             if variable.kind in (VariableKind.LIST, VariableKind.DICT) and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
@@ -46,6 +47,14 @@ class _After:
             self._snapshot.set_contents(one.original, one.proxy.detach().clone())
         self._functions()
         return self._snapshot
+
+    def _register(self, variable: Variable, name: str) -> None:
+        """Note an attribute that has become a buffer or a part of a module."""
+        effects, owner = self._call.side_effects, self._call.real[variable]
+        if (variable, name) in effects.registrations:
+            self._snapshot.set_registered(owner, name, "_buffers")
+        elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
+            self._snapshot.set_registered(owner, name, "_modules")
 
     def _functions(self) -> None:
         """Take over the globals and cells of copied functions."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import (
     ClassMethodDescriptorType,
     FunctionType,
     GetSetDescriptorType,
-    MappingProxyType,
     MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.attribute_views import (
+    STANDARD_SETTERS,
+    AttributeView,
+    register_buffer,
+    register_module,
+)
 from archive.effects.capture.autograd import apply_function
 from archive.effects.capture.function_code import importable, is_model_module
 from archive.effects.capture.proxies import ClassProxy, call_module, class_behind, has_plain_new, proxy_class
@@ -28,7 +34,12 @@ if TYPE_CHECKING:
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
-STANDARD_SETTERS = (object.__setattr__, torch.nn.Module.__setattr__)
+REGISTRATIONS: dict[Any, Any] = {
+    torch.nn.Module.register_buffer: register_buffer,
+    torch.nn.Module.add_module: register_module,
+    torch.nn.Module.register_module: register_module,
+}
+"""Methods of modules that register something, as this package does them."""
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
 STANDARD_GETTERS = (object.__getattribute__,)
 SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
@@ -98,6 +109,13 @@ class Objects:
             return self._bound(raw, cls, proxy, variable, name)
         return self._missing(cls, proxy, name, custom=custom)
 
+    def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """An object's own attribute, whatever its class has by this name; ``ABSENT`` if it has none."""
+        variable = self._call.side_effects[proxy]
+        if self._call.side_effects.has_pending_mutation_of_attr(variable, name):
+            return self._call.side_effects.load_attr(variable, name)
+        return self._own(proxy, variable, name)
+
     def _own(self, proxy: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
         """An object's own attribute, not its class's; ``ABSENT`` if it has none or is new."""
         call = self._call
@@ -108,7 +126,7 @@ class Objects:
         if name in REGISTERED and isinstance(item, torch.nn.Module):
             names = call.snapshot.registered(item, name)
         if names is not None:
-            return MappingProxyType({one: self.load(proxy, one) for one in names})
+            return AttributeView(call, proxy, names, name)
         value = call.snapshot.attribute(item, name)
         if value is ABSENT:
             return ABSENT
@@ -131,6 +149,8 @@ class Objects:
     def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
         """An attribute of a class, bound to a proxy."""
         call = self._call
+        if isinstance(raw, FunctionType) and raw in REGISTRATIONS:
+            return partial(REGISTRATIONS[raw], call, proxy)
         if isinstance(raw, FunctionType):
             return MethodType(call.functions.copy(raw), proxy)
         if isinstance(raw, staticmethod):

@@ -88,6 +88,7 @@ class PendingEffects(Tracking):
         defaults: values of arguments that may be left out.
         state: values of sources before the call.
         stores: order and statement of each pending attribute.
+        registrations: ops of pending attributes that are registered as buffers.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class PendingEffects(Tracking):
         self.guards: list[Assumption] = []
         self.defaults: dict[str, Any] = {}
         self.stores: dict[tuple[Variable, str], tuple[int, Statement | None]] = {}
+        self.registrations: dict[tuple[Variable, str], Op] = {}
         self._modified: dict[Variable, None] = {}
         self._order = 0
 

@@ -48,6 +48,7 @@ class SideEffects(PendingEffects):
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
         copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
         copy.state, copy.stores = self.state, dict(self.stores)
+        copy.registrations = dict(self.registrations)
         copy.guards, copy.defaults = list(self.guards), dict(self.defaults)
         copy._modified, copy._order = dict(self._modified), self._order
         return copy
@@ -69,6 +70,7 @@ class SideEffects(PendingEffects):
             for item, pending in self.store_attr_mutations.items()
         }
         self.stores = {(mapped(item), name): one for (item, name), one in self.stores.items()}
+        self.registrations = {(mapped(item), name): one for (item, name), one in self.registrations.items()}
         self.log = [
             replace(one, target=mapped(one.target), key=mapped(one.key), value=mapped(one.value))
             for one in self.log
@@ -89,6 +91,7 @@ class SideEffects(PendingEffects):
         for one in (self.id_to_variable, self.store_attr_mutations, self.stores, self._modified):
             one.clear()
         self.tensor_hooks.clear()
+        self.registrations.clear()
         self.defaults.clear()
         for rows in (self.log, self.save_for_backward, self.keepalive, self.guards):
             rows.clear()

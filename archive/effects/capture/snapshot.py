@@ -27,6 +27,7 @@ class Snapshot:
         self.alive: list[object] = []
         self._names: dict[int, dict[str, object]] = {}
         self._contents: dict[int, Any] = {}
+        self._registered: dict[tuple[int, str], list[str]] = {}
 
     def copy(self) -> Snapshot:
         """A snapshot of the same values, to be changed on its own."""
@@ -40,6 +41,10 @@ class Snapshot:
         """Override an attribute of an object, or a name of globals."""
         self.alive.append(owner)
         self._names.setdefault(id(owner), {})[name] = value
+
+    def set_registered(self, owner: object, name: str, kind: str) -> None:
+        """Note that an attribute of a module, which is set, is one of its parameters, buffers or modules."""
+        self._registered.setdefault((id(owner), kind), []).append(name)
 
     def set_contents(self, owner: object, value: object) -> None:
         """Override the contents of a list, dict, cell or tensor."""
@@ -67,12 +72,16 @@ class Snapshot:
     def names(self, owner: object) -> list[str]:
         """The names of an object's own attributes."""
         changed = self._names.get(id(owner), {})
+        registered = {name for kind in REGISTERED for name in self.registered(owner, kind)}
         names = dict.fromkeys([*instance_dict(owner), *changed])
-        return [name for name in names if changed.get(name) is not DELETED]
+        return [name for name in names if changed.get(name) is not DELETED and name not in registered]
 
     def registered(self, owner: object, kind: str) -> list[str]:
         """The names of a module's parameters, buffers or modules."""
-        return list(instance_dict(owner).get(kind, ()))
+        new = self._registered.get((id(owner), kind), ())
+        names = dict.fromkeys([*instance_dict(owner).get(kind, ()), *new])
+        changed = self._names.get(id(owner), {})
+        return [name for name in names if changed.get(name) is not DELETED]
 
     def global_name(self, names: dict[str, object], name: str) -> object:
         """The value of a global; ``ABSENT`` if there is none."""

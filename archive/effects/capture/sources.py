@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Length, Local, Temporary
+from archive.formats.effects.model import (
+    Attribute,
+    ClosureCell,
+    Constant,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Made,
+    Temporary,
+)
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Source
@@ -15,6 +25,15 @@ SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length)
 """The classes of ``Source``, for ``isinstance``."""
 LITERALS = (bool, int, float, str, bytes, type(None))
 """The types of ``Literal``, but for tuples of them."""
+
+
+NAMED = (torch.dtype, torch.device)
+"""Types whose values a table holds by their texts."""
+
+
+def named(value: torch.dtype | torch.device) -> Made:
+    """A dtype or device as a value of the table."""
+    return Made("dtype" if isinstance(value, torch.dtype) else "device", (Constant(str(value)),))
 
 
 def is_literal(value: object) -> bool:

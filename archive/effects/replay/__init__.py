@@ -2,5 +2,5 @@
 
 ``replay`` checks a method's effects, and ``compiler`` makes two functions of them: ``expressions`` is how
 these read and compute, ``steps`` how they change and undo, with ``backups``. A ``state`` is what they change:
-a ``live`` module, or one made ``fresh`` from the table.
+a ``live`` module, or one made ``fresh`` from the table. ``named_values`` are held by their names.
 """

@@ -30,6 +30,7 @@ import torch
 
 from archive.effects.looking import GUARD_HELPERS, holds
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
+from archive.effects.replay.named_values import NAMED
 from archive.effects.replay.steps import STEP_NAMES, STEPS, UndoEntry, undo_until
 from archive.formats.effects.model import (
     At,
@@ -75,6 +76,7 @@ class Compiler:
         self._undo: dict[int, UndoEntry] = {}
         functions = {
             "size": torch.Size,
+            **NAMED,
             "unlike": unlike,
             "allowed": allowed,
             "cloned_if_changed": cloned_if_changed,

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.replay.errors import StateError
+from archive.effects.replay.named_values import NAMED
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -123,6 +124,8 @@ class Expressions:
         if not isinstance(value, Made):
             return self.value(value)
         items = [self._expression(item) for item in value.items]
+        if value.kind in NAMED:
+            return f"{value.kind}({items[0]})"
         if value.kind == "list":
             return f"[{', '.join(items)}]"
         if value.kind in ("tuple", "size"):

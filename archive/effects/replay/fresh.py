@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.replay.errors import StateError
+from archive.effects.replay.named_values import device, dtype
 from archive.effects.replay.placeholders import UNSET, Plain
 from archive.formats.effects.model import (
     At,
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.formats.effects.model import Effect, EffectTable, Source, Value
+
+MAKERS: dict[str, Any] = {
+    "tuple": tuple,
+    "size": torch.Size,
+    "dtype": lambda items: dtype(*items),
+    "device": lambda items: device(*items),
+}
+"""Functions that make immutable values of their items, by kind."""
 
 
 class FreshState:
@@ -120,7 +129,7 @@ class FreshState:
                 return UNSET
         return UNSET
 
-    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
+    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
         """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):
@@ -142,10 +151,8 @@ class FreshState:
                 for key, item in zip(items[::2], items[1::2], strict=True):
                     pairs[self._value(key)] = self._value(item)
                 return pairs
-            case Made("tuple", items):
-                return tuple(self._value(item) for item in items)
-            case Made("size", items):
-                return torch.Size(self._value(item) for item in items)
+            case Made(kind, items) if kind in MAKERS:
+                return MAKERS[kind](self._value(item) for item in items)
         raise StateError(f"{value_text(value)} is no state")
 
     def _register(self, number: int | None, made: object) -> None:

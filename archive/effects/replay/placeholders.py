@@ -14,6 +14,10 @@ class Plain:
     def __init__(self) -> None:
         self.__items: dict[object, object] = {}
 
+    def register_buffer(self, name: str, tensor: object, *, persistent: bool = True) -> None:  # noqa: ARG002
+        """Set an attribute: nothing here tells buffers from other tensors."""
+        setattr(self, name, tensor)
+
     def __getitem__(self, key: object) -> object:
         return self.__items[key]
 

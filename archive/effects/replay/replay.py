@@ -28,7 +28,7 @@ from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
 from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
-from archive.formats.effects.model import Attribute, Constant, GlobalName, Item, Look, Op
+from archive.formats.effects.model import ATTRIBUTE_OPS, Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.rules import MOST_SHOWN, check_method
 from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
@@ -188,7 +188,7 @@ def _check_names(effects: MethodEffects) -> None:
         if isinstance(place, GlobalName) and _is_special(place.name):
             raise StateError(f"{source_text(place)} is Python's own")
     for effect in effects.effects:
-        named = effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE)
+        named = effect.op in ATTRIBUTE_OPS
         if named and isinstance(effect.key, Constant) and _is_special(str(effect.key.value)):
             raise StateError(f"{effect_text(effect)}: {effect.key.value!r} is Python's own")
 

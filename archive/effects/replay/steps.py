@@ -47,6 +47,10 @@ STEPS = {
         backups.restore_attribute,
     ),
     Op.DELETE_ATTRIBUTE: EffectStep("backup_all({target})", "delattr({target}, {key})"),
+    Op.REGISTER_BUFFER: EffectStep("backup_all({target})", "{target}.register_buffer({key}, {value})"),
+    Op.REGISTER_TRANSIENT: EffectStep(
+        "backup_all({target})", "{target}.register_buffer({key}, {value}, persistent=False)"
+    ),
     Op.SET_ITEM: EffectStep(
         "{target}.get({key}, UNSET) if type({target}) is dict else backup_item({target}, {key})",
         "{target}[{key}] = {value}",

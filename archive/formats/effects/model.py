@@ -97,7 +97,10 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn."""
+    """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn.
+
+    A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``.
+    """
 
     kind: str
     items: tuple[Value, ...]
@@ -140,6 +143,8 @@ class Op(StrEnum):
     NEW = "new"  # source = object.__new__(key: "module:qualname"), a temporary
     SET_ATTRIBUTE = "setattr"  # source.key = value
     DELETE_ATTRIBUTE = "delattr"  # del source.key
+    REGISTER_BUFFER = "register_buffer"  # source.register_buffer(key, value), a module
+    REGISTER_TRANSIENT = "register_transient"  # source.register_buffer(key, value, persistent=False)
     SET_ITEM = "setitem"  # source[key] = value
     DELETE_ITEM = "delitem"  # del source[key]
     APPEND = "append"  # source.append(value)
@@ -153,6 +158,10 @@ class Op(StrEnum):
     SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
     REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: "module:qualname")
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
+
+
+ATTRIBUTE_OPS = (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE, Op.REGISTER_BUFFER, Op.REGISTER_TRANSIENT)
+"""Ops whose key is the name of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -113,7 +114,7 @@ class ChangesSoFar:
 
     def add(self, effect: Effect) -> None:
         """Add an effect."""
-        if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE):
+        if effect.op in ATTRIBUTE_OPS:
             if isinstance(effect.key, Constant):
                 self.attributes.add(str(effect.key.value))
         elif isinstance(effect.source, GlobalName) and effect.op is Op.SET_GLOBAL:

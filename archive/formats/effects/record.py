@@ -56,6 +56,7 @@ constant               constant                              ()
 source                 source                                ()
 list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
+dtype, device          ``NO_REFERENCE``                      a constant: the text
 op of a computed       ``NO_REFERENCE``                      its operands
 number (version 3)
 =====================  ====================================  ==================

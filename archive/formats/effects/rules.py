@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
 
-CONTAINER_KINDS = ("list", "tuple", "dict", "size")
+NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
+"""Kinds of :class:`Made` that are made of a text, and what the text looks like."""
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS)
 """Kinds of :class:`Made`."""
 QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
 """A class or function: ``module:qualname``."""
@@ -66,6 +68,8 @@ OP_RULES = {
     Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, source=Temporary),
     Op.SET_ATTRIBUTE: OpRule(key=Operand.TEXT, value=Operand.ANY),
     Op.DELETE_ATTRIBUTE: OpRule(key=Operand.TEXT),
+    Op.REGISTER_BUFFER: OpRule(key=Operand.TEXT, value=Operand.ANY),
+    Op.REGISTER_TRANSIENT: OpRule(key=Operand.TEXT, value=Operand.ANY),
     Op.SET_ITEM: OpRule(key=Operand.ANY, value=Operand.ANY),
     Op.DELETE_ITEM: OpRule(key=Operand.ANY),
     Op.APPEND: OpRule(value=Operand.ANY),
@@ -230,6 +234,11 @@ def _check_default(value: Value) -> None:
         raise ArchiveError("a default that is no constant")
 
 
+def _is_named(kind: str, items: tuple[Value, ...]) -> bool:
+    text = literal_of(items[0]) if len(items) == 1 else None
+    return isinstance(text, str) and NAMED_KINDS[kind].fullmatch(text) is not None
+
+
 def _short(value: Value) -> str:
     """A value as Python, cut for a message."""
     return value_text(value)[:MOST_SHOWN]
@@ -298,6 +307,8 @@ class _References:
                     raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
                 if kind == "dict" and len(items) % 2:
                     raise ArchiveError("a dict with a key that has no value")
+                if kind in NAMED_KINDS and not _is_named(kind, items):
+                    raise ArchiveError(f"no {kind}: {', '.join(map(_short, items))}")
                 for item in items:
                     self.value(item)
             case At(source):

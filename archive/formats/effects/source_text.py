@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Effect, Guard, Literal, Source, Value
 
 STATEMENTS = {
+    Op.REGISTER_BUFFER: "{source}.register_buffer({key}, {value})",
+    Op.REGISTER_TRANSIENT: "{source}.register_buffer({key}, {value}, persistent=False)",
     Op.SET_ITEM: "{source}[{key}] = {value}",
     Op.DELETE_ITEM: "del {source}[{key}]",
     Op.APPEND: "{source}.append({value})",
@@ -253,6 +255,9 @@ class Printer:
         items = [self.value(item) for item in value.items]
         if value.kind == "list":
             return f"[{', '.join(items)}]"
+        if value.kind in ("dtype", "device"):
+            text = str(literal_of(value.items[0]))
+            return text if value.kind == "dtype" else f"torch.device({text!r})"
         if value.kind in ("tuple", "size"):
             return _tuple(items) if value.kind == "tuple" else f"torch.Size({_tuple(items)})"
         pairs = zip(items[::2], items[1::2], strict=False)

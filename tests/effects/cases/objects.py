@@ -224,19 +224,19 @@ def containers_in_objects(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
-@CASES.add("dicts", says="a second call, from where the first one ends, does something else", pair=Pair(3, 5))
+@CASES.add("dicts", pair=Pair(3, 5))
 def contains_dunder_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
     if "a" in self.pair.__dict__:
         x = x * self.pair.a
     self.pair.c = 7
     if "c" in self.pair.__dict__:
         x = x * self.pair.c
-    return x * self.pair.__dict__.get("z", 2)  # here
+    return x * self.pair.__dict__.get("z", 2)
 
 
-@CASES.add("dicts", says="TypeError: 'mappingproxy' object does not support item assignment", pair=Pair(1, 2))
+@CASES.add("dicts", pair=Pair(1, 2))
 def update_dunder_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.pair.__dict__["a"] = 10  # here
+    self.pair.__dict__["a"] = 10
     return x * self.pair.a + self.pair.__dict__["a"]
 
 
