@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Sparse:
-    """A file that leaves holes in the place of long zeros."""
+    """A file that leaves holes in the place of :func:`zeros`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
 
     def write(self, data: bytes | memoryview) -> int:
-        if len(data) < 1 << 20:
+        if memoryview(data).contiguous:
             return self.file.write(data)
         self.file.seek(len(data), 1)
         return len(data)
