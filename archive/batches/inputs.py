@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.base.urls import is_url
+from archive.base.urls import is_url, name_of
+from archive.batches import elsewhere
+from archive.batches.places import absolute, is_folder, last_part, resolved
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
@@ -35,8 +37,8 @@ class Input(NamedTuple):
 def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Input]:
     """The files that are given, and those in folders and of globs, sorted folder by folder.
 
-    A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; ``**`` stands for any
-    folders.
+    A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
+    stands for any folders.
     A file that is named twice is found once.
 
     Args:
@@ -50,7 +52,7 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
     known = set()
     for given in inputs:
         for one in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
-            place = os.path.abspath(one.file)  # noqa: PTH100 (two links to one file are two files)
+            place = absolute(one.file)  # two links to one file are two files
             if place not in known:
                 known.add(place)
                 yield one
@@ -58,12 +60,14 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
 
 def is_glob(given: str) -> bool:
     """Whether an input is a pattern and not a file of that name."""
-    return has_magic(given) and not is_url(given) and not os.path.lexists(given)
+    if is_url(given):
+        return "*" in given.partition("?")[0]
+    return has_magic(given) and not os.path.lexists(given)
 
 
 def names_several(given: str) -> bool:
     """Whether an input may stand for several files."""
-    return is_glob(given) or Path(given).is_dir()
+    return is_glob(given) or is_folder(given)
 
 
 def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
@@ -72,6 +76,9 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
     Raises:
         ArchiveError: there are none.
     """
+    if is_url(pattern):
+        yield from _elsewhere(pattern, list(elsewhere.matching(pattern)), skipped)
+        return
     parts = Path(pattern).parts
     fixed = Path(*parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
     matches = sorted(iglob(pattern, recursive=True))  # noqa: PTH207 (Path's takes no absolute pattern)
@@ -85,8 +92,11 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
 
 def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
     """A file itself, or the files in a folder."""
-    if not Path(top).is_dir():
-        yield Input(top, Path(top).name, searched=False)
+    if not is_folder(top):
+        yield Input(top, last_part(top), searched=False)
+        return
+    if is_url(top):
+        yield from _elsewhere(top, list(elsewhere.below(top)), skipped)
         return
     for parent, folders, names in os.walk(top, onerror=_refuse):
         folders[:] = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
@@ -94,15 +104,23 @@ def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
             yield Input(str(file), str(file.relative_to(top)), searched=True)
 
 
+def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection[str]) -> Iterator[Input]:
+    """The files that a URL stands for.
+
+    Raises:
+        ArchiveError: there are none.
+    """
+    if not files:
+        raise ArchiveError("nothing matches" if is_glob(given) else "no file is there", file=name_of(given))
+    for file, relative in files:
+        if not any(file.startswith(f"{folder}/") for folder in skipped):
+            yield Input(file, relative, searched=True)
+
+
 def told(others: Mapping[FileKind, int]) -> str:
     """The number of files, and of each kind."""
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
     return f"{sum(others.values()):,} ({kinds})"
-
-
-def resolved(path: str | Path) -> str:
-    """The path without links. Links that lead in a circle stay: whatever opens the path names them."""
-    return os.path.realpath(path)
 
 
 def _refuse(error: OSError) -> None:

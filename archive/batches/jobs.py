@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
-from archive.batches.inputs import KNOWN_KINDS, found, names_several, resolved, told
+from archive.base.urls import name_of
+from archive.batches import places
+from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
 from archive.batches.lines import MANIFEST_NAME
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
@@ -71,8 +72,8 @@ class Job:
 
     def absolute(self) -> Job:
         """The same with absolute paths, for processes that work in another folder."""
-        paths = {name: os.path.abspath(getattr(self, name)) for name in ("file", "out", "companion")}  # noqa: PTH100 (links stay)
-        return replace(self, **paths)
+        file, out, companion = map(places.absolute, (self.file, self.out, self.companion))
+        return replace(self, file=file, out=out, companion=companion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,10 @@ def plan(
             )
     jobs, others = [], Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
-    for one in found(inputs, {resolved(folder) for folder in folders}):
-        kind = listed_kind(Path(one.file), mapped=mapped) if one.searched else None
+    for one in found(inputs, {places.resolved(folder) for folder in folders}):
+        kind = listed_kind(one.file, mapped=mapped) if one.searched else None
         if kind is not None and not _is_wanted(kind, wanted):
-            others[kind] += kind not in KNOWN_KINDS and Path(one.file).name != MANIFEST_NAME
+            others[kind] += kind not in KNOWN_KINDS and places.last_part(one.file) != MANIFEST_NAME
             continue
         target = OUTPUT_NAME if streamed else _target(out, one.name, many=many)
         debug = _companion_of(one.file if use is Use.READ else target)
@@ -158,8 +159,8 @@ def _is_wanted(kind: FileKind, wanted: Collection[FileKind]) -> bool:
 
 def _target(path: str, name: str, *, many: bool) -> str:
     """The path itself, or if it names a folder, the name below it."""
-    folder = many or path.endswith(("/", os.sep)) or Path(path).is_dir()
-    return str(Path(path, name)) if folder else path
+    folder = many or path.endswith(("/", os.sep)) or places.is_folder(path)
+    return places.joined(path, name) if folder else path
 
 
 def _companion_of(path: str) -> str:
@@ -174,8 +175,8 @@ def _check_folders(folders: Sequence[str]) -> None:
         ArchiveError: one of these paths is a file.
     """
     for folder in folders:
-        if Path(folder).exists() and not Path(folder).is_dir():
-            raise ArchiveError("is a file; several inputs need a folder", file=folder)
+        if not places.is_folder(folder) and places.exists(folder):
+            raise ArchiveError("is a file; several inputs need a folder", file=name_of(folder))
 
 
 def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind]) -> None:
@@ -184,12 +185,12 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     Raises:
         ArchiveError: the plan is one.
     """
-    jobs, where = planned.jobs, ", ".join(inputs)
+    jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
         beside = f", but other files: {told(planned.others)}" if planned.others else ""
         raise ArchiveError(f"no {what} in it{beside}", file=where)
-    if all(job.searched and job.use is Use.READ and not Path(job.companion).exists() for job in jobs):
+    if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)
     _check_targets(jobs)
 
@@ -200,14 +201,16 @@ def _check_targets(jobs: Sequence[Job]) -> None:
     Raises:
         ArchiveError: one would.
     """
-    inputs = {resolved(path) for job in jobs for path in job.sources}
+    inputs = {places.resolved(path) for job in jobs for path in job.sources}
     written: dict[str, str] = {}
     for job in jobs:
         for target in () if job.streamed else job.targets:
-            place = resolved(target)
+            place = places.resolved(target)
             if place in inputs:
-                raise ArchiveError("is an input, too; nothing is written", file=target)
+                raise ArchiveError("is an input, too; nothing is written", file=name_of(target))
             if place in written:
                 files = " and ".join(dict.fromkeys((written[place], job.file)))
-                raise ArchiveError(f"would be written twice, for {files}; nothing is written", file=target)
+                raise ArchiveError(
+                    f"would be written twice, for {files}; nothing is written", file=name_of(target)
+                )
             written[place] = job.file

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import escaped
+from archive.base.urls import is_url, name_of
 from archive.batches.places import Fingerprint
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str
 
 
 def _from(folder: str, path: str) -> str:
+    if is_url(path) or is_url(folder):
+        return escaped(name_of(path).removeprefix(f"{name_of(folder).rstrip('/')}/"))
     try:
         path = os.path.relpath(path, folder)
     except ValueError:  # of another drive

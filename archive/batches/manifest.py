@@ -3,6 +3,9 @@
 The last line about an input counts, and only as long as its files have the digests that it tells. A line goes
 to the end of the file in one call, so that several processes may add to one manifest. A manifest is a regular
 file; links, devices and pipes are refused.
+
+Elsewhere, where files do not grow, the manifest is put anew every ten seconds, and at the end. One process
+adds to it; what it could not tell any more, a second run finds done (see ``working``).
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, escaped, named
 from archive.base.output import KINDS
+from archive.base.urls import is_url
+from archive.batches import elsewhere, places
+from archive.batches.elsewhere import Growing
 from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, parsed
 
 if TYPE_CHECKING:
@@ -35,18 +41,22 @@ class Manifest:
     """
 
     def __init__(self, folder: str, task: Task) -> None:
-        self.path = Path(folder, MANIFEST_NAME)
+        self.path = places.joined(folder, MANIFEST_NAME)
         self._folder = folder
         self._task = task
         self._known: dict[str, ManifestLine] = {}
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO | Growing | None = None
 
     def __enter__(self) -> Self:
-        _check_kind(self.path)
-        cut = self._read(self.path.read_bytes()) if self.path.exists() else b""
+        before = b""
+        if is_url(self.path):
+            before = elsewhere.content(self.path) if places.exists(self.path) else b""
+        else:
+            _check_kind(Path(self.path))
+            before = Path(self.path).read_bytes() if places.exists(self.path) else b""
+        cut = self._read(before)
         if not self._task.dry_run:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab", buffering=0)
+            self._file = self._opened(before)
             if cut:  # by an interruption; the next entry needs a line of its own
                 self._write(b"\n")
         return self
@@ -55,8 +65,16 @@ class Manifest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            with self._file as file, named(self.path):
-                os.fsync(file.fileno())
+            with closing(self._file) as file, named(self.path):
+                if not isinstance(file, Growing):
+                    os.fsync(file.fileno())
+
+    def _opened(self, before: bytes) -> BinaryIO | Growing:
+        """The manifest, to be added to."""
+        if is_url(self.path):
+            return Growing(self.path, before)
+        places.make_folder_of(self.path)
+        return Path(self.path).open("ab", buffering=0)
 
     def known(self, name: str) -> ManifestLine | None:
         """What is told of an input; None where that is nothing."""

@@ -1,6 +1,6 @@
-"""Where files lie: all that a batch asks of the file system, one function a question.
+"""Where files lie: all that a batch asks of a file system, one function a question.
 
-A place is a path. Whatever reads or writes other places begins here.
+A place is a path of this machine, or a URL: ``elsewhere`` answers for those.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import io
 import os
 import shutil
 import stat
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, named
-from archive.base.mapped import unchanged
-from archive.base.output import is_path, replacing
+from archive.base.mapped import Mapped, unchanged
+from archive.base.output import is_path, replacing, write_all
+from archive.base.urls import is_url, name_of
+from archive.batches import elsewhere
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from _typeshed import ReadableBuffer
 
     from archive.base.output import Sink
@@ -78,7 +79,32 @@ class Measured(io.RawIOBase):
 
 def exists(place: str) -> bool:
     """Whether the name is taken, be it by a link to nothing."""
-    return os.path.lexists(place)
+    return elsewhere.exists(place) if is_url(place) else os.path.lexists(place)
+
+
+def is_folder(place: str) -> bool:
+    """Whether a place is a folder."""
+    return elsewhere.is_folder(place) if is_url(place) else Path(place).is_dir()
+
+
+def joined(folder: str, name: str) -> str:
+    """The place of a name below a folder."""
+    return f"{folder.rstrip('/')}/{Path(name).as_posix()}" if is_url(folder) else str(Path(folder, name))
+
+
+def last_part(place: str) -> str:
+    """The name of a file without its folder; of a URL, without what may be secret."""
+    return name_of(place).rpartition("/")[2].partition("?")[0] if is_url(place) else Path(place).name
+
+
+def absolute(place: str) -> str:
+    """The place wherever one is; links stay."""
+    return place if is_url(place) else os.path.abspath(place)  # noqa: PTH100 (links stay)
+
+
+def resolved(place: str | Path) -> str:
+    """The path without links. Links that lead in a circle stay: whatever opens the path names them."""
+    return place.rstrip("/") if is_url(place) else os.path.realpath(place)
 
 
 def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
@@ -92,6 +118,8 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
         ArchiveError: the path is another kind of file.
         OSError: the file cannot be read.
     """
+    if is_url(place):
+        return _fingerprint_elsewhere(place)
     status = Path(place).stat()
     if not stat.S_ISREG(status.st_mode):
         raise ArchiveError(expected="a file", found=stat.filemode(status.st_mode), file=place)
@@ -100,6 +128,14 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
     measured = Measured()
     with named(place), Path(place).open("rb") as file:
         shutil.copyfileobj(file, measured)
+    return measured.fingerprint
+
+
+def _fingerprint_elsewhere(url: str) -> Fingerprint:
+    """The fingerprint of a file elsewhere, of which a copy is read."""
+    mapped, measured = Mapped(url), Measured()
+    with closing(mapped):
+        write_all(mapped.data, cast("BinaryIO", measured))
     return measured.fingerprint
 
 
@@ -117,7 +153,8 @@ def make_folder_of(place: str) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    Path(place).parent.mkdir(parents=True, exist_ok=True)
+    if not is_url(place):  # elsewhere, a put makes it
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
 
 
 def check_folder_of(place: str) -> None:
@@ -126,6 +163,9 @@ def check_folder_of(place: str) -> None:
     Raises:
         OSError: it is one.
     """
+    if is_url(place):
+        elsewhere.check_folder_of(place)
+        return
     parent = Path(os.path.abspath(place)).parent  # noqa: PTH100 (links may lead in a circle)
     while not parent.exists() and parent != parent.parent:
         parent = parent.parent
@@ -147,7 +187,11 @@ def copy(place: str, target: Sink, *, force: bool) -> None:
         ArchiveError: the target exists and ``force`` is not given, or the file changed meanwhile.
         OSError: one of both cannot be read or written.
     """
+    if is_url(place):
+        with closing(Mapped(place)) as mapped, replacing(target, force=force) as out:
+            write_all(mapped.data, out)
+        return
     with unchanged(place), replacing(target, force=force) as out, Path(place).open("rb") as file:
         shutil.copyfileobj(file, out)
-        if is_path(target) and os.chmod in os.supports_fd:
+        if is_path(target) and not is_url(target) and os.chmod in os.supports_fd:
             os.chmod(out.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))  # noqa: PTH101 (no name yet)

@@ -13,6 +13,7 @@ from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
 from archive.batches.lines import MANIFEST_NAME
+from archive.batches.places import last_part
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import FileKind, listed_kind
 
@@ -89,14 +90,14 @@ def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
     files: list[Listed] = []
     others = Counter[FileKind]()
     for one in found(inputs):
-        kind = listed_kind(Path(one.file), mapped=mapped) if one.searched else None
+        kind = listed_kind(one.file, mapped=mapped) if one.searched else None
         if kind is None or kind in READ_KINDS:
             files.append(Listed(one.file, Path(one.name).as_posix()))
         else:
-            others[kind] += Path(one.file).name != MANIFEST_NAME
+            others[kind] += last_part(one.file) != MANIFEST_NAME
     if not files:
         beside = f", but other files: {told(+others)}" if +others else ""
-        raise ArchiveError(f"no archive or companion in it{beside}", file=", ".join(inputs))
+        raise ArchiveError(f"no archive or companion in it{beside}", file=", ".join(map(name_of, inputs)))
     return Listing(files, all(map(names_several, inputs)), +others)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.errors import ArchiveError, ImpossibleError, NoHandlesError, NothingToDoError, one_line
 from archive.base.mapped import in_memory
 from archive.base.output import EXISTS, check_target, is_path
 from archive.base.problems import problem_of
+from archive.base.urls import name_of
 from archive.batches import places
 from archive.batches.jobs import Use
 from archive.batches.outcome import Outcome, OutcomeKind
@@ -124,7 +124,7 @@ def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
         if not places.exists(target):
             lacking = True
         elif places.fingerprint_or_none(target) != wanted:
-            raise ArchiveError(EXISTS, file=target)
+            raise ArchiveError(EXISTS, file=name_of(target))
     if task.dry_run:
         return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
     if not lacking:
@@ -157,7 +157,9 @@ def _called(
     """Call the library's function; a file that is already what it would make is copied."""
     try:
         if len(sources) < len(job.sources):  # there is no companion to join with
-            return _copied(task, job, sources, targets[0], f"no companion {job.companion}", force=force)
+            return _copied(
+                task, job, sources, targets[0], f"no companion {name_of(job.companion)}", force=force
+            )
         facts = _facts(task, job, targets, force=force)
     except NothingToDoError as why:
         if job.use is Use.EMBEDDED and not job.searched:
@@ -210,11 +212,13 @@ def _lacks_companion(task: Task, job: Job) -> bool:
     """
     if job.use is not Use.READ or not job.searched or places.exists(job.companion):
         return False
-    if listed_kind(Path(job.file), mapped=task.mapped) is FileKind.SPLIT:
-        raise ImpossibleError(f"was split, and its companion {job.companion} is not there", file=job.file)
+    if listed_kind(job.file, mapped=task.mapped) is FileKind.SPLIT:
+        raise ImpossibleError(
+            f"was split, and its companion {job.companion} is not there", file=name_of(job.file)
+        )
     return True
 
 
 def _reason(job: Job, error: str) -> str:
     """An error's text without the input's name."""
-    return one_line(error).removeprefix(f"{one_line(job.file)}: ")
+    return one_line(error).removeprefix(f"{one_line(name_of(job.file))}: ")

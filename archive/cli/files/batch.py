@@ -16,6 +16,7 @@ from rich.text import Text
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import STANDARD_OUTPUT
+from archive.base.urls import name_of
 from archive.batches.batch import outcomes
 from archive.batches.executors import dask_executor
 from archive.batches.inputs import told
@@ -131,13 +132,13 @@ def _one(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
     job = work.jobs[0]
     if job.streamed and not task.dry_run:
         return _streamed(work, task, words, manner)
-    doing = Text(f"{words.doing} {one_line(job.file)}")
+    doing = Text(f"{words.doing} {one_line(name_of(job.file))}")
     try:
         with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
             outcome = perform(task, job)
     except ImpossibleError as refusal:
         if task.dry_run and not manner.as_json:
-            _print_plan(refusal.facts, job.file, words)
+            _print_plan(refusal.facts, name_of(job.file), words)
         raise
     _print_one(outcome, words, manner)
     return Status.WELL
@@ -158,7 +159,7 @@ def _print_one(outcome: Outcome, words: Words, manner: Manner, *, aside: bool = 
     if manner.as_json:
         printing.write_json(_facts(outcome, words), aside=aside)
     elif manner.dry_run:
-        _print_plan(outcome.facts, outcome.file, words)
+        _print_plan(outcome.facts, name_of(outcome.file), words)
         for line in _targets(outcome):
             printing.write_line(line)
     elif outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
@@ -226,13 +227,13 @@ def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
 def _line(outcome: Outcome, words: Words, manner: Manner) -> str:
     """A file of several, in one line."""
     if outcome.kind is OutcomeKind.SAME:
-        return f"{one_line(outcome.file)}: {outcome.kind}"
+        return f"{_name(outcome)}: {outcome.kind}"
     if not outcome.outputs:
-        return f"{one_line(outcome.file)}: {outcome.kind}: {outcome.reason}"
+        return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}"
     if manner.dry_run:
         return "; ".join(_would(outcome, words))
     if outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
-        return f"{one_line(outcome.file)}: {outcome.kind}: {outcome.reason}; copied"
+        return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}; copied"
     again = f"; {outcome.reason}" if outcome.kind is OutcomeKind.DONE and outcome.reason else ""
     return words.line(outcome.facts, *_sizes(outcome)) + again
 
@@ -240,11 +241,11 @@ def _line(outcome: Outcome, words: Words, manner: Manner) -> str:
 def _would(outcome: Outcome, words: Words) -> Iterator[str]:
     """What a dry run tells of a file of several."""
     if outcome.facts is not None and words.planned_line is not None:
-        yield words.planned_line(outcome.facts, outcome.file)
+        yield words.planned_line(outcome.facts, name_of(outcome.file))
         yield from _targets(outcome)
     else:
         first, *others = _targets(outcome)
-        yield f"{one_line(outcome.file)}: {first}"
+        yield f"{_name(outcome)}: {first}"
         yield from others
 
 
@@ -253,12 +254,17 @@ def _targets(outcome: Outcome) -> Iterator[str]:
     if outcome.facts is None:
         yield f"{outcome.kind}: {outcome.reason}"
     for path, one in zip(outcome.written, outcome.outputs, strict=True):
-        yield would_text(Sized(path, one.size), replaced=exists(path))
+        yield would_text(Sized(name_of(path), one.size), replaced=exists(path))
+
+
+def _name(outcome: Outcome) -> str:
+    """The input's name, on one line."""
+    return one_line(name_of(outcome.file))
 
 
 def _problem(outcome: Outcome) -> str:
     """Why a file failed, on one line that begins with the file's name."""
-    return f"{one_line(outcome.file)}: {outcome.reason}"
+    return f"{_name(outcome)}: {outcome.reason}"
 
 
 def status_of(outcome: Outcome) -> Status:
@@ -274,13 +280,13 @@ def _sizes(outcome: Outcome) -> list[Sized]:
     """Input, output, and the companion if there is one, with their sizes."""
     job = outcome.job
     paths = (job.file, job.out, job.companion)
-    return [Sized(path, size) for path, size in zip(paths, outcome.sizes, strict=False)]
+    return [Sized(name_of(path), size) for path, size in zip(paths, outcome.sizes, strict=False)]
 
 
 def _facts(outcome: Outcome, words: Words) -> dict[str, object]:
     """An outcome for JSON."""
     paths = dict(zip(("file", "out", "companion"), (one.name for one in _sizes(outcome)), strict=False))
-    told = {"file": outcome.file, **paths, "outcome": outcome.kind}
+    told = {"file": name_of(outcome.file), **paths, "outcome": outcome.kind}
     if outcome.reason:
         told["reason"] = outcome.reason
     return {**told, **(words.facts(outcome.facts) if outcome.facts is not None else {})}

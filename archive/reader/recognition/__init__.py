@@ -7,6 +7,7 @@ says "404", a Git LFS pointer, a compressed file.
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import by_ranges, in_memory
+from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import bytes_behind, has_end
@@ -91,7 +93,7 @@ def recognise(source: Source, *, limits: Limits = DEFAULT_LIMITS, look: bool = T
         return recognise_zip(container, look=look)
 
 
-def listed_kind(file: Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
+def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = True) -> FileKind | None:
     """The kind of a file that a folder lists.
 
     Args:
@@ -103,7 +105,7 @@ def listed_kind(file: Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bool = T
         None for a file that may be of any kind: it is cut, broken or cannot be read, as opening it will tell.
     """
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
+        if not is_url(file) and not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 (pathlib costs start-up)
             return FileKind.UNKNOWN
         kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
     except (ArchiveError, OSError):

@@ -1,0 +1,135 @@
+"""The questions of ``places`` about URLs, answered by the file systems of fsspec.
+
+A URL that ends with a slash is a folder's. HTTP knows no others: to ask would read whatever is there.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from archive.base.remote import Location
+from archive.base.uploads import check_writable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PUT_EVERY = 10.0
+"""Seconds between two puts of a file that grows."""
+
+
+def exists(url: str) -> bool:
+    """Whether there is a file or folder.
+
+    Raises:
+        OSError: nobody can tell.
+    """
+    place = Location(url)
+    with place.told():
+        return place.exists()
+
+
+def is_folder(url: str) -> bool:
+    """Whether a URL is a folder's."""
+    if url.endswith("/"):
+        return True
+    place = Location(url)
+    if place.is_http:
+        return False
+    with place.told():
+        return bool(place.fs.isdir(place.path))
+
+
+def check_folder_of(url: str) -> None:
+    """Refuse a URL that takes no files.
+
+    Raises:
+        ArchiveError: it is an HTTP server's.
+    """
+    check_writable(Location(url))
+
+
+def below(folder: str) -> Iterator[tuple[str, str]]:
+    """The URLs of all files in a folder, sorted, each with its path from there.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    place = Location(folder)
+    with place.told("listed"):
+        place.fs.invalidate_cache(place.path)
+        paths = sorted(place.fs.find(place.path))
+    top = place.path.rstrip("/")
+    for path in paths:
+        relative = path.removeprefix(top).lstrip("/")
+        yield f"{folder.rstrip('/')}/{relative}", relative
+
+
+def matching(pattern: str) -> Iterator[tuple[str, str]]:
+    """The URLs of all files that a glob names, sorted, each with its path from the folder without patterns.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    fixed = pattern[: pattern.index("*")].rpartition("/")[0]
+    place, top = Location(pattern), Location(fixed).path.rstrip("/")
+    with place.told("listed"):
+        place.fs.invalidate_cache()
+        found = place.fs.glob(place.path, detail=True)
+    for path in sorted(path for path, facts in found.items() if facts["type"] == "file"):
+        relative = path.removeprefix(top).lstrip("/")
+        yield f"{fixed}/{relative}", relative
+
+
+def content(url: str) -> bytes:
+    """All bytes of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    place = Location(url)
+    with place.told():
+        place.fs.invalidate_cache(place.path)
+        data: bytes = place.fs.cat_file(place.path)
+    return data
+
+
+class Growing:
+    """A file elsewhere that grows by lines. It is put anew now and then, and at the end.
+
+    Args:
+        url: its URL.
+        data: what is in it.
+    """
+
+    def __init__(self, url: str, data: bytes) -> None:
+        self._place = Location(url)
+        self._data = bytearray(data)
+        self._put_at = time.monotonic()
+        self._is_put = True
+
+    def write(self, line: bytes, /) -> int:
+        """Add a line.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._data += line
+        self._is_put = False
+        if time.monotonic() - self._put_at > PUT_EVERY:
+            self._put()
+        return len(line)
+
+    def close(self) -> None:
+        """Put what was added.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if not self._is_put:
+            self._put()
+
+    def _put(self) -> None:
+        with self._place.told("written"):
+            self._place.fs.pipe_file(self._place.path, bytes(self._data))
+        self._put_at, self._is_put = time.monotonic(), True
