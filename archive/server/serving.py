@@ -78,10 +78,12 @@ def bound(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         way = "; `--port` chooses another one" if error.errno in (errno.EADDRINUSE, errno.EACCES) else ""
         raise ArchiveError(f"cannot listen: {error.strerror}{way}", file=f"{host}:{port}") from None
+    # asyncio sends at once where the protocol is named; else an answer waits for 40 ms (Nagle's algorithm).
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, listening.detach())
 
 
 def serve(settings: Settings, listening: socket.socket, started: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from archive.server.spool import PREFIX, Spool
 from tests.fleet.test_three_models import FLEET
 from tests.support.commands import run
 from tests.support.servers import TOKEN, Running, is_alive, store_of
+from tools.load_server import load, samples, together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,28 +43,44 @@ def test_a_worker_that_is_killed_costs_no_request(busy: bool, server: Running) -
 def test_a_server_that_is_killed_leaves_nothing_that_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its worker ends, the store is whole, and the next server removes what lay on the disk."""
+    """Its worker ends, the store is whole, the next server removes what lay on the disk; clients go on."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("DEBUG_ARCHIVE_TOKEN", TOKEN)
     store = store_of(tmp_path / "store")
-    with Running(store, "--workers", 1) as first:
+
+    def kill() -> None:
         assert "takes companions with the token" in first.said
         workers = first.workers
+        first.ask("POST", PATH, LOG)
         first.end(signal.SIGKILL)
-    (left,) = tmp_path.glob(f"{PREFIX}*")
-    with Running(store, "--workers", 1) as second:
-        assert not left.exists()
-        deadline = time.monotonic() + 10
-        while any(map(is_alive, workers)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not any(map(is_alive, workers))
-        assert second.ask("POST", PATH, LOG).data == EXPLAINED
-        with ThreadPoolExecutor(1) as pool:
-            reply = pool.submit(second.ask, "POST", PATH, LOG)
-            time.sleep(0.1)
+        (left,) = tmp_path.glob(f"{PREFIX}*")
+        with Running(store, "--workers", 1, "--port", first.port) as second:
+            assert not left.exists()
+            assert not any(is_alive_after(10, worker) for worker in workers)
+            assert second.ask("POST", PATH, LOG).data == EXPLAINED
             assert second.end(signal.SIGTERM) == 0
-            assert reply.result().data == EXPLAINED
+
+    with Running(store, "--workers", 1) as first:
+        seen = together(first.port, samples(1, 10), 4, kill)
+    assert seen.wrong == 0
+    assert seen.cut > 0
+    assert len(seen.latencies) > 4
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+def is_alive_after(seconds: float, pid: int) -> bool:
+    """Whether a process is still there after a while."""
+    deadline = time.monotonic() + seconds
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return is_alive(pid)
+
+
+def test_all_clients_get_the_right_answers(server: Running) -> None:
+    for clients in (1, 8):
+        seen = load(server.port, samples(1, 10), clients, 0.4)
+        assert (seen.wrong, seen.cut, seen.refused) == (0, 0, 0)
+        assert seen.latency(50) > 0
 
 
 def test_the_folder_of_a_server_that_lives_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
