@@ -109,6 +109,10 @@ def _above(amount: int) -> str:
     return str(1 << bits)
 
 
+class ExistsError(ArchiveError):
+    """A target exists, and may not be replaced."""
+
+
 class NothingToDoError(ArchiveError):
     """An archive is already what would be made of it: it has no debug info, say, and is to lose it."""
 

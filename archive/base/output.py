@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.drafts import Draft
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, ExistsError
 from archive.base.urls import is_url
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_target(path: Target, *, force: bool) -> None:
         return
     _refuse_other_kinds(path)
     if not force and os.path.lexists(path):
-        raise ArchiveError(EXISTS, file=os.fspath(path))
+        raise ExistsError(EXISTS, file=os.fspath(path))
 
 
 def _check_target_elsewhere(url: str, *, force: bool) -> None:
@@ -76,7 +76,7 @@ def _check_target_elsewhere(url: str, *, force: bool) -> None:
     check_writable(place)
     with place.told("written"):
         if place.exists() and not force:
-            raise ArchiveError(EXISTS, file=place.name)
+            raise ExistsError(EXISTS, file=place.name)
 
 
 def _draft(path: Target) -> Draft | Upload:
@@ -199,7 +199,7 @@ def _take_name(draft: Draft | Upload, *, force: bool, keep: bool) -> None:
         draft.take()
     except FileExistsError:
         if not force:
-            raise ArchiveError(EXISTS, file=str(draft.path)) from None
+            raise ExistsError(EXISTS, file=str(draft.path)) from None
         if keep:
             draft.keep()
         draft.replace()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.errors import ArchiveError, ImpossibleError, NoHandlesError, NothingToDoError, one_line
+from archive.base.errors import ExistsError, ImpossibleError, NoHandlesError, NothingToDoError, one_line
 from archive.base.mapped import in_memory
 from archive.base.output import EXISTS, check_target, is_path
 from archive.base.problems import problem_of
@@ -65,14 +65,17 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
     if known is not None and _is_same(task, job, known, sources):
         return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=known.outputs)
     force = task.force or (known is not None and _is_ours(task, job, known))
-    if task.many and not force and any(map(places.exists, job.targets)):
-        return _adopted(task, job, sources)
-    if task.dry_run:
-        return _planned(task, job, sources, force=force)
     again = _again(task, job, sources)
-    for target in job.targets:
-        places.make_folder_of(target)
-    done = _called(task, job, sources, job.targets, force=force)
+    try:
+        if task.dry_run:
+            return _planned(task, job, sources, force=force)
+        for target in job.targets:
+            places.make_folder_of(target)
+        done = _called(task, job, sources, job.targets, force=force)
+    except ExistsError:
+        if not task.many:
+            raise
+        return _adopted(task, job, sources)
     return replace(done, reason=done.reason or again)
 
 
@@ -116,7 +119,7 @@ def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
     """Take targets as done of which nobody told, if they are what would be written; write those that lack.
 
     Raises:
-        ArchiveError: another file has a target's name.
+        ExistsError: another file has a target's name.
     """
     made = _measured(task, job, sources)
     lacking = False
@@ -124,7 +127,7 @@ def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
         if not places.exists(target):
             lacking = True
         elif places.fingerprint_or_none(target) != wanted:
-            raise ArchiveError(EXISTS, file=name_of(target))
+            raise ExistsError(EXISTS, file=name_of(target))
     if task.dry_run:
         return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
     if not lacking:

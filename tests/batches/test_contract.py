@@ -1,0 +1,144 @@
+"""A folder in, a folder out: what comes of each file, in the order of the input."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive import ArchiveError, OutcomeKind
+from archive.batches.pool import in_order
+from tests.support.commands import called, files, outcomes, well
+from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.many_archives import MANIFEST, NESTED, STACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCRIPT = ORACLES / "plain_stack.pt"
+EMBEDDED = "its debug info is in an embedded companion; `restore` it first"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive without any debug info."""
+    folder = tmp_path_factory.mktemp("bare")
+    archive.split(SCRIPT, folder / "bare.pt", folder / "bare.ptdbg")
+    return folder / "bare.pt"
+
+
+@pytest.fixture
+def models(bare: Path, tmp_path: Path) -> Path:
+    """An archive with debug info, one without, one that embeds it, one in a flatbuffer, and a text."""
+    folder = tmp_path / "models"
+    (folder / "deep").mkdir(parents=True)
+    shutil.copy(STACK, folder / "deep" / "stack.ptl")
+    shutil.copy(bare, folder)
+    (folder / "bare.pt").chmod(0o640)
+    archive.shrink(STACK, folder / "embedded.ptl", level="embed")
+    shutil.copy(FIXTURES / "kinds" / "flatbuffer.ptl", folder)
+    (folder / "notes.txt").write_text("no archive")
+    return folder
+
+
+def test_a_folder_in_is_a_folder_out(models: Path, bare: Path, tmp_path: Path) -> None:
+    out, companions = tmp_path / "out", tmp_path / "companions"
+    done = called("split", models, "-o", out, "-c", companions, "-j", 1)
+    assert done.exit_code == 1  # two archives are not in the folder
+    assert done.stderr == "debug-archive: neither archives nor companions, and left out: 1 (unknown: 1)\n"
+    assert outcomes(done.stdout) == {"done": 1, "nothing to do": 1, "impossible": 2}
+    copied, embedded, flatbuffer, *_ = done.stdout.splitlines()
+    assert copied == f"{models}/bare.pt: nothing to do: no debug info in it; copied"
+    assert embedded == f"{models}/embedded.ptl: impossible: {EMBEDDED}"
+    assert flatbuffer.startswith(f"{models}/flatbuffer.ptl: impossible: a lite model in a flatbuffer: ")
+    assert files(out) == ["bare.pt", "deep/stack.ptl", MANIFEST]
+    assert files(companions) == ["deep/stack.ptl.ptdbg"]
+    assert (out / "bare.pt").read_bytes() == bare.read_bytes()
+    assert (out / "bare.pt").stat().st_mode & 0o777 == 0o640
+    assert not (out / "bare.pt").samefile(models / "bare.pt")
+
+
+@pytest.mark.parametrize("words", ["shrink", "shrink --level embed", "migrate --to 2.13"])
+def test_what_is_impossible_with_one_archive_is_no_failure(words: str, models: Path, tmp_path: Path) -> None:
+    verb, *options = words.split()
+    done = called(verb, models, "-o", tmp_path / "out", *options, "-j", 1)
+    assert done.exit_code == 1
+    assert outcomes(done.stdout)["impossible"] == 2
+    assert f"{models}/embedded.ptl: impossible: {EMBEDDED}" in done.stdout
+    assert files(tmp_path / "out") == ["bare.pt", "deep/stack.ptl", MANIFEST]
+
+
+def test_a_single_file_without_debug_info_is_copied_and_told(bare: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.pt"
+    said = well("split", bare, "-o", out, "-c", tmp_path / "out.ptdbg")
+    size = bare.stat().st_size
+    assert said == f"{bare}: no debug info in it; copied as it is to {out}: {size:,} bytes\n"
+    assert files(tmp_path) == ["out.pt"]
+    assert out.read_bytes() == bare.read_bytes()
+    assert "the file exists" in str(called("split", bare, "-o", out).exception)
+
+
+def test_options_for_handles_are_for_archives_of_a_folder_that_have_some(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    for file in (SCRIPT, STACK):
+        shutil.copy(file, tmp_path / "models")
+    out, companions = tmp_path / "out", tmp_path / "dbg"
+    found = archive.batch("split", tmp_path / "models", out, companions, jobs=1, handles="keep")
+    assert [(one.kind, one.facts.kept) for one in found] == [
+        (OutcomeKind.DONE, ()),
+        (OutcomeKind.DONE, ("mobile_debug_handles.pkl",)),
+    ]
+    (named,) = archive.batch("split", SCRIPT, tmp_path / "o", tmp_path / "d", jobs=1, handles="keep")
+    assert (named.kind, named.written) == (OutcomeKind.IMPOSSIBLE, ())
+    assert named.reason.startswith("has no debug handles to keep")
+
+
+def test_globs_name_files_as_a_shell_would_and_each_file_is_done_once(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    for name in ("a.ptl", "b.pt", "deep/c.ptl", "deep/deeper/d.ptl", "[e].ptl"):
+        (models / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(NESTED, models / name)
+    names = {
+        "**/*.ptl": ["[e].ptl", "a.ptl", "deep/c.ptl", "deep/deeper/d.ptl"],
+        "*/*.ptl": ["deep/c.ptl"],
+        "?.pt*": ["a.ptl", "b.pt"],
+        "[ab].ptl": ["a.ptl"],
+        "[e].ptl": ["[e].ptl"],
+        "d*": ["deep/c.ptl", "deep/deeper/d.ptl"],
+    }
+    for number, (pattern, expected) in enumerate(names.items()):
+        inputs = [f"{models}/{pattern}", models / "deep" / ".." / expected[0]]
+        found = archive.batch("shrink", map(str, inputs), tmp_path / f"out{number}", jobs=1)
+        assert [one.job.name for one in found] == expected
+        assert files(tmp_path / f"out{number}") == sorted([*expected, MANIFEST])
+
+
+def test_results_come_in_the_order_of_the_input_whichever_finishes_first() -> None:
+    assert list(in_order([(2, "c"), (0, "a"), (3, "d"), (1, "b")])) == list("abcd")
+
+
+def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
+    inputs = [SCRIPT, ORACLES / "plain_unicode.ptl", NESTED]
+    for number, words in enumerate(([], ["--json"])):
+        done = called("shrink", *inputs, "-o", tmp_path / f"{number}", "-j", 1, *words)
+        places = [done.stdout.index(str(path)) for path in inputs]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "problem"),
+    [
+        ("pack", {}, "expected a verb: split, join, shrink, restore, migrate, convert, found pack"),
+        ("shrink", {"to": "2.13"}, "expected an option of shrink: level, handles, salt, strength, found to"),
+        ("migrate", {}, "migrate needs the option to"),
+    ],
+)
+def test_a_verb_or_option_that_is_none_is_refused(
+    verb: str, options: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArchiveError) as refused:
+        archive.batch(verb, STACK, tmp_path / "out", **options)
+    assert str(refused.value) == problem
+    assert files(tmp_path) == []

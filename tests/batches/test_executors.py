@@ -1,0 +1,131 @@
+"""The same jobs on any executor: threads here, a cluster elsewhere, and workers that are lost."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import dask
+import pytest
+from distributed import Client, LocalCluster
+
+import archive
+from archive import ArchiveError
+from archive.batches.batch import outcomes
+from archive.batches.executors import dask_executor
+from archive.batches.jobs import Use, plan
+from archive.batches.tasks import Task
+from tests.support.commands import called, files
+from tests.support.many_archives import kinds, make_archives, manifest, split_and_killed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Losing(Executor):
+    """An executor whose workers are lost with the first calls that they get."""
+
+    def __init__(self, losses: int) -> None:
+        self.left = losses
+
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:  # noqa: ANN401
+        future: Future[Any] = Future()
+        self.left -= 1
+        if self.left >= 0:
+            future.set_exception(RuntimeError("the worker is gone"))
+        else:
+            future.set_result(call(*arguments, **named))
+        return future
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_archives(tmp_path / "models", 4)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_executor_gets_absolute_paths_and_outcomes_have_those_that_were_given(folder: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        found = archive.batch("split", "models", "out", "dbg", executor=threads)
+        again = archive.batch("split", "models", "out", "dbg", executor=threads)
+    assert (kinds(found), kinds(again)) == (["done"] * 4, ["same"] * 4)
+    assert [one.file for one in found] == [f"models/000/{number:06}.ptl" for number in range(4)]
+    alone = archive.batch("split", "models", "alone", "dbg2", jobs=1)
+    assert [one.outputs for one in alone] == [one.outputs for one in found]
+    assert len(manifest(folder / "out")) == 4
+
+
+@pytest.mark.usefixtures("folder")
+def test_work_whose_worker_is_lost_is_tried_again_and_told_when_that_never_helps() -> None:
+    assert kinds(archive.batch("shrink", "models", "out", executor=Losing(2))) == ["done"] * 4
+    found = archive.batch("shrink", "models", "other", executor=Losing(99))
+    assert kinds(found) == ["failed"] * 4
+    assert {one.reason for one in found} == {
+        "no worker brought it to its end: RuntimeError: 'the worker is gone'"
+    }
+
+
+def test_an_executor_that_takes_no_calls_any_more_fails_the_rest(folder: Path) -> None:
+    closed = ThreadPoolExecutor(1)
+    closed.shutdown()
+    found = archive.batch("shrink", "models", "out", executor=closed)
+    assert kinds(found) == ["failed"] * 4
+    assert "cannot schedule new futures after shutdown" in found[0].reason
+    assert kinds(archive.batch("shrink", "models", "out", jobs=1)) == ["done"] * 4
+    assert len(manifest(folder / "out")) == 8
+
+
+# --- a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """Two worker processes, which are started again when they are killed."""
+    with LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    ) as started:
+        yield started
+
+
+def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    made = make_archives(tmp_path / "models", 10)
+    out, dbg = tmp_path / "out", tmp_path / "dbg"
+    work = plan([str(tmp_path / "models")], str(out), str(dbg), Use.WRITTEN)
+    task = Task("split", split_and_killed, {}, {}, many=True)
+    with Client(cluster) as client:  # type: ignore[no-untyped-call]
+        found = list(outcomes(work, task, 1, client.get_executor()))
+    assert sorted(path.name for path in tmp_path.glob("*.killed")) == ["000003.killed", "000006.killed"]
+    assert [one.reason for one in found] == [""] * 10
+    lines = manifest(out)
+    assert sorted(line["input"] for line in lines) == sorted(made)
+    assert {line["outcome"] for line in lines} == {"done"}
+    archive.batch("join", out, tmp_path / "back", dbg, jobs=1)
+    assert {name: (tmp_path / "back" / name).read_bytes() for name in made} == made
+
+
+def test_a_command_has_its_work_done_by_a_cluster(cluster: LocalCluster, folder: Path) -> None:
+    done = called("shrink", "models", "-o", "out", "--dask", cluster.scheduler_address)
+    assert done.exit_code == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()[:4]] == [
+        f"models/000/{number:06}.ptl" for number in range(4)
+    ]
+    assert len(files(folder / "out")) == 5
+
+
+def test_without_the_extra_a_line_says_which_to_install() -> None:
+    expected = pytest.raises(ArchiveError, match=r"pip install debug-archive\[fleet\]")
+    with mock.patch.dict(sys.modules, {"distributed": None}), expected, dask_executor("tcp://127.0.0.1:9"):
+        pytest.fail("there is no cluster")
+
+
+def test_an_address_at_which_no_scheduler_answers_is_told() -> None:
+    expected = pytest.raises(ArchiveError, match=r"^tcp://127\.0\.0\.1:9: no Dask scheduler answers there$")
+    quickly = dask.config.set({"distributed.comm.timeouts.connect": "0.1s"})
+    with quickly, expected, dask_executor("tcp://127.0.0.1:9"):
+        pytest.fail("there is no cluster")

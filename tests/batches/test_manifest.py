@@ -1,0 +1,147 @@
+"""A second run goes on from the manifest, whichever verb it is, and whatever stopped the first."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive.batches.batch import outcomes
+from archive.batches.jobs import Use, plan
+from archive.batches.tasks import VERBS, Task
+from tests.support.commands import called, files, process
+from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, make_archives, manifest, numbered
+
+if TYPE_CHECKING:
+    from archive import Limits
+    from archive.base.output import Sink
+
+OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "split": ({}, {"handles": "keep"}),
+    "shrink": ({"level": "embed"}, {"level": "compact"}),
+    "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
+    "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),
+}
+"""Verbs with options, and with others."""
+INPUTS = {"join": "left", "restore": "embedded", "convert": "companions"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two archives; the same split, and with embedded companions."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "models" / "deep").mkdir(parents=True)
+    shutil.copy(STACK, folder / "models" / "deep")
+    shutil.copy(NESTED, folder / "models")
+    archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
+    archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """All files but manifests, with the times of their change."""
+    paths = [folder / name for name in files(folder) if not name.endswith(MANIFEST)]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Path, tmp_path: Path) -> None:
+    out, inputs = tmp_path / "out", made / INPUTS.get(verb, "models")
+    use = VERBS[verb].use
+    companions = {Use.WRITTEN: tmp_path / "dbg", Use.READ: made / "companions"}.get(use)
+    usual, others = OPTIONS.get(verb, ({}, {}))
+
+    def again(**options: Any) -> list[str]:  # noqa: ANN401 (the verb's)
+        return kinds(archive.batch(verb, inputs, out, companions, jobs=1, **options))
+
+    assert again(**usual) == ["done", "done"]
+    before, told = contents(tmp_path), (out / MANIFEST).read_bytes()
+    assert again(**usual) == ["same", "same"]
+    assert (contents(tmp_path), (out / MANIFEST).read_bytes()) == (before, told)
+
+    first, last = (path for path in out.rglob("*.pt*") if path.name != MANIFEST)
+    first.unlink()
+    last.write_bytes(last.read_bytes() + b"changed")
+    assert again(**usual) == ["done", "done"]
+    for name, (data, _) in contents(tmp_path).items():
+        assert data == before[name][0]
+    if others:
+        assert again(**others) == ["done", "done"]
+        assert again(**others) == ["same", "same"]
+    for line in manifest(out)[-2:]:
+        assert (line["verb"], line["outcome"]) == (verb, "done")
+        for file in (*line["sources"], *line["outputs"]):
+            assert (out / file["path"]).stat().st_size == file["bytes"]
+
+
+def test_an_input_that_is_another_now_is_done_again(tmp_path: Path) -> None:
+    make_archives(tmp_path / "in", 3)
+    words = ("split", tmp_path / "in", "-o", tmp_path / "out", "-c", tmp_path / "dbg", "-j", 1)
+    assert called(*words).exit_code == 0
+    changed = tmp_path / "in" / "000" / "000001.ptl"
+    changed.write_bytes(numbered(99))
+    done = called(*words)
+    assert done.exit_code == 0
+    again = [line.partition("; ")[2] for line in done.stdout.splitlines()[:3]]
+    assert again == ["", "done again: the input has changed", ""]
+    with archive.open(changed) as source, archive.open(tmp_path / "out" / "000" / "000001.ptl") as left:
+        assert left.archive_id == source.archive_id
+
+
+def test_targets_of_a_run_that_was_killed_before_it_told_are_taken_as_done(tmp_path: Path) -> None:
+    make_archives(tmp_path / "in", 3)
+    inputs, out, dbg = tmp_path / "in", tmp_path / "out", tmp_path / "dbg"
+    archive.batch("split", inputs, out, dbg, jobs=1)
+    lines = (out / MANIFEST).read_bytes().splitlines(keepends=True)
+    (out / MANIFEST).write_bytes(lines[0] + lines[1][:40])
+    (out / "000" / "000002.ptl").unlink()  # its companion was there first
+    before = contents(tmp_path)
+    assert kinds(archive.batch("split", inputs, out, dbg, jobs=1)) == ["same", "done", "done"]
+    after = contents(tmp_path)
+    untouched = [name for name in before if not name.endswith("2.ptl.ptdbg")]
+    assert [after[name] for name in untouched] == [before[name] for name in untouched]
+    assert kinds(archive.batch("split", inputs, out, dbg, jobs=1)) == ["same"] * 3
+
+
+def test_a_companion_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
+    make_archives(tmp_path / "in", 2)
+    foreign = tmp_path / "dbg" / "000" / "000001.ptl.ptdbg"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"somebody else's")
+    first, last = archive.batch("split", tmp_path / "in", tmp_path / "out", tmp_path / "dbg", jobs=1)
+    assert (str(first.kind), str(last.kind)) == ("done", "failed")
+    assert last.reason == f"{foreign}: the file exists; pass --force (force=True) to replace it"
+    assert foreign.read_bytes() == b"somebody else's"
+    assert not (tmp_path / "out" / "000" / "000001.ptl").exists()
+
+
+def test_a_target_that_another_process_wrote_meanwhile_is_taken_as_done(tmp_path: Path) -> None:
+    make_archives(tmp_path / "in", 1)
+    (other,) = archive.batch("shrink", tmp_path / "in", tmp_path / "other", jobs=1)
+
+    def raced(source: str, out: Sink, *, force: bool, limits: Limits) -> archive.Shrinkage:
+        if isinstance(out, str) and not Path(out).exists():
+            shutil.copy(other.written[0], out)
+        return archive.shrink(source, out, force=force, limits=limits)
+
+    work = plan([str(tmp_path / "in")], str(tmp_path / "out"))
+    assert kinds(outcomes(work, Task("shrink", raced, {}, {}, many=True), 1)) == ["done"]
+    assert (tmp_path / "out" / "000" / "000000.ptl").read_bytes() == Path(other.written[0]).read_bytes()
+
+
+def test_two_commands_may_add_to_one_manifest(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_archives(tmp_path / name, 4)
+        (tmp_path / name / "000").rename(tmp_path / name / name)
+
+    def shrunk(name: str) -> int:
+        return process("shrink", tmp_path / name, "-o", tmp_path / "out", "-j", 1).returncode
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(shrunk, ("a", "b"))) == [0, 0]
+    told = sorted(line["input"] for line in manifest(tmp_path / "out"))
+    assert told == [f"{name}/{number:06}.ptl" for name in ("a", "b") for number in range(4)]

@@ -1,0 +1,70 @@
+"""Folders of archives that differ from one another by a record, and what a batch made of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import archive
+from archive.container.container import member_from, new_member, write_archive
+from tests.support.corpus import ORACLES, RELEASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive import Limits
+    from archive.base.output import Sink
+
+STACK = ORACLES / "plain_stack.ptl"
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+MANIFEST = "manifest.jsonl"
+
+
+def numbered(number: int, source: Path = STACK) -> bytes:
+    """An archive with a record that only the archive of this number has."""
+    out = io.BytesIO()
+    with archive.open(source) as opened:
+        members = [member_from(record) for record in opened.container.records.values()]
+        write_archive(out, opened.root, [*members, new_member("extra/number", str(number).encode())])
+    return out.getvalue()
+
+
+def make_archives(folder: Path, count: int) -> dict[str, bytes]:
+    """Fill a folder with archives, a hundred in each of its folders; their names and contents."""
+    made = {f"{number // 100:03}/{number:06}.ptl": numbered(number) for number in range(count)}
+    for name, data in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return made
+
+
+def manifest(out: Path) -> list[dict[str, Any]]:
+    """The lines of a manifest, each of which is whole."""
+    text = (out / MANIFEST).read_text("utf-8")
+    assert text.endswith("\n") or not text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def kinds(outcomes: Iterable[archive.Outcome]) -> list[str]:
+    return [str(outcome.kind) for outcome in outcomes]
+
+
+def split_and_killed(
+    source: str, out: Sink, companion: Sink, *, force: bool, limits: Limits
+) -> archive.Split:
+    """``split``, which of two archives kills its process: once before it writes, and once before it tells."""
+    number = Path(source).stem
+    killer = Path(source).parents[2] / f"{number}.killed"
+    doomed = number in {"000003", "000006"} and not killer.exists()
+    if doomed:
+        killer.touch()
+    if doomed and number == "000003":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = archive.split(source, out, companion, force=force, limits=limits)
+    if doomed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
