@@ -116,8 +116,11 @@ def sizes(folder: Path) -> None:
     if not releases.exists():
         releases.mkdir()
         team_releases.make(releases, max(COUNTS))
-    team = sorted(releases.glob("*.ptl"))
-    rows = {f"{count} releases of one model": team[:count] for count in COUNTS}
+    rows = {
+        f"{count} releases of one model, .{form}": sorted(releases.glob(f"*.{form}"))[:count]
+        for form in ("pt", "ptl")
+        for count in COUNTS
+    }
     for name in ("nested.ptl", "nested.pt"):
         rows[f"{name}, saved by releases of PyTorch"] = sorted((ROOT / "fixtures/releases").glob(f"*/{name}"))
     table = Table("companions", "n", "packed", "mapped", "zstd, trained", "store", "of packed", "in blocks")

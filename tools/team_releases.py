@@ -2,11 +2,11 @@
 
     python -m tools.team_releases FOLDER COUNT
 
-FOLDER gets ``team-01.ptl``, ``team-02.ptl`` and so on, saved for the lite interpreter with debug info. The
-model is five files of source: blocks that call each other and PyTorch's layers, and helper functions. From
-release to release two to eight edits are made (:data:`EDITS`), each time in one or two of the files; every
-sixth release gets a new block. Weights differ in each. Each release is saved by a process of its own, so that
-debug handles start anew.
+FOLDER gets ``team-01.pt``, ``team-02.pt`` and so on, and the same saved for the lite interpreter with debug
+info, ``team-01.ptl``. The model is five files of source: blocks that call each other and PyTorch's layers,
+and helper functions. From release to release two to eight edits are made (:data:`EDITS`), all in one or two
+of the files; every sixth release gets a new block. Weights differ in each. Each release is saved by a process
+of its own, so that debug handles start anew.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Team:
 
 
 def save(sources: dict[str, str], path: Path) -> None:
-    """Save a release, compiled under relative names, so that no path of this machine gets into it."""
+    """Save a release both ways, compiled under relative names: no path of this machine gets into it."""
     for file, code in sources.items():
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         module = types.ModuleType(Path(file).stem)
@@ -165,23 +165,23 @@ def save(sources: dict[str, str], path: Path) -> None:
         sys.modules[module.__name__] = module
         exec(compile(code, file, "exec"), vars(module))  # noqa: S102 (our own source)
     model = sys.modules["model"].Team().eval()
-    torch.jit.script(model)._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
+    scripted = torch.jit.script(model)
+    scripted.save(str(path.with_suffix(".pt")))
+    scripted._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
 
 
-def make(folder: Path, count: int) -> list[Path]:
-    """Save releases into a folder; their paths."""
-    team, paths = Team(), []
+def make(folder: Path, count: int) -> None:
+    """Save releases into a folder."""
+    team = Team()
     for release in range(1, count + 1):
-        paths.append(folder / f"team-{release:02}.ptl")
         child = os.fork()
         if not child:
             torch.manual_seed(release)
             warnings.simplefilter("ignore")
-            save(team.sources(), paths[-1])
+            save(team.sources(), folder / f"team-{release:02}.ptl")
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         team.edit(release)
-    return paths
 
 
 if __name__ == "__main__":
