@@ -45,7 +45,7 @@ def test_an_opened_companion_says_what_the_file_says(store: Store) -> None:
     kept = store.add(RANKER)
     with store.opened(kept.entry.archive_id) as opened, archive.open(RANKER) as original:
         assert facts_of(opened) == facts_of(original)
-        handles = list(original.handles)
+        handles = list(original.handles)[::25]
         assert [str(opened.symbolicate(one)) for one in handles] == [
             str(original.symbolicate(one)) for one in handles
         ]
