@@ -12,14 +12,14 @@ import errno
 import os
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.ranged import BLOCK
 from archive.base.urls import is_url, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 CHANGED = "the file changed while it was read; nothing is written"
 EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
@@ -47,9 +47,30 @@ VERSION_FACTS = (
     "sha",
 )
 """Facts by which file systems of fsspec tell the versions of a file."""
+CERTAIN_FACTS = {"ETag", "etag", "Content-MD5", "Digest", "generation", "md5Hash", "VersionId", "sha"}
+"""Those that are others for each version. Times may be of a second, in which two versions were written."""
 PARTIAL, UNSATISFIABLE = 206, 416
 """Status of an answer with a range, and of one that says that the file has no such bytes."""
 CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+
+
+class Version(NamedTuple):
+    """A version of a file elsewhere.
+
+    Attributes:
+        file_system: a number for it and its options.
+        path: the file's path in it.
+        facts: those that tell versions apart.
+    """
+
+    file_system: int
+    path: str
+    facts: tuple[tuple[str, str], ...]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no other version has these facts."""
+        return any(key in CERTAIN_FACTS and not value.startswith("W/") for key, value in self.facts)
 
 
 class RemoteFile(Protocol):
@@ -59,11 +80,13 @@ class RemoteFile(Protocol):
         name: its URL for messages.
         size: in bytes.
         head: its first bytes, as far as they are known.
+        version: that which was opened.
     """
 
     name: str
     size: int
     head: bytes
+    version: Version
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from one place to another, all of them.
@@ -140,6 +163,11 @@ class Location:
             return False
         return True
 
+    def version(self, facts: Mapping[str, Any]) -> Version:
+        """The version of the file that has such facts."""
+        told = tuple((key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None)
+        return Version(hash(self.fs), self.path, told)
+
     @contextmanager
     def told(self, doing: str = "read") -> Iterator[None]:
         """Turn whatever a file system raises into one error that names the URL and shows no secrets.
@@ -203,7 +231,7 @@ class _StoredFile:
             facts = getattr(self._file, "details", None) or place.facts()  # of which S3 is asked once
             if facts.get("type") == "directory":
                 raise ArchiveError(expected="a file", found="a folder", file=self.name)
-            self._version = version(facts)
+            self.version = place.version(facts)
             self.size = int(facts["size"])
 
     def read(self, start: int, stop: int) -> bytes:
@@ -219,19 +247,14 @@ class _StoredFile:
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened."""
         with self._place.told():
-            now = version(self._place.facts())
-        if now != self._version:
+            now = self._place.version(self._place.facts())
+        if now != self.version:
             raise ArchiveError(CHANGED, file=self.name)
 
     def close(self) -> None:
         """Close the file."""
         with self._place.told("closed"):
             self._file.close()
-
-
-def version(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts that tell versions of a file apart."""
-    return [(key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None]
 
 
 def _check_whole(name: str, data: bytes, size: int) -> None:
@@ -252,7 +275,7 @@ class _Answer:
     Attributes:
         start: first byte; 0 for the file as a whole.
         size: of the whole file, in bytes; None where the server does not say.
-        version: ETag and Last-Modified.
+        facts: ETag and Last-Modified, where the server tells them.
         data: the bytes.
     """
 
@@ -264,7 +287,7 @@ class _Answer:
             self.start, self.size = (int(span[1]), int(span[2])) if span else (-1, None)
         elif "Content-Length" in headers:
             self.size = int(headers["Content-Length"])
-        self.version = (headers.get("ETag"), headers.get("Last-Modified"))
+        self.facts = {name: headers[name] for name in ("ETag", "Last-Modified") if name in headers}
         self.data = b""
 
 
@@ -284,14 +307,14 @@ class _HttpFile:
         else:
             self.size, self.head = len(first.data), first.data
             self._whole = first.data
-        self._version = first.version
+        self.version = place.version({**first.facts, "size": self.size})
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from one place to another, all of them."""
         if self._whole is not None:
             return self._whole[start:stop]
         answer = self._ask(start, stop)
-        if answer.version != self._version or answer.size != self.size:
+        if self._place.version({**answer.facts, "size": answer.size}) != self.version:
             raise ArchiveError(CHANGED, file=self.name)
         if answer.start != start or not answer.is_partial:
             raise ArchiveError("the server sends other bytes than were asked for", file=self.name)

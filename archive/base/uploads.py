@@ -14,9 +14,9 @@ import tempfile
 from contextlib import suppress
 from typing import BinaryIO, cast
 
-from archive.base.copies import copied
+from archive.base.copies import KEPT, copied
 from archive.base.errors import ArchiveError
-from archive.base.remote import Location, opened_remote, version
+from archive.base.remote import Location, Version, opened_remote
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes of stores that can refuse a put over an object."""
@@ -43,7 +43,7 @@ class Upload:
         self._place = place
         self.file = _named_file()
         self._kept: BinaryIO | None = None
-        self._version: object = None
+        self._version: Version | None = None
 
     def finish(self) -> None:
         """Write all that was written to the file on this machine."""
@@ -92,7 +92,8 @@ class Upload:
         self.file.seek(0, 2)
         if facts["size"] != self.file.tell():
             raise ArchiveError("was not written whole", file=self.path)
-        self._version = version(facts)
+        self._version = self._place.version(facts)
+        KEPT.keep(self._version, self.file, facts["size"])
 
     def is_target(self) -> bool:
         """Whether the file has become the target."""
@@ -106,7 +107,7 @@ class Upload:
         """
         place = self._place
         with place.told("written"):
-            if self._version is None or version(place.facts()) != self._version:
+            if self._version is None or place.version(place.facts()) != self._version:
                 return
             if self._kept is None:
                 place.fs.rm_file(place.path)

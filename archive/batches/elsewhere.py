@@ -6,9 +6,10 @@ A URL that ends with a slash is a folder's. HTTP knows no others: to ask would r
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from archive.base.remote import Location
+from archive.base.remote import Location, opened_remote
 from archive.base.uploads import check_writable
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 PUT_EVERY = 10.0
 """Seconds between two puts of a file that grows."""
+
+
+def joined(folder: str, name: str) -> str:
+    """The URL of a name below a folder."""
+    return f"{folder}{name}" if folder.endswith("/") else f"{folder}/{name}"
 
 
 def exists(url: str) -> bool:
@@ -27,6 +33,16 @@ def exists(url: str) -> bool:
     place = Location(url)
     with place.told():
         return place.exists()
+
+
+def size_of(url: str) -> int:
+    """Bytes of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with closing(opened_remote(Location(url))) as remote:
+        return remote.size
 
 
 def is_folder(url: str) -> bool:
@@ -62,7 +78,7 @@ def below(folder: str) -> Iterator[tuple[str, str]]:
     top = place.path.rstrip("/")
     for path in paths:
         relative = path.removeprefix(top).lstrip("/")
-        yield f"{folder.rstrip('/')}/{relative}", relative
+        yield joined(folder, relative), relative
 
 
 def matching(pattern: str) -> Iterator[tuple[str, str]]:

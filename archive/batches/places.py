@@ -89,7 +89,9 @@ def is_folder(place: str) -> bool:
 
 def joined(folder: str, name: str) -> str:
     """The place of a name below a folder."""
-    return f"{folder.rstrip('/')}/{Path(name).as_posix()}" if is_url(folder) else str(Path(folder, name))
+    if is_url(folder):
+        return elsewhere.joined(folder, Path(name).as_posix())
+    return str(Path(folder, name))
 
 
 def last_part(place: str) -> str:
@@ -119,7 +121,7 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
         OSError: the file cannot be read.
     """
     if is_url(place):
-        return _fingerprint_elsewhere(place)
+        return _fingerprint_elsewhere(place) if digest else Fingerprint(elsewhere.size_of(place))
     status = Path(place).stat()
     if not stat.S_ISREG(status.st_mode):
         raise ArchiveError(expected="a file", found=stat.filemode(status.st_mode), file=place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import mmap
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -12,7 +13,8 @@ import fsspec
 import pytest
 
 import archive
-from archive import ArchiveError, FileKind
+from archive import ArchiveError, FileKind, LimitError, Limits
+from archive.base.mapped import Mapped
 from archive.base.remote import WHOLE
 from archive.reader.recognition import recognise
 from archive.verbs.inspect import inspect
@@ -271,6 +273,35 @@ def test_what_reads_all_of_a_file_copies_it(server: Served) -> None:
     assert verify(f"{server.url}/m.ptl") == verify(STACK) == []
     account, local = archive.sizes(f"{server.url}/m.ptl"), archive.sizes(STACK)
     assert account.pieces == local.pieces
+
+
+def test_a_file_that_is_read_twice_is_copied_once_while_it_is_the_same(server: Served) -> None:
+    data = b"version https://git-lfs.github.com/spec/v1" + bytes(MIB)
+    for content in (data, data[:-1] + b"x", data):
+        server.files["/m.ptl"] = content
+        for _ in range(2):
+            with closing(Mapped(f"{server.url}/m.ptl")) as mapped:
+                assert mapped.data == content
+    assert server.sent < 2 * len(data) + 6 * 70_000
+    server.tags = False  # whether it is the same cannot be told
+    server.sent = 0
+    for _ in range(2):
+        Mapped(f"{server.url}/m.ptl").close()
+    assert server.sent > 2 * len(data)
+
+
+def test_memory_does_not_follow_from_what_a_server_claims(large: Path) -> None:
+    with (
+        large.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        memoryview(data) as view,
+        served({"/m.ptl": view}) as state,
+        archive.open(f"{state.url}/m.ptl", limits=Limits(memory=GIB)) as opened,
+    ):
+        with pytest.raises(LimitError, match="found 2,147,"):
+            opened.container.records["data/a"].view()
+        assert state.sent < MIB
+        assert archive.open(f"{state.url}/m.ptl").allowance.memory == 64 * MIB + 256 * 16 * MIB
 
 
 def test_other_files_are_recognised(memory: MemoryFileSystem) -> None:
