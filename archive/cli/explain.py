@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING
 
 import archive
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""
+PAUSE = 0.5
+"""Seconds without a byte, after which a failure that may be complete is explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,23 @@ def _arriving(log: BinaryIO) -> Iterator[bytes]:
 
 
 def _pieces(log: BinaryIO) -> Iterator[bytes]:
+    """The pieces of a log, as they arrive; an empty one where none does for a while."""
     read = getattr(log, "read1", log.read)
-    while piece := read(PIECE):
+    while True:
+        if not _has_arrived(log):
+            yield b""
+        piece = read(PIECE)
+        if not piece:
+            return
         yield piece
+
+
+def _has_arrived(log: BinaryIO) -> bool:
+    """Whether more of a log arrives soon; True where the system cannot tell."""
+    try:
+        return bool(select([log], [], [], PAUSE)[0])
+    except (OSError, ValueError):
+        return True
 
 
 def _print_causes(log: Log, explainer: Explainer, models: Models | None) -> None:

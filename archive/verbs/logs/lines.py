@@ -50,6 +50,7 @@ class Lines:
         self._lines = Splitter(number).lines(log)
         self._ahead: deque[Line] = deque()
         self._size = 0
+        self._is_paused = False
 
     def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
         """A line without taking it.
@@ -61,10 +62,11 @@ class Lines:
         Returns:
             None behind the last line, behind too many bytes, or in a pause.
         """
-        while len(self._ahead) <= at and self._size <= MAX_AHEAD:
+        while len(self._ahead) <= at and self._size <= MAX_AHEAD and (is_patient or not self._is_paused):
             line = next(self._lines, None)
-            if line is None or not (line.data or is_patient):
+            if line is None:
                 return None
+            self._is_paused = not line.data
             if line.data:
                 self._ahead.append(line)
                 self._size += len(line.data)

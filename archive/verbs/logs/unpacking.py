@@ -28,9 +28,9 @@ def unpacked(log: Iterable[bytes]) -> Iterator[bytes]:
         LimitError: it inflates beyond all measure.
     """
     pieces = iter(log)
-    first = next(pieces, b"")
-    if len(first) < len(GZIP) and GZIP.startswith(first):
-        first += next(pieces, b"")
+    first = b""
+    while len(first) < len(GZIP) and GZIP.startswith(first) and (piece := next(pieces, None)) is not None:
+        first += piece
     whole = _chained(first, pieces)
     return _inflated(whole) if first.startswith(GZIP) else whole
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from itertools import chain, count, pairwise, product, repeat
+from itertools import chain, count, islice, pairwise, product, repeat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +18,7 @@ from tests.support.corpus import ORACLES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from archive import Archive
@@ -233,3 +234,31 @@ def test_notes_are_bounded() -> None:
     assert b"".join(explainer.explain([log])) == log
     assert (len(explainer.notes), explainer.unknown) == (101, 3_000)
     assert explainer.notes[-1] == "2900 more such failures"
+
+
+FRAMES = JIT.stripped[JIT.stripped.index(b"Traceback") : JIT.stripped.rindex(b"\nRuntimeError") + 1]
+
+
+@pytest.mark.parametrize("end", [b"", b"StopIteration\n", b"KeyError\n", b"AssertionError\n", b"E"])
+def test_a_traceback_is_explained_as_soon_as_the_log_pauses(end: bytes) -> None:
+    full = JIT.full[JIT.full.index(b"Traceback") : JIT.full.rindex(b"\nRuntimeError") + 1]
+    with archive.open(JIT.path) as opened:
+        pieces = explain(arriving(FRAMES + end), opened)
+        assert b"".join(islice(pieces, FRAMES.count(b"\n"))) == full
+
+
+def arriving(*pieces: bytes) -> Iterator[bytes]:
+    """A log that pauses behind each piece, and must not be waited for behind the last one."""
+    for piece in pieces:
+        yield piece
+        yield b""
+    pytest.fail("waited for more than arrives")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4])
+def test_a_pause_within_a_frame_ends_nothing(cut: int) -> None:
+    """Nor does one behind the heading."""
+    lines = JIT.stripped.splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith(b"Traceback")) + cut
+    pieces = [b"".join(lines[:at]), b"", b"".join(lines[at:])]
+    assert explained(pieces, JIT.path).text == JIT.full
