@@ -131,7 +131,7 @@ class FleetAnswers:
             asked: the failure.
             known: the models that the failure itself names; none if it names none.
         """
-        named = None if known else self._naming.named
+        named = None if known else self._naming.named(asked.failure.stream)
         models = known or (self.models.all if named is None else named.models)
         what = asked.what if named is None else f"{asked.what}, and {named}"
         if len(models) == 1:

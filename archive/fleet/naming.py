@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, shown
+from archive.base.errors import shown
 from archive.base.strings import decoded
+from archive.fleet.patterns import Pattern
 from archive.verbs.logs.beginnings import has_failure
+from archive.verbs.logs.shapes import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.fleet.models import Model, Models
+    from archive.verbs.logs.streams import Stream
 
 ARCHIVE_ID = re.compile(rb"(?<![0-9a-fA-F])[0-9a-f]{32}(?![0-9a-fA-F])")
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14
 """Bytes of a line in which names are sought."""
+MOST_NAMED = 64
+"""Lines that name a model and are remembered: those of other processes may stand between them."""
 
 
 class Named(NamedTuple):
@@ -28,11 +34,13 @@ class Named(NamedTuple):
         models: those that it may mean; none where no model has that id or name.
         text: the id or name.
         line: the line's number.
+        data: the line.
     """
 
     models: Sequence[Model]
     text: str
     line: int
+    data: bytes
 
     def __str__(self) -> str:
         return f"line {self.line} names {shown(self.text)}"
@@ -40,6 +48,9 @@ class Named(NamedTuple):
 
 class Naming:
     """Takes note of the lines that name a model. What a pattern finds holds until it finds something else.
+
+    Lines of several processes may stand between one another. A line that differs from a failure's own lines
+    in the numbers around its text may be another process's; one that does not differ holds before it.
 
     Args:
         models: the models.
@@ -54,24 +65,26 @@ class Naming:
     def __init__(self, models: Models, *, ids: str | None = None, names: str | None = None) -> None:
         self._models = models
         self._patterns = [
-            (compiled(pattern), known)
+            (Pattern(pattern), known)
             for pattern, known in ((ids, "by_id"), (names, "by_name"))
             if pattern is not None
         ]
-        self._found: Named | None = None
-        self._near: Named | None = None
+        self._found = deque[Named](maxlen=MOST_NAMED)
+        self._near = deque[Named](maxlen=MOST_NAMED)
         self._had_failure = False
         self._number = 0
 
-    @property
-    def named(self) -> Named | None:
-        """The line that names the model of a failure in the line seen last; None where none does."""
-        if self._found is not None:
-            return self._found
-        return self._near if self._is_near() else None
+    def named(self, stream: Stream) -> Named | None:
+        """The line that names the model of a failure in the line seen last; None where none does.
 
-    def _is_near(self) -> bool:
-        return self._near is not None and self._number - self._near.line <= NEAR
+        Args:
+            stream: the failure's lines.
+        """
+        if self._found:
+            return _latest(self._found, stream)
+        near = [one for one in self._near if self._number - one.line <= NEAR]
+        own = [one for one in near if stream.text_of(one.data) is not None or _process(one, stream) is None]
+        return _united(own) if own else None
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line.
@@ -82,15 +95,14 @@ class Naming:
         """
         self._number = number
         if len(line) > MAX_SEARCHED:
-            self._found = None  # it may name another model further on
+            self._found.clear()  # it may name another model further on
         line = line[:MAX_SEARCHED]
         for pattern, known in self._patterns:
-            found = pattern.search(line)
-            name = found and found[1 if pattern.groups else 0]
+            name = pattern.found_in(line, number)
             if name:
                 text = decoded(name)
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
-                self._found = Named(by.get(text, ()), text, number)
+                self._found.append(Named(by.get(text, ()), text, number, line))
                 return
         self._saw_ids(line, number)
         self._had_failure |= has_failure(line)
@@ -98,27 +110,47 @@ class Naming:
     def _saw_ids(self, line: bytes, number: int) -> None:
         """Take note of the archive ids in a line.
 
-        Lines of several models may stand between one another: a failure may be of each that is named near it,
-        but of none that is named above an earlier failure.
+        A failure may be of each model that is named near it, but of none that is named above an earlier
+        failure.
         """
         found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]
         ids = [one for one in found if one in self._models.by_id]
         if not ids:
             return
-        models = [model for one in ids for model in self._models.by_id[one]]
-        if self._near and self._is_near() and not self._had_failure:
-            models = [*self._near.models, *models]
-        self._near = Named(list(dict.fromkeys(models)), ids[-1], number)
+        if self._had_failure:
+            self._near.clear()
         self._had_failure = False
+        models = [model for one in ids for model in self._models.by_id[one]]
+        self._near.append(Named(models, ids[-1], number, line))
 
 
-def compiled(pattern: str) -> re.Pattern[bytes]:
-    """A pattern that a user gave, for lines of a log.
+def _latest(found: Sequence[Named], stream: Stream) -> Named:
+    """The latest of the lines that name a model and may be a failure's own; several where it cannot be told.
 
-    Raises:
-        ArchiveError: it is no regular expression.
+    Args:
+        found: the lines.
+        stream: the failure's lines.
     """
-    try:
-        return re.compile(pattern.encode("utf-8", "surrogateescape"))
-    except (re.error, ValueError, OverflowError) as error:
-        raise ArchiveError(f"{shown(pattern)} is no regular expression: {error}") from None
+    others: list[Named] = []
+    for one in reversed(found):
+        if stream.text_of(one.data) is not None:
+            return _united([one, *others])
+        if _process(one, stream) is None:
+            others.append(one)
+    if others and others[0] is found[-1]:
+        return found[-1]
+    # Numbers differ between lines of one process, too. The latest line of each process may be meant.
+    return _united(list({_process(one, stream): one for one in found if one not in others}.values()))
+
+
+def _process(one: Named, stream: Stream) -> bytes | None:
+    """What tells a line's process from others of the same logger; None for a line of another form."""
+    text = stream.loosened.text_of(one.data)
+    return None if text is None else TIMES.sub(b"", one.data.replace(text, b""))
+
+
+def _united(found: Sequence[Named]) -> Named:
+    """All models that lines name; none if one of the lines names a model that is not there."""
+    models = [model for one in found for model in one.models]
+    stranger = next((one for one in found if not one.models), None)
+    return stranger or max(found, key=lambda one: one.line)._replace(models=list(dict.fromkeys(models)))

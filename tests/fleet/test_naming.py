@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from archive import ArchiveError
 from archive.fleet.explaining import explainer_of
 from archive.fleet.models import models_in
 from archive.fleet.naming import MAX_SEARCHED, NEAR, Naming
+from archive.verbs.logs.beginnings import Beginning
+from archive.verbs.logs.lines import Line, Lines
 from tests.fleet.test_three_models import FAILURES, FLEET, of_one
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.reports import stream
+
+if TYPE_CHECKING:
+    from archive.verbs.logs.streams import Stream
 
 MODELS = models_in([FLEET])
 IDS = {model.file.rpartition("/")[2].removesuffix(".ptdbg"): sorted(model.facts.ids) for model in MODELS.all}
 
+LINE = stream(b"a failure")
+"""Any line may be of its process."""
+
 
 def named(naming: Naming) -> list[str] | None:
     """The models that are named, by their files' names."""
-    found = naming.named
+    found = naming.named(LINE)
     return None if found is None else [model.file.rpartition("/")[2] for model in found.models]
 
 
@@ -42,7 +54,7 @@ def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
     assert named(naming) == ["Encoder.ptdbg"]
     naming.saw(b"model=Stranger", 1_001)
     assert named(naming) == []
-    assert str(naming.named) == "line 1001 names 'Stranger'"
+    assert str(naming.named(LINE)) == "line 1001 names 'Stranger'"
 
 
 @pytest.mark.parametrize("name", ["Ranker", "Encoder", "Detector"])
@@ -111,7 +123,7 @@ def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> Non
 def test_a_line_in_which_a_pattern_finds_no_text_names_none(pattern: str) -> None:
     naming = Naming(MODELS, names=pattern)
     naming.saw(b"model=", 1)
-    assert naming.named is None
+    assert naming.named(LINE) is None
 
 
 def test_archive_ids_near_one_another_are_all_meant_until_a_failure() -> None:
@@ -134,3 +146,59 @@ def test_a_line_that_is_too_long_to_be_searched_may_name_another_model() -> None
     naming.saw(b"model=Encoder", 1)
     naming.saw(b"x" * 20_000 + b" model=Ranker", 2)
     assert named(naming) is None
+
+
+def spoken(process: int, text: str, *, at: int = 1) -> bytes:
+    """A line of one of several processes."""
+    return f"2026-03-01T10:00:0{at}.5Z INFO [{process}] {text}".encode()
+
+
+def failing(process: int) -> Stream:
+    """The stream of a failure of that process."""
+    prefix = spoken(process, "").replace(b"INFO", b"ERROR")
+    beginning = Beginning.of(Line(prefix + b"Debug info", 9), Lines([]))
+    assert beginning is not None
+    return beginning.stream(prefix)
+
+
+def of(naming: Naming, stream: Stream) -> list[str] | None:
+    found = naming.named(stream)
+    return None if found is None else [Path(model.file).stem for model in found.models]
+
+
+def test_a_line_of_the_failures_own_process_names_its_model_before_those_of_others() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    naming.saw(spoken(1, "running Ranker"), 1)
+    naming.saw(spoken(2, "running Encoder", at=2), 2)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Encoder"])
+    naming.saw(spoken(2, "running Detector", at=3), 3)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Detector"])
+
+
+def test_of_a_process_that_named_none_all_that_others_name_last_are_possible() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    for process, name in ((1, "Detector"), (1, "Ranker"), (2, "Encoder")):
+        naming.saw(spoken(process, f"running {name}"), process)
+    assert of(naming, failing(3)) == ["Ranker", "Encoder"]
+
+
+def test_a_later_line_of_another_logger_may_be_meant_too() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    naming.saw(spoken(1, "running Ranker"), 1)
+    naming.saw(b"app: running Encoder", 2)
+    assert of(naming, failing(1)) == ["Ranker", "Encoder"]
+    assert of(naming, failing(3)) == ["Encoder"]
+    naming.saw(spoken(1, "running Ranker"), 3)
+    assert of(naming, failing(1)) == ["Ranker"]
+    naming.saw(b"app: running Stranger", 4)
+    assert of(naming, failing(1)) == []
+
+
+def test_an_archive_id_near_the_failure_is_not_another_processs() -> None:
+    naming = Naming(MODELS)
+    ranker, encoder = (next(one for one in IDS[name] if len(one) == 32) for name in ("Ranker", "Encoder"))
+    naming.saw(spoken(1, ranker), 1)
+    naming.saw(spoken(2, encoder), 2)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Encoder"])
+    assert of(naming, failing(3)) is None
+    assert of(naming, LINE) == ["Ranker", "Encoder"]

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.verbs.logs.families import known_message
 from archive.verbs.logs.lines import STRING, Line, Lines, without_end
-from archive.verbs.logs.shapes import NUMBERS, TIMES
 from archive.verbs.logs.streams import Inner, Plain, Prefixed, Quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.verbs.logs.streams import Form, Stream
-
-    MakeForm = Callable[[re.Pattern[bytes]], Form]
+    from archive.verbs.logs.streams import Stream
 
 MARKS = (b"Debug info for handle", b"Traceback of TorchScript")
 """Each failure has one of these in its first line."""
@@ -83,7 +79,7 @@ class Beginning(NamedTuple):
     """
 
     plain: Plain
-    quotes: tuple[MakeForm, ...]
+    quotes: tuple[Quoted, ...]
     text: bytes
     has_end: bool
 
@@ -95,12 +91,12 @@ class Beginning(NamedTuple):
             first: the line.
             lines: those behind it.
         """
-        plain, quotes, has_end = Plain(first, lines), list["MakeForm"](), False
+        plain, quotes, has_end = Plain(first, lines), list[Quoted](), False
         text = without_end(first.data)
         while strings := [found for found in STRING.finditer(text) if has_failure(found[0])]:
             start, stop = strings[0].span()
-            quote = partial(Quoted, text[:start], text[stop:])
-            part = quote(TIMES).part(0, text)
+            quote = Quoted(text[:start], text[stop:])
+            part = quote.part(0, text)
             if part is None or len(strings) > 1 or len(quotes) == MOST_NESTED:
                 return None
             quotes.append(quote)
@@ -112,17 +108,16 @@ class Beginning(NamedTuple):
         """The beginning of a failure in a line whose strings do not count."""
         return cls(Plain(first, lines), (), without_end(first.data), has_end=False)
 
-    def stream(self, prefix: bytes = b"", varying: re.Pattern[bytes] = TIMES) -> Stream:
+    def stream(self, prefix: bytes = b"") -> Stream:
         """The lines from this one on that have the same strings and prefix around the text.
 
         Args:
             prefix: what stands before the text in the innermost string; b"" if nothing does.
-            varying: what may differ around the text.
         """
         stream: Stream = self.plain
-        for make in self.quotes:
-            stream = Inner(stream, make(varying), is_numbered=varying is NUMBERS)
-        return Inner(stream, Prefixed(prefix, varying), is_numbered=varying is NUMBERS) if prefix else stream
+        for form in self.quotes:
+            stream = Inner(stream, form)
+        return Inner(stream, Prefixed(prefix)) if prefix else stream
 
     def followed(self, prefix: bytes, is_second: Callable[[bytes], object]) -> Stream:
         """The failure's stream, as its second line shows it.
@@ -134,31 +129,60 @@ class Beginning(NamedTuple):
         exact, line = self.stream(prefix), self.plain.text(1)
         if line is None or _is(is_second, exact.text_of(line)):
             return exact
-        if _is(is_second, self.stream(prefix, NUMBERS).text_of(line)):
-            return self.stream(prefix, NUMBERS)
+        if _is(is_second, exact.loosened.text_of(line)):
+            return exact.loosened
         unprefixed = self.stream()
         return unprefixed if prefix and _is(is_second, unprefixed.text(1)) else exact
 
-    def preceded(self, prefix: bytes, above: Above) -> tuple[Stream, Sequence[bytes]]:
-        """The failure's stream, as the lines above show it, and the texts of these, the nearest first.
+    def preceded(self, prefix: bytes, above: Above) -> Preceding:
+        """The failure's stream, as the lines above show it.
 
         Args:
             prefix: what stands before the text. The first line alone may have it.
             above: the lines above.
         """
-        before = [
-            (one, _texts(self.stream(one, varying), above, is_numbered=varying is NUMBERS))
-            for one in dict.fromkeys((prefix, b""))
-            for varying in (TIMES, NUMBERS)
-        ]
-        found = next(((one, texts) for one, texts in before if ends_message(texts)), None)
-        if found is None:
-            (_, exact), (_, numbered), *_ = before
-            found = (prefix, exact or numbered) if numbered else before[-1]
-        one, texts = found
-        form = Prefixed(prefix, NUMBERS)
-        texts = texts if one else [part.text if (part := form.part(0, text)) else text for text in texts]
-        return self.stream(one), texts
+        exact, numbered = preceding(self.stream(prefix), above)
+        options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
+        for one in options:
+            if one.ends_message:
+                return one
+        # What stands before the text is a logger's prefix only if the line above has it, too.
+        return (exact if exact.texts else numbered) if numbered.texts else options[-1]
+
+
+class Preceding(NamedTuple):
+    """Lines above a failure of the lite interpreter that may be of its stream.
+
+    Attributes:
+        stream: the stream.
+        texts: their texts, the nearest first.
+        is_near: whether the line directly above is of the same logger.
+    """
+
+    stream: Stream
+    texts: Sequence[bytes]
+    is_near: bool
+
+    @property
+    def ends_message(self) -> bool:
+        """Whether they are the failure's message.
+
+        PyTorch prints an empty line between message and handles, which some loggers leave out.
+        """
+        nearest = self.texts[0] if self.texts else b"-"
+        return not nearest.strip() or (self.is_near and known_message(decoded(nearest)) != "")
+
+
+def preceding(stream: Stream, above: Above) -> tuple[Preceding, Preceding]:
+    """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
+    exact = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    numbered = takewhile(_is_there, map(stream.loosened.text_of, above.nearest()))
+    near = [text for text in islice(numbered, MAX_TEXTS) if text is not None]
+    is_near = bool(near)
+    return (
+        Preceding(stream, list(islice(exact, MAX_TEXTS)), is_near),
+        Preceding(stream.loosened, near, is_near),
+    )
 
 
 def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
@@ -169,24 +193,8 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
         tail: what stands behind it.
         above: the lines above.
     """
-    exact, numbered = (Inner(NOTHING, Quoted(head, tail, varying)) for varying in (TIMES, NUMBERS))
-    texts = _texts(exact, above) or _texts(numbered, above, is_numbered=True)
-    return Above(reversed(texts))
-
-
-def _texts(stream: Stream, above: Above, *, is_numbered: bool = False) -> Sequence[bytes]:
-    """The texts of a stream's lines above a failure, the nearest first."""
-    found = map(stream.text_of, above.nearest())
-    texts = takewhile(_is_there, found) if is_numbered else filter(_is_there, found)
-    return [text for text in islice(texts, MAX_TEXTS) if text is not None]
-
-
-def ends_message(texts: Sequence[bytes]) -> bool:
-    """Whether the lines above a failure of the lite interpreter are its message, the nearest first.
-
-    PyTorch prints an empty line between message and handles, which some loggers leave out.
-    """
-    return bool(texts) and (not texts[0].strip() or known_message(decoded(texts[0])) != "")
+    exact, numbered = preceding(Inner(NOTHING, Quoted(head, tail)), above)
+    return Above(reversed(exact.texts or numbered.texts))
 
 
 def _is_there(text: bytes | None) -> bool:

@@ -12,7 +12,6 @@ from archive.verbs.logs.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
-    ends_message,
     has_failure,
     is_escaped,
     texts_above,
@@ -164,9 +163,9 @@ class Explainer:
         """What is written in the place of the first line of a failure; None where none begins."""
         answer = None
         if found := HANDLES_NOT_FOUND.match(beginning.text):
-            stream, texts = beginning.preceded(found["prefix"], above)
-            if not beginning.quotes or beginning.has_end or ends_message(texts):
-                answer = self.answers.of_handles(LiteFailure(stream, texts))
+            before = beginning.preceded(found["prefix"], above)
+            if not beginning.quotes or beginning.has_end or before.ends_message:
+                answer = self.answers.of_handles(LiteFailure(before.stream, before.texts))
         elif heading := TRACEBACK_START.fullmatch(beginning.text):
             stream = beginning.followed(heading["prefix"], FRAME_HEADER.fullmatch)
             answer = self.answers.of_traceback(stream)

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from archive.verbs.logs.lines import STRING, Line, ending, without_end
-from archive.verbs.logs.shapes import TIMES, shape_of
+from archive.verbs.logs.shapes import NUMBERS, TIMES, shape_of
 
 if TYPE_CHECKING:
     import re
@@ -33,6 +34,10 @@ MAX_BETWEEN = 500
 
 class Stream(Protocol):
     """The lines of a stream, from the first line of a failure on."""
+
+    @property
+    def loosened(self) -> Stream:
+        """The lines that directly follow one another, and differ in numbers around the text."""
 
     def line(self, at: int) -> Line:
         """A line of the log, of those whose text was asked for; 0 is the first one."""
@@ -74,6 +79,11 @@ class Plain:
         self._ahead = lines
         self._end = ending(first.data)
         self._seen = 0
+
+    @property
+    def loosened(self) -> Stream:
+        """The same: nothing stands around its text."""
+        return self
 
     def line(self, at: int) -> Line:
         """A line of the log."""
@@ -141,6 +151,11 @@ class Inner:
         self._parts: list[Part] = []
         self._sought = 0
 
+    @cached_property
+    def loosened(self) -> Stream:
+        """The lines that directly follow one another, and differ in numbers around the text."""
+        return Inner(self.parent.loosened, self.form.loosened, is_numbered=True)
+
     def line(self, at: int) -> Line:
         """A line of the log."""
         return self.parent.line(self._parts[at].at)
@@ -188,6 +203,10 @@ class Inner:
 class Form(Protocol):
     """The form of a stream's lines."""
 
+    @property
+    def loosened(self) -> Form:
+        """The form of lines that differ in numbers, too."""
+
     def part(self, at: int, line: bytes) -> Part | None:
         """The text in a line; None if the line has another form."""
 
@@ -204,8 +223,14 @@ class Prefixed:
     """
 
     def __init__(self, prefix: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
+        self._prefix = prefix
         self._shape = shape_of(prefix, varying)
         self._alone = shape_of(prefix.rstrip(b" "), varying)
+
+    @property
+    def loosened(self) -> Form:
+        """The form of lines that differ in numbers, too."""
+        return Prefixed(self._prefix, NUMBERS)
 
     def part(self, at: int, line: bytes) -> Part | None:
         """The text in a line. In front of an empty one the prefix may lack blanks at its end."""
@@ -229,8 +254,14 @@ class Quoted:
     """
 
     def __init__(self, head: bytes, tail: bytes, varying: re.Pattern[bytes] = TIMES) -> None:
+        self._around = head, tail
         self._head = shape_of(head, varying)
         self._tail = shape_of(tail, varying)
+
+    @property
+    def loosened(self) -> Form:
+        """The form of lines that differ in numbers, too."""
+        return Quoted(*self._around, NUMBERS)
 
     def part(self, at: int, line: bytes) -> Part | None:
         """The text in a line."""
