@@ -36,7 +36,7 @@ def test_a_search_ends_within_bounds_whatever_the_line(pattern: str, monkeypatch
 def test_searches_that_are_each_slow_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archive.fleet.patterns.SLOW", 0)
     monkeypatch.setattr("archive.fleet.patterns.MOST_SLOW", 0.05)
-    pattern, found = Pattern(r"(a|a)*$"), []
+    pattern, found = Pattern(r"(a|a)*$"), list[bytes | None]()
     with pytest.raises(ArchiveError, match="takes too long"):
         found.extend(pattern.found_in(b"a" * 10 + b"b", number) for number in range(10_000))
     assert len(found) > 2
