@@ -85,10 +85,11 @@ def _pooled(
             with _without_interrupts():
                 futures = {pool.submit(_in_worker, work, items[place]): place for place in places}
             for future in as_completed(futures):
+                place = futures.pop(future)  # and with it the result, once it is used
                 try:
-                    yield futures[future], future.result()
+                    yield place, future.result()
                 except BrokenProcessPool:
-                    left.append(futures[future])
+                    left.append(place)
         except BaseException:
             for child in active_children():
                 child.terminate()

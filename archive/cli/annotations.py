@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.base.errors import one_line
+from archive.base.urls import is_url
 from archive.cli import printing
 from archive.report.annotations import MOST, Annotation
 
@@ -82,6 +83,8 @@ class Annotations:
 def _in_repository(file: str) -> str:
     """A file's path relative to the repository, if it lies in there."""
     repository = os.environ.get(REPOSITORY)
+    if is_url(file):
+        return file
     place = Path(file).resolve()
     if not repository or not place.is_relative_to(Path(repository).resolve()):
         return file

@@ -49,6 +49,10 @@ class Gate:
             else:
                 self._unknown.setdefault(asked, verdict.problem)
 
+    def lack(self, name: str, problem: str) -> None:
+        """Annotate a file that could not be measured."""
+        self._annotations.add("error", name, "sizes", [problem])
+
     @property
     def total(self) -> str:
         """One line: how many budgets are kept; "" where there are none."""

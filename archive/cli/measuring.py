@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from archive.base.errors import ArchiveError
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
+from archive.batches.places import exists, is_folder, joined, last_part
 from archive.batches.reading import Listed, listing
 from archive.cli import printing
 from archive.cli.gate import verdict_facts
@@ -57,10 +57,10 @@ class Asked:
 
     def base_of(self, file: Listed) -> str | None:
         """The file that a file is compared with; None where the folder to compare with has none."""
-        if self.base is None or not Path(self.base).is_dir():
+        if self.base is None or not is_folder(self.base):
             return self.base
-        path = Path(self.base, file.relative)
-        return str(path) if path.exists() else None
+        path = joined(self.base, file.relative)
+        return path if exists(path) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Run:
             OSError: one of them cannot be read.
             UsageError: a budget names an unknown label, or bounds growth and there is no base.
         """
-        file = Listed(name, Path(name).name)
+        file = Listed(name, last_part(name))
         if self.asked.base is not None and self.asked.base_of(file) is None:
-            raise ArchiveError(f"holds no {file.relative} to compare with", file=self.asked.base)
+            raise ArchiveError(f"holds no {file.relative} to compare with", file=name_of(self.asked.base))
         measures = self.asked.of(file)
         self._refuse_problems(measures)
         self.gate.take(name_of(name), measures)
@@ -122,6 +122,7 @@ class Run:
                 statuses.add(status_of(result))
                 if result.facts is None:
                     lines.note(problem(result))
+                    self.gate.lack(result.file.label, problem(result))
                 else:
                     totals.add(result.facts)
                     self.gate.take(result.file.label, result.facts)
@@ -147,15 +148,17 @@ class Run:
                     f"a budget of +{growth[0].most:,} bytes is for the difference from a BASE"
                 )
             return
-        if not Path(base).is_dir():
+        if not is_folder(base):
             raise click.UsageError(
-                f"several files are compared with those of a folder, and BASE is none: {base}"
+                f"several files are compared with those of a folder, and BASE is none: {name_of(base)}"
             )
         seen: dict[str, str] = {}
         for name, relative in files.files:
             if relative in seen:
                 both = f"{seen[relative]} and {name}"
-                raise click.UsageError(f"{both} would be compared with the same {Path(base, relative)}")
+                raise click.UsageError(
+                    f"{both} would be compared with the same {name_of(joined(base, relative))}"
+                )
             seen[relative] = name
 
     def _show(self, new: int, old: int, measures: Measures | Totals) -> None:

@@ -87,6 +87,14 @@ def test_budgets_are_annotated_beside_the_model_or_the_toml(workflow: Path) -> N
     assert idle.data.endswith("'modles/*': fits no file")
 
 
+def test_a_file_that_cannot_be_measured_is_annotated(workflow: Path) -> None:
+    shutil.copy(NESTED, workflow)
+    (workflow / "cut.ptl").write_bytes(NESTED.read_bytes()[:-100])
+    (found,) = annotated("sizes", ".")
+    assert found.properties == {"file": "models/cut.ptl", "title": "sizes"}
+    assert found.data.startswith("cut.ptl: a zip without its end")
+
+
 def test_with_json_they_are_on_standard_error(workflow: Path) -> None:
     shutil.copy(NESTED, workflow)
     done = called("sizes", "nested.ptl", "--budget", "1B", "--json")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.text import Text
 
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
@@ -27,13 +26,13 @@ from archive.batches.tasks import VERBS, task_of
 from archive.batches.working import perform
 from archive.cli import printing
 from archive.cli.files.words import WORDS
+from archive.cli.progress import tracker
 from archive.cli.status import Status
 from archive.report.outcome_text import Sized, copied_text, total_line, would_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
-    from typing import TextIO
 
     from archive.batches.jobs import FilePlan
     from archive.batches.outcome import Outcome
@@ -177,20 +176,17 @@ def _print_plan(facts: object, file: str, words: Words) -> None:
 def _several(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
     """Work on several files: a line each in their order, the total or all facts at the end."""
     finished: list[Outcome] = []
-    bar = Progress(
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with _executor(manner) as executor, closing(outcomes(work, task, manner.jobs, executor)) as results, bar:
-        for outcome in bar.track(results, total=len(work.jobs), description=words.doing):
+    with (
+        _executor(manner) as executor,
+        closing(outcomes(work, task, manner.jobs, executor)) as results,
+        tracker(words.doing, len(work.jobs)) as lines,
+    ):
+        for outcome in lines.track(results):
             finished.append(outcome)
             if outcome.kind is OutcomeKind.FAILED:
-                _print_line(bar, f"debug-archive: {_problem(outcome)}", sys.stderr)
+                lines.note(_problem(outcome))
             elif not manner.as_json:
-                _print_line(bar, _line(outcome, words, manner), sys.stdout)
+                lines.write_line(_line(outcome, words, manner))
     if work.others:
         printing.note(f"neither archives nor companions, and left out: {told(work.others)}")
     if manner.as_json:
@@ -211,17 +207,6 @@ def _total(finished: list[Outcome]) -> str:
     sizes = [outcome.sizes for outcome in finished if outcome.sizes]
     sums = [sum(one[place] for one in sizes if len(one) > place) for place in range(3)]
     return total_line(len(finished), [(kind, kinds[kind]) for kind in OutcomeKind if kinds[kind]], *sums)
-
-
-def _print_line(bar: Progress, line: str, stream: TextIO) -> None:
-    """Print a line at once; above the progress bar where both are on one terminal."""
-    if stream.isatty() and not bar.disable:
-        bar.console.print(Text(line), soft_wrap=True)
-    elif stream is sys.stdout:
-        printing.write_line(line)
-        printing.flush()
-    else:
-        printing.complain(f"{line}\n")
 
 
 def _line(outcome: Outcome, words: Words, manner: Manner) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.urls import is_url
 from archive.verbs.sizes.budget import Budget
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class BudgetFile:
         return Path(self.path).parent.resolve()
 
     def rules_of(self, file: str | Path) -> list[Rule]:
-        """The rules for a file; none for one that is not below the folder."""
+        """The rules for a file; none for one that is not below the folder, or elsewhere."""
+        if is_url(file):
+            return []
         place = Path(os.path.realpath(Path(file).parent), Path(file).name)
         if not place.is_relative_to(self.folder):
             return []
