@@ -13,12 +13,12 @@ from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
 from archive.batches.lines import MANIFEST_NAME
-from archive.batches.places import last_part
+from archive.batches.places import last_part, resolved
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
 FactsT = TypeVar("FactsT")
 READ_KINDS = {*KNOWN_KINDS, FileKind.LFS}
@@ -74,11 +74,12 @@ class Reading(Generic[FactsT]):
     is_internal: bool = False
 
 
-def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
+def listing(inputs: Sequence[str], skipped: Collection[str] = (), *, mapped: bool = True) -> Listing:
     """The files that are given, and the archives and companions in folders and of globs.
 
     Args:
         inputs: files, and folders and globs to search.
+        skipped: folders that are not searched.
         mapped: whether files are mapped to recognise them.
 
     Raises:
@@ -89,7 +90,7 @@ def listing(inputs: Sequence[str], *, mapped: bool = True) -> Listing:
         raise ArchiveError(expected="a path", found="an empty one")
     files: list[Listed] = []
     others = Counter[FileKind]()
-    for one in found(inputs):
+    for one in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(one.file, mapped=mapped) if one.searched else None
         if kind is None or kind in READ_KINDS:
             files.append(Listed(one.file, Path(one.name).as_posix()))

@@ -83,12 +83,10 @@ class Annotations:
 def _in_repository(file: str) -> str:
     """A file's path relative to the repository, if it lies in there."""
     repository = os.environ.get(REPOSITORY)
-    if is_url(file):
+    if not repository or is_url(file):
         return file
-    place = Path(file).resolve()
-    if not repository or not place.is_relative_to(Path(repository).resolve()):
-        return file
-    return place.relative_to(Path(repository).resolve()).as_posix()
+    place, top = Path(os.path.realpath(file)), os.path.realpath(repository)
+    return place.relative_to(top).as_posix() if place.is_relative_to(top) else file
 
 
 def annotations_of(kind: str | None, *, as_json: bool) -> Annotations:

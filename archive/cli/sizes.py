@@ -101,8 +101,8 @@ def command(
 ) -> Status:
     """Show where the bytes of a file go, to the last one; or what changed between two files, NEW and BASE.
 
-    Of a folder, or of more than two files, each is a line, and the table shows the sums. Labels in brackets
-    are kinds of bytes to which the view has no answer.
+    Of a folder, a glob in quotes, or more than two files, each file is a line, and a second table shows the
+    sums. Labels in brackets are kinds of bytes to which the view has no answer.
 
     Budgets can be kept in pyproject.toml, by globs that are relative to its folder. Their labels are kinds,
     whatever the view:
@@ -123,6 +123,7 @@ def command(
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB
       debug-archive sizes models/ -j 8
+      debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
     if base is None and len(files) == PAIR and not any(map(names_several, files)):
@@ -133,4 +134,6 @@ def command(
     notes = annotations_of(annotations, as_json=as_json)
     run = Run(asked, Gate(budget_file, notes), rows, as_json=as_json)
     with notes.behind():
-        return run.one(files[0]) if single else run.several(listing(files, mapped=mapped), jobs)
+        if single:
+            return run.one(files[0])
+        return run.several(listing(files, [] if base is None else [base], mapped=mapped), jobs)

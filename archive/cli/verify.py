@@ -63,6 +63,7 @@ def command(
       debug-archive verify model.ptl
       debug-archive verify --quiet models/*.pt
       debug-archive verify models/ -j 8
+      debug-archive verify 'models/**/*.ptl'
       debug-archive verify models/ --json > problems.json
     """  # noqa: D301 (click reads the backspace)
     check = partial(_check, limits=limits, mapped=mapped)

@@ -92,6 +92,18 @@ def test_labels_are_kinds_whatever_the_view(project: Path) -> None:
         assert (found["measured"], found["over"]) == (1_190, 190)
 
 
+def test_a_base_that_has_budgets_itself_is_not_held_to_them_silently(project: Path) -> None:
+    budgets(project, '"models/**" = "10KB"')
+    done = called("sizes", "models/a.ptl", "models/large/b.ptl")
+    assert done.exit_code == 0
+    assert done.stderr.startswith(
+        "debug-archive: models/large/b.ptl is compared with, and not held to its own"
+    )
+    assert called("sizes", "models/**/*.ptl").exit_code == 1
+    shutil.copy(TRACED, project / "base.ptl")
+    assert called("sizes", "models/a.ptl", "base.ptl").stderr == ""
+
+
 # --- where budgets stand
 
 
@@ -142,6 +154,16 @@ def test_growth_is_measured_from_the_file_of_the_same_path(project: Path) -> Non
     )
     assert done.stdout.splitlines()[2].split() == ["models/a.ptl", "8,793", "9,881", "+1,088", "+12.4%"]
     assert done.stdout.splitlines()[-1] == "budgets: 1 kept, 1 exceeded"
+
+
+def test_a_base_in_the_folder_itself_is_not_measured(project: Path) -> None:
+    shutil.copytree(project / "models", project / "base" / "models")
+    done = called("sizes", ".", "--base", "base")
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:5]] == [
+        "models/a.ptl",
+        "models/large/b.ptl",
+        "total",
+    ]
 
 
 def test_growth_that_cannot_be_measured_is_told_and_not_called_kept(project: Path) -> None:

@@ -26,6 +26,8 @@ from archive.verbs.sizes.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+MOST_BYTES = 1 << 24
+"""A TOML file is not larger."""
 NAME = "pyproject.toml"
 TOOL = "debug-archive"
 TABLE = f"[tool.{TOOL}.budgets]"
@@ -93,7 +95,7 @@ class BudgetFile:
     @property
     def folder(self) -> Path:
         """The folder that globs are relative to, without links."""
-        return Path(self.path).parent.resolve()
+        return Path(os.path.realpath(Path(self.path).parent))
 
     def rules_of(self, file: str | Path) -> list[Rule]:
         """The rules for a file; none for one that is not below the folder, or elsewhere."""
@@ -131,7 +133,11 @@ def _table(path: str) -> dict[str, Any] | None:
         ArchiveError: the file is no TOML, or there is something else in the place of the table.
     """
     try:
-        found: Any = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
+        found: Any = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"is no TOML: {error}", file=path) from None
     for key in ("tool", TOOL, "budgets"):
