@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from io import StringIO
@@ -53,6 +54,16 @@ def held() -> Iterator[None]:
         yield
     except (KeyboardInterrupt, BrokenPipeError) as error:
         raise Held(error) from error
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt: nothing is left half written, and no process behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def status_of(run: Callable[[], int]) -> int:

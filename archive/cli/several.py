@@ -12,6 +12,7 @@ from archive.base.errors import one_line
 from archive.batches.inputs import told
 from archive.batches.reading import readings
 from archive.cli import printing
+from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.progress import tracker
 from archive.cli.status import Status
 
@@ -54,6 +55,7 @@ def reading(
     count = len(listing.files)
     workers = jobs or (1 if count <= FEW else os.cpu_count() or 1)
     with (
+        sigterm_as_ctrl_c(),
         closing(readings(read, listing.files, workers)) as results,
         tracker(doing, count, as_json=as_json) as lines,
     ):

@@ -220,7 +220,7 @@ def test_a_usage_error_is_an_error(arguments: list[object]) -> None:
 
 
 def test_a_usage_error_forges_no_line() -> None:
-    done = run("inspect", MODEL, "x\ndebug-archive: well\x1b[2J\u202e")
+    done = run("demo", "x\ndebug-archive: well\x1b[2J\u202e")
     assert done.returncode == 2
     assert rb"(x\ndebug-archive: well\u202e)" in done.stderr
     assert b"\x1b" not in done.stderr

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,7 +138,7 @@ def test_what_cannot_be_compared_file_by_file_is_refused(
 # --- all three
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["verify", "sizes"])
 @pytest.mark.usefixtures("models")
 def test_several_processes_give_the_same_in_the_same_order(command: str) -> None:
     alone, together = (called(command, "models", "-j", jobs) for jobs in (1, 2))
@@ -192,6 +195,18 @@ def test_a_folder_whose_models_are_not_fetched_is_not_well(command: str, models:
     assert done.exit_code == 2
     assert "models/b/pointer.pt: " in done.output
     assert "`git lfs pull` puts the file itself in its place" in done.output
+
+
+def test_an_interruption_is_one_line(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}.ptl").write_bytes(NESTED.read_bytes())
+    words = [sys.executable, "-c", "from archive.cli import main; main()", "verify", str(tmp_path), "-j", "2"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        started.send_signal(signal.SIGTERM)
+        _, said = started.communicate()
+    assert (started.returncode, said) == (130, b"debug-archive: interrupted\n")
 
 
 def test_effects_are_shown_of_one_file(models: Path) -> None:

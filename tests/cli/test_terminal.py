@@ -130,7 +130,7 @@ COMMANDS = {
     "verify many": "verify {many} {none}",
     "sizes of many": "sizes {many} {none} --budget 1B",
     "annotations": "verify {model} {zip} {none} --annotations github",
-    "usage": "join {model} {out}",
+    "usage": "demo {model}",
 }
 """Commands in each way in which they print."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import Counter
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from archive.batches.places import exists
 from archive.batches.tasks import VERBS, task_of
 from archive.batches.working import perform
 from archive.cli import printing
+from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.files.words import WORDS
 from archive.cli.progress import tracker
 from archive.cli.status import Status
@@ -108,22 +108,12 @@ class Manner:
             ArchiveError: a single file is refused; of several files, a failure is printed.
             OSError: the same.
         """
-        with _sigterm_as_ctrl_c():
+        with sigterm_as_ctrl_c():
             try:
                 return _several(work, task, words, self) if work.many else _one(work, task, words, self)
             except KeyboardInterrupt:
                 printing.note("interrupted")
                 return Status.INTERRUPTED
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt, so that it leaves nothing half written either."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _one(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
