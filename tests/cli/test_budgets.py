@@ -209,8 +209,16 @@ def test_a_budget_that_is_none_is_told_with_its_place(project: Path, line: str, 
 
 @pytest.mark.parametrize(
     "text",
-    ["[tool", "[tool.debug-archive]\nbudgets = 5", "tool = 5", "a = " + "[" * 100_000, "a = '\udcff'"],
-    ids=["cut", "number", "no table", "deep", "no UTF-8"],
+    [
+        "[tool",
+        "[tool.debug-archive]\nbudgets = 5",
+        "[tool.debug-archive.budget]\n'models/**' = '1B'",
+        "tool = 5",
+        "a = " + "[" * 100_000,
+        "a = '\udcff'",
+        "#" * (1 << 24) + "\n",
+    ],
+    ids=["cut", "number", "another name", "no table", "deep", "no UTF-8", "large"],
 )
 def test_what_is_no_such_table_is_named(project: Path, text: str) -> None:
     (project / "pyproject.toml").write_bytes(text.encode(errors="surrogateescape"))

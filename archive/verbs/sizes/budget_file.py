@@ -30,7 +30,8 @@ MOST_BYTES = 1 << 24
 """A TOML file is not larger."""
 NAME = "pyproject.toml"
 TOOL = "debug-archive"
-TABLE = f"[tool.{TOOL}.budgets]"
+BUDGETS = "budgets"
+TABLE = f"[tool.{TOOL}.{BUDGETS}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,10 @@ class BudgetFile:
             ArchiveError: one on the way is no TOML, or its budgets are none.
             OSError: one on the way cannot be read.
         """
-        here = Path.cwd()
+        try:
+            here = Path.cwd()
+        except FileNotFoundError:  # somebody has removed it
+            return None
         for folder in (here, *here.parents):
             path = os.path.relpath(folder / NAME)
             if Path(path).is_file() and (table := _table(path)) is not None:
@@ -130,23 +134,34 @@ def _table(path: str) -> dict[str, Any] | None:
     """The table of budgets in a TOML file; None if it has none.
 
     Raises:
-        ArchiveError: the file is no TOML, or there is something else in the place of the table.
+        ArchiveError: the file is no TOML, or there is something else in the place of the table or beside it.
     """
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
-        found: Any = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"is no TOML: {error}", file=path) from None
-    for key in ("tool", TOOL, "budgets"):
+    found: Any = _parsed(path)
+    for key in ("tool", TOOL, BUDGETS):
         if key not in found:
             return None
         found = found[key]
         if not isinstance(found, dict):
             raise ArchiveError(file=path, place=key, expected="a table", found=shown(found))
+        if key == TOOL and set(found) != {BUDGETS}:
+            raise ArchiveError(file=path, place=f"[tool.{TOOL}]", expected=BUDGETS, found=shown(list(found)))
     return dict(found)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    """A TOML file.
+
+    Raises:
+        ArchiveError: it is none, or too large for one.
+    """
+    with Path(path).open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    try:
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"is no TOML: {error}", file=path) from None
 
 
 def _rules(path: str, table: dict[str, Any]) -> Iterator[Rule]:
