@@ -156,9 +156,9 @@ def _parsed(path: str) -> dict[str, Any]:
     """
     with Path(path).open("rb") as file:
         data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
     try:
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"is no TOML: {error}", file=path) from None
