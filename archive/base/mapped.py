@@ -4,7 +4,7 @@ A mapped file must not become shorter while it is in use: the system ends a proc
 the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
 
 A file elsewhere, by an fsspec URL, is copied into an unnamed file by :class:`Mapped`, and read by
-:class:`Ranged` without that.
+:class:`~archive.base.fetched.Fetched` without that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from archive.base.errors import ArchiveError, named, one_line
-from archive.base.urls import is_url, name_of
+from archive.base.urls import is_elsewhere, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from archive.base.remote import RemoteFile
-
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
 CHANGED = "the file changed while it was read; nothing is written"
-CLAIMED = 1 << 24
-"""Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
 
 
 class Mapped:
@@ -91,85 +87,6 @@ class Mapped:
             with suppress(BufferError):  # views are in use: the last of them will unmap it
                 self._map.close()
         self._map, self._source = None, b""
-
-
-class Ranged:
-    """The bytes of a file elsewhere, read by ranges when they are asked for.
-
-    Attributes:
-        data: the bytes.
-        name: the file's URL, for messages.
-    """
-
-    __slots__ = ("_file", "data", "name")
-
-    def __init__(self, file: RemoteFile, name: str | None = None) -> None:
-        """Read a file by ranges.
-
-        Args:
-            file: the file.
-            name: for messages; by default the file's own.
-        """
-        from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere alone)
-
-        self.name = one_line(name) if name else file.name
-        self.data = RangedBytes(file.read, file.size, head=file.head)
-        self._file = file
-
-    @property
-    def weight(self) -> int:
-        """Bytes of file that its allowance of memory follows from: its size, a claim, only up to a bound."""
-        return min(len(self.data), CLAIMED)
-
-    def whole(self) -> Mapped:
-        """The whole file, copied; this one is closed.
-
-        Raises:
-            ArchiveError: it changed meanwhile.
-            OSError: it cannot be read, or there is no space for the copy.
-        """
-        from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
-
-        with copied(self._file) as copy:
-            self.close()
-            return Mapped(copy, self.name)
-
-    def check_unchanged(self) -> None:
-        """Refuse a file that is not the version that was opened.
-
-        Raises:
-            ArchiveError: it is not.
-        """
-        self._file.check_unchanged()
-
-    def close(self) -> None:
-        """Close the file; views in use stay valid. Closing twice does nothing."""
-        self.data.release()
-        self._file.close()
-
-
-def by_ranges(source: Source, name: str | None = None) -> Mapped | Ranged:
-    """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
-
-    Args:
-        source: as for :class:`Mapped`.
-        name: the same.
-
-    Raises:
-        ArchiveError: the path is no file, or a URL leads nowhere.
-        OSError: the source cannot be read.
-    """
-    if not is_elsewhere(source):
-        return Mapped(source, name)
-    from archive.base.remote import Location, opened_remote  # noqa: PLC0415 (files elsewhere alone)
-
-    place = Location(source)
-    return Mapped(place.path, name) if place.is_local else Ranged(opened_remote(place), name)
-
-
-def is_elsewhere(source: object) -> bool:
-    """Whether a source is a URL, or a file that fsspec opened."""
-    return is_url(source) or (hasattr(source, "fs") and hasattr(source, "path"))
 
 
 class FileInMemory(io.BytesIO):

@@ -35,3 +35,8 @@ def shown(url: str) -> str:
 def name_of(path: str | os.PathLike[str]) -> str:
     """A path as messages show it."""
     return shown(path) if is_url(path) else os.fspath(path)
+
+
+def is_elsewhere(source: object) -> bool:
+    """Whether a source is a URL, or a file that fsspec opened."""
+    return is_url(source) or (hasattr(source, "fs") and hasattr(source, "path"))

@@ -15,7 +15,7 @@ from archive.formats.record_kinds import kind_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.container.container import Record
+    from archive.container.record import Record
 
 ID_BYTES = 16
 

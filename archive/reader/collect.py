@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.container.container import Record
+    from archive.container.record import Record
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 

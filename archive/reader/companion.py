@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.mapped import Mapped
     from archive.companion.contents import Contents
-    from archive.container.container import Record
+    from archive.container.record import Record
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Known

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.fetched import Fetched, by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped, Ranged, by_ranges, in_memory
+from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
@@ -74,7 +75,7 @@ def open_whole(
     return _opened(Mapped(source), None if companion is None else Mapped(companion), limits)
 
 
-def _opened(file: Mapped | Ranged, companion: Mapped | Ranged | None, limits: Limits) -> Archive:
+def _opened(file: Mapped | Fetched, companion: Mapped | Fetched | None, limits: Limits) -> Archive:
     if companion is None:
         return opened(file, limits.allowance(file.weight))
     if is_companion(file.data):
@@ -85,12 +86,12 @@ def _opened(file: Mapped | Ranged, companion: Mapped | Ranged | None, limits: Li
     return _rejoined(container, companion.whole())
 
 
-def _read(source: Source, name: str | None = None) -> Mapped | Ranged:
+def _read(source: Source, name: str | None = None) -> Mapped | Fetched:
     """A source that is read where it could be mapped."""
     return by_ranges(in_memory(source), name)
 
 
-def opened(mapped: Mapped | Ranged, allowance: Allowance) -> Archive:
+def opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
     """An archive, or a companion, in a file that is mapped already.
 
     Args:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.companion.contents import Contents
-    from archive.container.container import Container, Member, Record
+    from archive.container.container import Container, Member
+    from archive.container.record import Record
 
 
 class _Digest:

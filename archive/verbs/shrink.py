@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.container.container import Member, Record
+    from archive.container.container import Member
+    from archive.container.record import Record
     from archive.verbs.handles import HandleChoice, KeptHandles
 
 

@@ -18,7 +18,8 @@ from archive.formats.record_kinds import RecordKind, kind_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from archive.container.container import Member, Record
+    from archive.container.container import Member
+    from archive.container.record import Record
 
 
 def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import by_ranges, in_memory
+from archive.base.mapped import in_memory
 from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -34,7 +35,8 @@ from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensor
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.base.mapped import Mapped, Ranged, Source
+    from archive.base.fetched import Fetched
+    from archive.base.mapped import Mapped, Source
     from archive.base.ranged import Bytes
 
 __all__ = [
@@ -116,7 +118,7 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
-def opened_archive(mapped: Mapped | Ranged, allowance: Allowance) -> Container:
+def opened_archive(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
     """Open a mapped archive.
 
     Raises:
@@ -131,7 +133,7 @@ def opened_archive(mapped: Mapped | Ranged, allowance: Allowance) -> Container:
     return container
 
 
-def check_companion(mapped: Mapped | Ranged, limits: Limits) -> None:
+def check_companion(mapped: Mapped | Fetched, limits: Limits) -> None:
     """Refuse a mapped file that is no companion.
 
     Raises:
@@ -148,7 +150,7 @@ def check_companion(mapped: Mapped | Ranged, limits: Limits) -> None:
     raise ArchiveError(expected="a companion", found=what, file=mapped.name)
 
 
-def opened_zip(mapped: Mapped | Ranged, allowance: Allowance) -> Container:
+def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
     """Open a mapped zip of any kind.
 
     Raises:

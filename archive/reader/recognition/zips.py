@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.limits import Allowance
-    from archive.container.container import Container, Record
+    from archive.container.container import Container
+    from archive.container.record import Record
     from archive.reader.recognition.saved import SavedTensor
 
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")

@@ -14,7 +14,8 @@ from archive.verbs.migrate.aside import is_format
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.container.container import Member, Record
+    from archive.container.container import Member
+    from archive.container.record import Record
     from archive.formats.releases import Release
 
 LITTLE = b"little"

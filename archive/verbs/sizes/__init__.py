@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
+from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
@@ -52,7 +52,8 @@ from archive.verbs.sizes.account import Account, Part, Piece, Size, SizeChange, 
 from archive.verbs.sizes.pieces import companion_pieces, pieces
 
 if TYPE_CHECKING:
-    from archive.base.mapped import Mapped, Ranged, Source
+    from archive.base.fetched import Fetched
+    from archive.base.mapped import Mapped, Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
 
@@ -82,7 +83,7 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
         return _account(opened, inside=inside)
 
 
-def _opened(mapped: Mapped | Ranged, allowance: Allowance) -> Archive:
+def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
         return Archive(None, companion=Companion(mapped.whole(), allowance))

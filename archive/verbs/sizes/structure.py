@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.ranged import Bytes
-    from archive.container.container import Container, Record
+    from archive.container.container import Container
     from archive.container.headers import CentralHeader
+    from archive.container.record import Record
 
 PADDING_FIELD = b"FB"
 
