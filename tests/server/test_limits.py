@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 PATH = "/v1/symbolicate"
 LOG = b"x" * 999 + b"\n"
 LOG *= 5_000
-CHOKING = f"{PATH}?id=(a%2B)%2B%24", b"a" * 40 + b"b\n"
-"""A pattern and a line that keep the regular expressions of Python busy for years."""
+CHOKING = f"{PATH}?id=(a%7Ca)*%24", b"a" * 100 + b"b\n"
+"""A pattern and a line that take longer than this server's patience."""
 
 
 def connected(server: Running, sent: bytes, room: int = 1 << 16) -> socket.socket:
