@@ -23,9 +23,9 @@ from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.shelf import Shelf
+from archive.store.adding import TakenError
 from archive.store.entry_json import entry_json
 from archive.store.making import made_of
-from archive.store.store import TakenError
 from archive.verbs.logs.unpacking import unpacked
 
 if TYPE_CHECKING:

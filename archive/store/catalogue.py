@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from archive.store.folder import Folder, Signature
     from archive.store.kept import Inflated
 
-UNWRITTEN = 64
-"""Entries that may be missing in the index before it is written again."""
 SETTLED = 2_000_000_000
 """Nanoseconds after its time of change in which a folder may change once more without another time."""
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory
 
-LEVELS = (9, STRONGEST, 22, *range(1, 9), *range(10, STRONGEST), 20, 21)
-"""Levels of compression, the likeliest first."""
+LEVELS = (9, STRONGEST, 22)
+"""Levels of compression that companions are written with: by default, and by `--max`."""
 AS_STORED = 0
 """The level of a section that is compressed in no way, or in one that no level gives again."""
 

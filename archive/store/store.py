@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple
-
-import numpy as np
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
-from archive.base.limits import DEFAULT_LIMITS, Limits, unbounded
-from archive.companion.parse import parse_companion
-from archive.reader import opening
-from archive.reader.facts import facts_of
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.store.adding import TakenError, check_prefix, has_base, holds, new_of
 from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.checking import checked
 from archive.store.choosing import kin_of, smallest
 from archive.store.cleaning import clean, needed_bases
-from archive.store.entries import Entry
+from archive.store.entries import Entry, label_of
 from archive.store.files import KeptFiles
+from archive.store.finding import found_by, not_one
 from archive.store.folder import INDEX, Folder, Signature
-from archive.store.kept import Companion, Notes, build_kept, companion_in, digest_of, read_header
+from archive.store.kept import build_kept, companion_in, read_header
 from archive.store.making import Made, made_of
-from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
-    from archive.reader.facts import Facts
     from archive.store.cleaning import Cleaned
+    from archive.store.kept import Companion
     from archive.verbs.verify import Diagnostic
 
-EPOCH = "SOURCE_DATE_EPOCH"
-"""The environment variable that has the time to note, where builds are to be the same each time."""
 UNWRITTEN = 64
 """Companions that are added before the index is written again."""
-LISTED = 3
-"""Companions that a message names."""
-BEGINNING = re.compile(r"[0-9a-f]{4,32}")
-"""The beginning of an archive id."""
 
 
 class Kept(NamedTuple):
@@ -59,18 +47,6 @@ class Kept(NamedTuple):
 
     entry: Entry
     outcome: Literal["added", "same", "replaced"]
-
-
-class _New(NamedTuple):
-    """A companion that is about to be added."""
-
-    companion: Companion
-    notes: Notes
-    facts: Facts
-
-
-class TakenError(ArchiveError):
-    """A companion whose archive id or handle prefix is another one's."""
 
 
 @bounded_members
@@ -158,13 +134,7 @@ class Store:
                 serialization id, the name of the file that was added, with or without ending, the class of
                 the top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``.
         """
-        name, _, beginning = word.rpartition("@")
-        found = [entry for entry in self.entries() if word in _words(entry)]
-        if not found and BEGINNING.fullmatch(beginning.lower()):
-            known = self._catalogue.entries()
-            keys = [key for key in sorted(known) if key.startswith(beginning.lower())]
-            found = [known[key] for key in keys if not name or PurePath(known[key].file).stem == name]
-        return found
+        return found_by(word, self.entries())
 
     def one(self, word: str) -> Entry:
         """The only companion that a word means.
@@ -178,11 +148,7 @@ class Store:
         found = self.find(word)
         if len(found) == 1:
             return found[0]
-        if not found:
-            raise ArchiveError(f"no companion has the id, prefix or name {word!r}", file=self.file)
-        labels = ", ".join(entry.label for entry in found[:LISTED])
-        more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
-        raise ArchiveError(f"{word!r} may be {labels}{more}; give the id", file=self.file)
+        raise ArchiveError(not_one(word, found), file=self.file)
 
     def companion(self, archive_id: str) -> bytes:
         """A companion file, as it was added, to the byte.
@@ -234,17 +200,17 @@ class Store:
             ArchiveError: it is of another kind, or contradicts itself.
             OSError: it cannot be read, or the store cannot be written.
         """
-        new = self._new(source, name)
-        key, digest = new.facts.archive_id, digest_of(new.companion.data)
-        known = self._catalogue.entries()
-        if key in known and known[key].digest == digest.hex():
-            return Kept(known[key], "same")
-        data = smallest(new.companion, kin_of(new.facts, known.values()), self._files)
+        made = source if isinstance(source, Made) else made_of(source, name, self.limits)
+        new = new_of(made, self.limits)
+        key, entries = new.facts.archive_id, self._catalogue.entries()
+        if key in entries and self._holds(key, new.companion):
+            return Kept(entries[key], "same")
+        data = smallest(new.companion, kin_of(new.facts, entries.values()), self._files)
         with self._changing() as entries:
-            if key in entries and self._is_same(entries[key], new.companion):
+            if key in entries and self._holds(key, new.companion, others=replace):
                 return Kept(entries[key], "same")
-            self._check_free(new.facts, entries, replace=replace)
-            if not self._has_base(data, entries):
+            check_prefix(new.facts, entries)
+            if not has_base(data, entries):
                 data = build_kept(new.companion, None)
             self._set_aside(key)
             path = self.folder.kept_path(key)
@@ -255,6 +221,30 @@ class Store:
             self._catalogue.note(entry)
         self._catalogue.write(at_least=UNWRITTEN)
         return Kept(entry, "replaced" if was_there else "added")
+
+    def _holds(self, archive_id: str, companion: Companion, *, others: bool = True) -> bool:
+        """Whether the companion that is kept of an archive id holds the same facts as a new one.
+
+        Args:
+            archive_id: of both.
+            companion: the new one.
+            others: whether it may hold others.
+
+        Raises:
+            TakenError: it holds others, and may not.
+        """
+        try:
+            kept = self._files.read(archive_id)
+        except (ArchiveError, FileNotFoundError):  # it is broken, and the new one may take its place
+            return False
+        is_same = holds(kept, companion)
+        if not is_same and not others:
+            raise TakenError(
+                f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
+                "`--replace` (replace=True) lets this companion take its place",
+                file=f"archive {archive_id}",
+            )
+        return is_same
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.
@@ -306,61 +296,6 @@ class Store:
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)
 
-    def _new(self, source: Source | Made, name: str) -> _New:
-        """A companion that is about to be added, read and checked."""
-        made = source if isinstance(source, Made) else made_of(source, name, self.limits)
-        with in_file(made.file):
-            allowance = self.limits.allowance(len(made.companion))
-            recipe = recipe_of(memoryview(made.companion), allowance)
-            notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe)
-            companion = Companion.of(made.companion, notes, allowance)
-            if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
-                raise ArchiveError("would not come back to the byte")
-        with opening.open(made.companion, limits=self.limits, name=made.file) as opened:
-            return _New(companion, notes, facts_of(opened))
-
-    def _is_same(self, entry: Entry, companion: Companion) -> bool:
-        """Whether a companion that is kept holds the same facts, be it in another profile."""
-        if entry.digest == digest_of(companion.data).hex():
-            return True
-        one, other = (
-            parse_companion(memoryview(data), unbounded())
-            for data in (self._files.read(entry.archive_id).plain, companion.plain)
-        )
-        return (
-            one.columns.keys() == other.columns.keys()
-            and all(np.array_equal(values, other.columns[name]) for name, values in one.columns.items())
-            and one.strings.copies() == other.strings.copies()
-            and bytes(one.raw) == bytes(other.raw)
-        )
-
-    def _check_free(self, facts: Facts, entries: Mapping[str, Entry], *, replace: bool) -> None:
-        """Refuse a companion whose archive id or prefix is taken.
-
-        Raises:
-            TakenError: the message says by which, and the way out.
-        """
-        taken = entries.get(facts.archive_id)
-        if taken is not None and not replace:
-            raise TakenError(
-                f"is kept already with other debug info, {taken.label}; "
-                "`--replace` (replace=True) lets this companion take its place",
-                file=f"archive {facts.archive_id}",
-            )
-        for entry in entries.values():
-            if facts.prefix and entry.prefix == facts.prefix and entry is not taken:
-                raise TakenError(
-                    f"is the prefix of another archive already, {entry.label}; "
-                    "`split --salt TEXT` gives this archive another one",
-                    file=f"prefix {facts.prefix}",
-                )
-
-    def _has_base(self, data: bytes, entries: Mapping[str, Entry]) -> bool:
-        """Whether the base by which a companion was built is still there."""
-        header = read_header(memoryview(data))
-        base = entries.get(header.base_id.hex())
-        return not header.depth or (base is not None and base.body == header.base.hex())
-
     def _set_aside(self, archive_id: str) -> None:
         """Keep a companion that goes as a base, if others are, or may be, kept by it."""
         try:
@@ -377,16 +312,3 @@ class Store:
             return body in needed_bases(self.folder)
         except ArchiveError:  # a file is broken: what it needs is not known
             return True
-
-
-def _words(entry: Entry) -> set[str]:
-    """The words that mean a companion alone, or a few."""
-    facts, path = entry.facts, PurePath(entry.file)
-    names = {entry.file, path.stem, path.name.partition(".")[0], facts.top, facts.qualified_top}
-    return {*facts.ids, entry.label, *names} - {""}
-
-
-def _now() -> int:
-    """The time to note, in seconds since 1970."""
-    given = os.environ.get(EPOCH, "")
-    return int(given) if given.isdecimal() else int(time.time())

@@ -157,6 +157,17 @@ def test_a_broken_companion_is_put_right_by_adding_it_again(store: Store) -> Non
     assert again.companion(id_of(1)) == kin(1)
 
 
+def test_a_companion_that_rotted_unseen_is_put_right_too(store: Store) -> None:
+    path = store.folder.kept_path(id_of(2))
+    data, status = path.read_bytes(), path.stat()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    again = Store.open(store.file)
+    assert [entry.archive_id for entry in again.entries()] == [id_of(0), id_of(1), id_of(2)]
+    assert again.add(kin(2)).outcome == "replaced"
+    assert again.companion(id_of(2)) == kin(2)
+
+
 def test_gc_removes_no_base_while_nobody_knows_what_a_broken_file_needs(store: Store) -> None:
     store.remove(id_of(0))
     path = store.folder.kept_path(id_of(1))

@@ -12,7 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from archive.store.store import Store, TakenError
+from archive.store.adding import TakenError
+from archive.store.store import Store
 from tests.support.faults import dying, in_child
 from tests.support.kin import id_of, kin
 

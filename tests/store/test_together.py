@@ -5,12 +5,21 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
+from unittest import mock
 
-from archive.store.store import Store, TakenError
+from archive.store.adding import TakenError
+from archive.store.choosing import smallest
+from archive.store.kept import read_header
+from archive.store.store import Store
 from tests.support.kin import LEAST_PREFIX, id_of, kin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from archive.store.entries import Entry
+    from archive.store.files import KeptFiles
+    from archive.store.kept import Companion
 
 WORKERS, EACH = 4, 6
 
@@ -82,3 +91,23 @@ def test_kin_that_were_added_at_the_same_moment_are_kept_by_one_another_after_gc
     assert sum(entry.kept_size for entry in store.entries()) == before - cleaned.freed < before / 2
     assert [store.companion(id_of(number)) for number in range(4)] == [kin(number) for number in range(4)]
     assert list(store.check()) == []
+
+
+def test_a_base_that_gc_moves_meanwhile_is_not_built_upon(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store", create=True)
+    for number in range(2):
+        alone = Store.open(tmp_path / str(number), create=True)
+        alone.add(kin(number))
+        alone.folder.kept_path(id_of(number)).rename(store.folder.kept_path(id_of(number)))
+
+    def slowly(one: Companion, kin: Iterable[Entry], files: KeptFiles) -> bytes:
+        data = smallest(one, [entry for entry in kin if entry.archive_id == id_of(0)], files)
+        assert read_header(memoryview(data)).depth == 1
+        Store.open(store.file).gc()
+        return data
+
+    with mock.patch("archive.store.store.smallest", slowly):
+        store.add(kin(2))
+    again = Store.open(store.file)
+    assert [entry.depth for entry in again.entries()] == [1, 0, 0]
+    assert [again.companion(id_of(number)) for number in range(3)] == [kin(number) for number in range(3)]

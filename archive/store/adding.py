@@ -1,0 +1,101 @@
+"""A companion that is about to be added: read and checked, and compared with what is kept already."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from archive.base.errors import ArchiveError, in_file
+from archive.base.limits import unbounded
+from archive.companion.parse import parse_companion
+from archive.reader import opening
+from archive.reader.facts import facts_of
+from archive.store.kept import Companion, Notes, digest_of, read_header
+from archive.store.plain import companion_of, recipe_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Limits
+    from archive.reader.facts import Facts
+    from archive.store.entries import Entry
+    from archive.store.kept import Inflated
+    from archive.store.making import Made
+
+EPOCH = "SOURCE_DATE_EPOCH"
+"""The environment variable that has the time to note, where builds are to be the same each time."""
+
+
+class TakenError(ArchiveError):
+    """A companion whose archive id or handle prefix is another one's."""
+
+
+class New(NamedTuple):
+    """A companion that is about to be added."""
+
+    companion: Companion
+    notes: Notes
+    facts: Facts
+
+
+def new_of(made: Made, limits: Limits) -> New:
+    """A companion that is about to be added, read and checked.
+
+    Raises:
+        ArchiveError: it contradicts itself.
+    """
+    with in_file(made.file):
+        allowance = limits.allowance(len(made.companion))
+        recipe = recipe_of(memoryview(made.companion), allowance)
+        notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe)
+        companion = Companion.of(made.companion, notes, allowance)
+        if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
+            raise ArchiveError("would not come back to the byte")
+    with opening.open(made.companion, limits=limits, name=made.file) as opened:
+        return New(companion, notes, facts_of(opened))
+
+
+def holds(kept: Inflated, companion: Companion) -> bool:
+    """Whether what is kept is a companion, or holds the same facts in another profile."""
+    if kept.header.digest == digest_of(companion.data):
+        return True
+    one, other = (parse_companion(memoryview(data), unbounded()) for data in (kept.plain, companion.plain))
+    return (
+        one.columns.keys() == other.columns.keys()
+        and all(np.array_equal(values, other.columns[name]) for name, values in one.columns.items())
+        and one.strings.copies() == other.strings.copies()
+        and bytes(one.raw) == bytes(other.raw)
+    )
+
+
+def check_prefix(facts: Facts, entries: Mapping[str, Entry]) -> None:
+    """Refuse a companion whose prefix is another archive's.
+
+    Raises:
+        TakenError: the message says of which, and the way out.
+    """
+    for entry in entries.values():
+        if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
+            raise TakenError(
+                f"is the prefix of another archive already, {entry.label}; "
+                "`split --salt TEXT` gives this archive another one",
+                file=f"prefix {facts.prefix}",
+            )
+
+
+def has_base(data: bytes, entries: Mapping[str, Entry]) -> bool:
+    """Whether the base of a kept companion that is about to be written is still there, as deep as it was."""
+    header = read_header(memoryview(data))
+    base = entries.get(header.base_id.hex())
+    if base is None or not header.depth:
+        return not header.depth
+    return base.body == header.base.hex() and base.depth < header.depth
+
+
+def _now() -> int:
+    """The time to note, in seconds since 1970."""
+    given = os.environ.get(EPOCH, "")
+    return int(given) if given.isdecimal() else int(time.time())
