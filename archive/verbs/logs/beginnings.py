@@ -23,7 +23,7 @@ ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
 """A failure that PyTorch printed with newlines, which became escapes."""
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
-MOST_ABOVE = 200
+MOST_ABOVE = 100
 """Lines above a failure that are looked at, however many streams they are of."""
 MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""

@@ -22,6 +22,7 @@ from archive.verbs.logs.json_lines import explained_strings
 from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import FRAME_HEADER, TRACEBACK_START
+from archive.verbs.logs.utf16 import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 SPREAD_NOTE = "a traceback in lines of JSON that differ in more than times, or are too far apart"
+HEADING = b"Traceback of TorchScript (most recent call last):"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
 
@@ -112,7 +114,9 @@ class Explainer:
         Raises:
             ArchiveError: a record that is needed is broken.
         """
-        return self._explained(Lines(self.spending.counted(log)), MOST_NESTED, Above())
+        return in_utf8(
+            self.spending.counted(log), lambda log: self._explained(Lines(log), MOST_NESTED, Above())
+        )
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
@@ -142,16 +146,22 @@ class Explainer:
 
     def _strings(self, line: Line, nested: int, above: Above) -> bytes | None:
         """A line with the failures in its strings explained; None where its failure is in none."""
+        has_above = False
 
         def inside(text: bytes, head: bytes, tail: bytes) -> bytes:
-            texts = texts_above(head, tail, above)
+            nonlocal has_above
+            # Lines of a text may be records; then no line has several such strings.
+            texts = Above() if has_above else texts_above(head, tail, above)
+            has_above = True
             return b"".join(self._explained(InnerLines(text, line.number), nested - 1, texts))
 
         explained = explained_strings(line.data, inside) if nested else None
         if explained is not None:
             return explained
-        why = ESCAPED_NOTE if is_escaped(line.data) else "" if line.is_whole else LONG_NOTE
-        return self._left(line, why) if why else None
+        if not line.is_whole:
+            begins = HEADING in line.data or HANDLES_NOT_FOUND.match(line.data)
+            return self._left(line, LONG_NOTE) if begins else None
+        return self._left(line, ESCAPED_NOTE) if is_escaped(line.data) else None
 
     def _left(self, line: Line, why: str) -> bytes:
         """A line whose failure is left, which is counted, with the reason."""

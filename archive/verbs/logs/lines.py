@@ -17,8 +17,8 @@ MAX_AHEAD = 8 << 20
 CHUNK = 1 << 16
 """Bytes that are split into lines at once."""
 # One that is not closed reaches to the end, so that a line is read only once.
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:(?P<closed>")|\\?\Z)', re.DOTALL)
-IN_STRING = re.compile(rb'(?:[^"\\]|\\.)*(?P<closed>"?)', re.DOTALL)
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<closed>")|\\?\Z)', re.DOTALL)
+IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)', re.DOTALL)
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from archive.verbs.logs.lines import Lines
 
-MAX_BETWEEN = 500
+MAX_BETWEEN = 200
 """Lines of others that may stand between two lines of a stream."""
 
 
@@ -265,6 +265,8 @@ class Quoted:
 
     def part(self, at: int, line: bytes) -> Part | None:
         """The text in a line."""
+        if not line.endswith(self._tail.literals[-1]):  # spares most lines the rest
+            return None
         start = self._head.end(line)
         found = STRING.match(line, start) if start >= 0 else None
         if found is None or self._tail.end(line, found.end()) != len(line):
