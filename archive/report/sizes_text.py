@@ -33,7 +33,7 @@ def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> 
         lines.append((_name(others), sum(one.stored for one in rest), sum(one.inflated for one in rest)))
     lines.append((TOTAL, whole, sum(size.inflated for size in sizes.values())))
     for label, stored, inflated in lines:
-        _add(table, label, f"{stored:,}", share(stored, whole), f"{inflated:,}" if inflated else "")
+        _add(table, label, f"{stored:,}", _share(stored, whole), f"{inflated:,}" if inflated else "")
     return table
 
 
@@ -65,7 +65,7 @@ def files_text(files: Sequence[FileSize]) -> FittedTable:
     table = FittedTable.of("file", "bytes", "debug", "%")
     total = (TOTAL, sum(one.size for one in files), sum(one.debug_bytes for one in files))
     for name, size, debug in [*((one.file, one.size, one.debug_bytes) for one in files), total]:
-        _add(table, name, f"{size:,}", f"{debug:,}", share(debug, size))
+        _add(table, name, f"{size:,}", f"{debug:,}", _share(debug, size))
     return table
 
 
@@ -78,7 +78,7 @@ def changed_files_text(files: Sequence[FileSize]) -> FittedTable:
     return table
 
 
-def share(part: int, whole: int) -> str:
+def _share(part: int, whole: int) -> str:
     """A part as percent of the whole; nothing where that is empty."""
     return f"{part / whole:.1%}" if whole else ""
 
