@@ -3,7 +3,7 @@
     python -m tools.try_cluster [ARCHIVES]
 
 The archives (2,000 unless told) differ from one another by a record. Of each the tool checks that it is done
-once, that the manifest tells it once, and that a join gives the original to the byte. It prints the times, and
+once, that the manifest tells it once, and that a join gives the original to the byte. It prints times, and
 ends with status 1 where anything is wrong.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError
@@ -98,9 +99,10 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
 
 
 def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as a manifest tells them: releases by their number, however they are called."""
-    if "to" not in options:
-        return dict(options)
-    from archive.verbs.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
+    """Options as a manifest tells them: profiles and levels by their names, releases by their numbers."""
+    noted = {name: one.name.lower() if isinstance(one, Enum) else one for name, one in options.items()}
+    if "to" in noted:
+        from archive.verbs.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
 
-    return {**options, "to": str(target_named(options["to"]))}
+        noted["to"] = str(target_named(noted["to"]))
+    return noted

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: Manner) -> Status:
     """Write companions IN in another profile. The debug info stays the same.
 
-    Several companions, or a folder to search for them, take a folder for OUT.
+    Several companions, a folder or a glob take a folder for OUT. A second run goes on from
+    OUT/manifest.jsonl.
 
     \b
     Examples:

@@ -22,7 +22,8 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
-    Several archives, or a folder to search for those with a companion, take folders for OUT and COMPANION.
+    Several archives, a folder or a glob take folders for OUT and COMPANION. Archives that had no debug info
+    are copied. A second run goes on from OUT/manifest.jsonl.
 
     \b
     Examples:

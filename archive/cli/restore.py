@@ -21,7 +21,8 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
-    Several archives, or a folder to search for those with a companion in them, take a folder for OUT.
+    Several archives, a folder or a glob take a folder for OUT; archives without a companion in them are
+    copied. A second run goes on from OUT/manifest.jsonl.
 
     \b
     Examples:

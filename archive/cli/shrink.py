@@ -41,7 +41,7 @@ def command(
     Compact: the debug info is written anew, in fewer bytes; PyTorch shows the same model source as before.
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.
 
-    Several archives, or a folder to search for them, take a folder for OUT.
+    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
 
     \b
     Examples:

@@ -38,13 +38,15 @@ def command(
     digits that name the archive, too. A companion is read like an archive, by `symbolicate` and `inspect`.
     `join` makes one file of both again, with the handles it had.
 
-    Several archives, or a folder to search for them, take folders for OUT and COMPANION.
+    Several archives, a folder or a glob take folders for OUT and COMPANION. OUT then holds every archive:
+    one without debug info is copied. A second run goes on from OUT/manifest.jsonl.
 
     \b
     Examples:
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive symbolicate model.ptdbg < report.log
       debug-archive split models/ -o small/ -c companions/
+      debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     return manner.run(

@@ -13,6 +13,7 @@ import archive
 from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
+from archive.verbs.shrink import Level
 from tests.support.commands import called, files, process
 from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, make_archives, manifest, numbered
 
@@ -76,6 +77,26 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
         assert (line["verb"], line["outcome"]) == (verb, "done")
         for file in (*line["sources"], *line["outputs"]):
             assert (out / file["path"]).stat().st_size == file["bytes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("split -c dbg", {}),
+        ("shrink --level embed", {"level": Level.EMBED}),
+        ("migrate --to latest", {"to": "2.13", "aside": True}),
+        ("convert --profile mapped", {"profile": "mapped"}),
+    ],
+)
+def test_options_are_the_same_however_they_are_given(
+    words: str, options: dict[str, Any], made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verb, *more = words.split()
+    inputs = made / INPUTS.get(verb, "models")
+    assert called(verb, inputs, "-o", "out", *more, "-j", 1).exit_code == 0
+    found = archive.batch(verb, inputs, "out", "dbg" if verb == "split" else None, jobs=1, **options)
+    assert kinds(found) == ["same", "same"]
 
 
 def test_an_input_that_is_another_now_is_done_again(tmp_path: Path) -> None:
