@@ -52,12 +52,10 @@ class Reply(NamedTuple):
     Attributes:
         status: of HTTP.
         data: its body.
-        tag: its entity tag; "" if it has none.
     """
 
     status: int
     data: bytes
-    tag: str
 
 
 class Connection:
@@ -74,8 +72,11 @@ class Connection:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
         self.name = shown(url).rstrip("/")
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise ArchiveError(f"is no address: {error}", file=self.name) from None
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
             raise ArchiveError(expected="an address like http://host:8080", found=self.name)
         if parts.username is not None:
@@ -127,7 +128,7 @@ class Connection:
         """
         try:
             with self._opener.open(request, timeout=SECONDS_OF_SILENCE) as found:
-                return Reply(found.status, self._body(found, most), found.headers.get("ETag", ""))
+                return Reply(found.status, self._body(found, most))
         except HTTPError as error:
             with error:
                 return self._refused(error)
@@ -139,7 +140,7 @@ class Connection:
     def _refused(self, error: HTTPError) -> Reply:
         """What a refusal says; that nothing has changed is none."""
         if error.code == NOT_MODIFIED:
-            return Reply(NOT_MODIFIED, b"", "")
+            return Reply(NOT_MODIFIED, b"")
         why = f"{error.code}: {_detail(error)}"
         if error.code == BUSY:
             raise _AgainError(why, _seconds(error.headers.get("Retry-After", "")))
@@ -160,7 +161,7 @@ class Connection:
             if time.monotonic() > end:
                 raise ArchiveError(f"an answer that takes more than {SECONDS:g} s", file=self.name)
         if found.length:  # what is still to come after the end
-            raise http.client.IncompleteRead(bytes(data[:0]), found.length)
+            raise http.client.IncompleteRead(b"", found.length)
         return bytes(data)
 
 

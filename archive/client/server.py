@@ -30,9 +30,10 @@ TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
 COMPANIONS = "/v1/companions"
 PAGE = 1_000
 """Companions that are listed at once."""
-MOST_LISTED = 1_000_000
-MOST_OF_PAGE = 256 << 20
-"""Bytes of a page."""
+MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
+"""Bytes of a page of the list, and of all pages."""
+LARGEST = 256 << 20
+"""Bytes of a companion."""
 
 
 class Server:
@@ -69,13 +70,15 @@ class Server:
     def _listed(self) -> Mapping[str, Listed]:
         found: dict[str, Listed] = {}
         after: str | None = ""
+        size = 0
         while after is not None:
             data = self._page(after)
+            size += len(data)
+            if size > MOST_OF_LIST:
+                raise ArchiveError(f"a list of more than {MOST_OF_LIST:,} bytes", file=self.file)
             with in_file(self.file, COMPANIONS):
                 page, after = _page_of(data, after)
             found |= {one.archive_id: one for one in page}
-            if len(found) > MOST_LISTED:
-                raise ArchiveError(f"lists more than {MOST_LISTED:,} companions", file=self.file)
         return found
 
     def _page(self, after: str) -> bytes:
@@ -101,7 +104,8 @@ class Server:
             raise ArchiveError(f"no companion has the id {archive_id}", file=self.file)
         data = self._cache.get(archive_id, entry.digest)
         if data is None:
-            data = self._connection.ask(f"{COMPANIONS}/{archive_id}", most=entry.size).data
+            most = min(entry.size, LARGEST)
+            data = self._connection.ask(f"{COMPANIONS}/{archive_id}", most=most).data
             if digest_of(data) != entry.digest:
                 why = f"gives another companion {archive_id} than it lists; if it was replaced, try again"
                 raise ArchiveError(why, file=self.file)

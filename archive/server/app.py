@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from archive.server.settings import Settings
 
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 DESCRIPTION = """\
 Failures of PyTorch models, explained by the models' own source. A failure is explained by the model that its
 handles or its log name, or by the only one that nothing contradicts; else it stays as it is, and is counted.
@@ -104,6 +106,12 @@ def _answer_refusals(app: FastAPI) -> None:
     @app.exception_handler(ClientDisconnect)
     def _(_: Request, __: ClientDisconnect) -> Response:
         return Response(status_code=GONE)
+
+    @app.exception_handler(OSError)
+    def _(_: Request, error: OSError) -> Response:
+        if error.errno in FULL:
+            return answer_to(Problem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"))
+        raise error
 
     @app.exception_handler(Exception)
     def _(_: Request, error: Exception) -> Response:

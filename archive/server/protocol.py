@@ -21,34 +21,41 @@ class PromptProtocol(H11Protocol):
     """
 
     seconds = SECONDS_OF_HEADERS
-    _headers_due: TimerHandle | None = None
+    _due: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
-        self._expect_headers()
+        self._expect()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
         super().data_received(data)
-        self._expect_headers()
+        self._expect()
+
+    def on_response_complete(self) -> None:
+        """End an answer; what the client still sends of its request must come in the time of headers, too."""
+        super().on_response_complete()
+        if self.conn.our_state is h11.DONE:
+            self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._cancel()
         super().connection_lost(exc)
 
-    def _expect_headers(self) -> None:
-        """Start the time of headers that are awaited, or stop it once they are there."""
-        if self.conn.their_state is not h11.IDLE:
+    def _expect(self) -> None:
+        """Start the time of headers, or of the rest of a body that is answered already; else stop it."""
+        is_awaited = self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE
+        if not is_awaited:
             self._cancel()
-        elif self._headers_due is None:
-            self._headers_due = self.loop.call_later(self.seconds, self.timeout_keep_alive_handler)
+        elif self._due is None:
+            self._due = self.loop.call_later(self.seconds, self.timeout_keep_alive_handler)
 
     def _cancel(self) -> None:
-        if self._headers_due is not None:
-            self._headers_due.cancel()
-            self._headers_due = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
 
 
 def protocol_of(seconds: float) -> type[PromptProtocol]:

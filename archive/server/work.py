@@ -22,7 +22,7 @@ from archive.fleet.explaining import explainer_of
 from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
-from archive.server.shelf import Shelf
+from archive.server.shelf import Shelf, UnreadableError
 from archive.store.adding import TakenError
 from archive.store.entry_json import entry_json
 from archive.store.making import made_of
@@ -123,7 +123,7 @@ def prepare(store: str, most: int) -> None:
     global _worker  # noqa: PLW0603 (a worker's own state, which pebble's initializer makes)
     _worker = _Worker(store, most)
     # So that the first request finds it made; of errors, each request is told.
-    with suppress(ArchiveError, OSError), _worker.shelf.models() as models:
+    with suppress(UnreadableError), _worker.shelf.models() as models:
         _ = models.by_id
 
 
@@ -146,13 +146,13 @@ def _refused(error: Exception) -> Refused:
     """The refusal that an error becomes."""
     match error:
         case MemoryError() | RecursionError() | ExhaustedError():
-            status, detail = (
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                "the request needs more memory than a worker may use",
-            )
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            detail = "the request needs more memory than a worker may use; send the log in parts"
         case LimitError():
             bound = f"{error.resource} is limited to {error.limit:,}, found {error.actual:,}"
             status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{bound}; send the log in parts"
+        case UnreadableError():
+            status, detail = HTTPStatus.SERVICE_UNAVAILABLE, str(error)
         case TakenError():
             status, detail = HTTPStatus.CONFLICT, str(error)
         case ArchiveError():
@@ -254,6 +254,8 @@ def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
         what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
         raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
     opened = models.archive(found[0])
+    for _ in models.closed():  # those that were not used for longest
+        pass
     facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
     out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
 

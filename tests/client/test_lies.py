@@ -221,7 +221,15 @@ def test_a_server_that_comes_back_is_asked_again(truth: list[Facts]) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://host", "http://", "http://host?x=1", "http://host#x", "http://me:secret@host", "file:///etc"],
+    [
+        "ftp://host",
+        "http://",
+        "http://host?x=1",
+        "http://host#x",
+        "http://me:secret@host",
+        "file:///etc",
+        "http://[::1",
+    ],
 )
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
     with pytest.raises(ArchiveError) as refused:

@@ -31,7 +31,8 @@ def connected(server: Running, sent: bytes, room: int = 1 << 16) -> socket.socke
 
 
 def heading(length: int) -> bytes:
-    return f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
+    fields = ("Host: localhost", "Connection: close", f"Content-Length: {length}")
+    return "\r\n".join((f"POST {PATH} HTTP/1.1", *fields, "", "")).encode()
 
 
 def received(client: socket.socket) -> bytes:
@@ -68,13 +69,15 @@ def test_clients_that_dawdle_are_left(strict: Running) -> None:
         connected(strict, heading(100)[:-2]) as headers,
         connected(strict, heading(100) + b"half") as body,
         connected(strict, b"") as silent,
-        connected(strict, heading(len(line) * 12_000) + line * 12_000, room=4096) as deaf,
+        connected(strict, heading(100).replace(PATH.encode(), b"/none")) as refused,
+        connected(strict, heading(len(line) * 7_000) + line * 7_000, room=4096) as deaf,
     ):
         assert received(headers) == b""
         assert received(silent) == b""
+        assert received(refused).startswith(b"HTTP/1.1 404 ")
         answer = received(body)
         time.sleep(2 * SECONDS)
-        assert len(received(deaf)) < len(line) * 12_000
+        assert len(received(deaf)) < len(line) * 7_000
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not arrive in 1 s" in answer
     check_works(strict)
