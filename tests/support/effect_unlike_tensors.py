@@ -38,9 +38,9 @@ def kept_shape(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x.new_zeros(x.shape) + torch.ones(x.size(0), x.size(1)) + torch.zeros(x.size())
 
 
-@unlike(call(RIGHT, SIX), call("expected x.size(-1) == 3, found 4", tensor(2, 4)))
+@unlike(call(RIGHT, SIX), call(RIGHT, tensor(2, 4)))
 def rooted(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return x / math.sqrt(x.size(-1)) * float(x.size(0)) * x.shape[1] ** 0.5  # here
+    return x / math.sqrt(x.size(-1)) * float(x.size(0)) * x.shape[1] ** 0.5
 
 
 @unlike(call(RIGHT, SIX), call("expected out[1] is True, found False", tensor(1, 3)))

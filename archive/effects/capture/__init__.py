@@ -9,7 +9,7 @@ The modules from the highest to the lowest; each imports only from lower ones:
   and metadata;
 - ``proxies``, ``containers``, ``open_list``, ``tracked_dict``: proxies of everything that a call can change;
 - ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
-- ``graph_builder``, ``inputs``, ``guards``, ``scalars``, ``shape``: the graph and its guards;
+- ``graph_builder``, ``inputs``, ``guards``, ``scalars``, ``python_numbers``, ``shape``: graph and guards;
 - ``side_effects``, ``flattening``, ``reach``, ``pending``, ``variables``: the table of effects;
 - ``sites``, ``sources``, ``function_code``, ``operations``: facts about code and PyTorch.
 """

@@ -151,3 +151,11 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  
     own = call.snapshot.attribute(real, name) if pending is ABSENT else pending
     if not (own is ABSENT or own is DELETED) or hasattr(type(real), name):
         raise KeyError(f"attribute '{name}' already exists")
+
+
+REGISTRATIONS: dict[Any, Any] = {
+    torch.nn.Module.register_buffer: register_buffer,
+    torch.nn.Module.add_module: register_module,
+    torch.nn.Module.register_module: register_module,
+}
+"""Methods of modules that register something, as this package does them."""

@@ -6,9 +6,11 @@ graph is given. Interval arithmetic finds the widest bound at which no computed 
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.capture.python_numbers import EXACT
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.sites import error_at
 from archive.formats.effects.model import Length, Look
@@ -54,9 +56,12 @@ class Bounds:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
         self._ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
+        self._quotients: list[Any] = []  # nodes that divide ints, in order
         for value in call.builder.values():
             if is_scalar(value) and type(value_of(value)) is int:
                 self._ints[call.builder.node_of(value)] = value
+            elif is_scalar(value) and self._divides_ints(call.builder.node_of(value)):
+                self._quotients.append(call.builder.node_of(value))
 
     def note(self) -> None:
         """Guard the ints that computed ones depend on.
@@ -68,7 +73,7 @@ class Bounds:
         bits = next((bits for bits in range(INT_BITS, 0, -1) if self._excess(bits) is None), None)
         if bits is None:
             raise self._refused(self._excess(1))
-        used = {one for node in computed for one in node.all_input_nodes}
+        used = {one for node in (*computed, *self._quotients) for one in node.all_input_nodes}
         for node, value in self._ints.items():
             if self._is_computed(node) or not (node in used or self._is_cut(node)):
                 continue
@@ -89,10 +94,16 @@ class Bounds:
         """Whether interval arithmetic gives the bound of a node."""
         return node.op == "call_function" and node.target in BOUNDS
 
+    def _divides_ints(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether a node divides ints: TorchScript makes each a float first, which Python does not."""
+        if node.op != "call_function" or node.target is not operator.truediv:
+            return False
+        return all(one in self._ints or type(one) is int for one in node.args)
+
     @staticmethod
     def _is_cut(node: Any) -> bool:  # noqa: ANN401
         """Whether a node converts a float to an int."""
-        return bool(node.op == "call_function" and node.target is int)
+        return bool(node.op == "call_function" and node.target in (int, math.floor, math.ceil))
 
     @staticmethod
     def _is_size(node: Any) -> bool:  # noqa: ANN401
@@ -109,6 +120,9 @@ class Bounds:
             parts = [found.get(one, _bound(one)) for one in node.args]
             found[node] = BOUNDS[node.target](*parts)
             if found[node] > LARGEST_INT or any(part > LARGEST_INT for part in parts):
+                return node
+        for node in self._quotients:
+            if any(found.get(one, _bound(one)) > EXACT for one in node.args):
                 return node
         return None
 

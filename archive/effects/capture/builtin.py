@@ -5,13 +5,15 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.scalars import NUMBERS, is_scalar, value_of
+from archive.effects.capture.python_numbers import MATH, NUMBERS, math_function
+from archive.effects.capture.scalars import is_scalar, value_of
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
@@ -69,6 +71,33 @@ class NumberType:
 
     def __hash__(self) -> int:
         return hash(self._kind)
+
+
+class MathModule:
+    """The proxy of ``math``: its functions compute numbers of the graph.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._made = {function: self._computing(function) for function in MATH}
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self.of(getattr(math, name))
+
+    def of(self, function: Any) -> Any:  # noqa: ANN401
+        """The proxy of a function; others as they are."""
+        return self._made.get(function, function)
+
+    def _computing(self, function: Any) -> Any:  # noqa: ANN401
+        def computed(*args: Any) -> Any:  # noqa: ANN401
+            if any(map(is_scalar, args)):
+                return math_function(self._call.builder, function, args)
+            return function(*args)
+
+        return computed
 
 
 class TypeOf:

@@ -45,6 +45,10 @@ class FunctionCopies(Protocol):
     def numbers(self) -> Mapping[type, object]:
         """The proxies of ``int``, ``float`` and ``bool``."""
 
+    @property
+    def mathematics(self) -> Any:  # noqa: ANN401
+        """The proxy of ``math``; its ``of`` gives those of its functions."""
+
     def copy(self, function: Any) -> Any:  # noqa: ANN401
         """The copy of a function."""
 

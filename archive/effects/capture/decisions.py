@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.guards import is_reachable
-from archive.effects.capture.scalars import NUMBERS, is_scalar
+from archive.effects.capture.python_numbers import NUMBERS
+from archive.effects.capture.scalars import is_scalar
 from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import At, Computed, Constant
 
@@ -55,8 +56,12 @@ class Decisions:
             return At(given.source) if is_scalar(given.proxy) and is_reachable(given.source) else None
         if node.op == "call_method" and node.target in SIZE_METHODS:
             return self._size(node)
-        op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
-        items = [self._operand(one) for one in node.args]
+        if "python" in node.meta:
+            op, args = node.meta["python"]
+        else:
+            op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
+            args = node.args
+        items = [self._operand(one) for one in args]
         return None if op is None or None in items else Computed(op, tuple(items))  # type: ignore[arg-type]
 
     def _operand(self, argument: Any) -> Value | None:  # noqa: ANN401

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.builtin import NumberType, replaced_builtins
+from archive.effects.capture.builtin import MathModule, NumberType, replaced_builtins
 from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
-from archive.effects.capture.scalars import NUMBERS
+from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.sites import position_of, statement_in
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import ClosureCell, GlobalName
@@ -111,11 +111,13 @@ class Functions:
 
     Attributes:
         numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
+        mathematics: the proxy of ``math``.
     """
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
         self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
+        self.mathematics = MathModule(call)
         self._builtins = replaced_builtins(call, self.numbers)
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}

@@ -12,9 +12,11 @@ from torch import fx
 
 from archive.effects.capture.decisions import Decisions
 from archive.effects.capture.inputs import Input, copied
-from archive.effects.capture.scalars import NUMBERS, Scalar, concrete, is_free, is_scalar, scalar, value_of
+from archive.effects.capture.python_numbers import NUMBERS
+from archive.effects.capture.scalars import Scalar, concrete, is_free, is_scalar, scalar, value_of
 from archive.effects.capture.sources import identifier_of
 from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -235,6 +237,27 @@ class GraphBuilder:
             self.refuse("the number it depends on differs from call to call")
         self._guards.number(value, subject)
         return value_of(value)
+
+    def stands_for(self, number: Any, op: str, *operands: Any) -> None:  # noqa: ANN401
+        """Note that a number, which several nodes make, is the result of one of Python's operators."""
+        self.node_of(number).meta["python"] = op, self.argument(operands)
+
+    def assume(self, condition: Any, *, before: bool = False) -> None:  # noqa: ANN401
+        """Guard that a bool of the graph is True in later calls, as it is in this one.
+
+        Args:
+            condition: the bool.
+            before: whether the graph must not run otherwise.
+
+        Raises:
+            CaptureError: only the graph itself could tell, and must not run.
+        """
+        node = self.node_of(condition)
+        subject = Decisions(self.inputs).subject(node) if before else None
+        if subject is None and before:
+            self.refuse("a division by an int that may be 0")
+        node.meta["free"] = node.meta["free"] or subject is not None
+        self._guards.note(Look.EQUAL, condition if subject is None else subject, value=True)
 
     def can_fix(self, value: Any) -> bool:  # noqa: ANN401
         """Whether a guard can tell the Python number of a number of the graph."""

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.attribute_views import (
-    STANDARD_SETTERS,
-    AttributeView,
-    register_buffer,
-    register_module,
-)
+from archive.effects.capture.attribute_views import REGISTRATIONS, STANDARD_SETTERS, AttributeView
 from archive.effects.capture.autograd import apply_function
 from archive.effects.capture.function_code import importable, is_model_module
 from archive.effects.capture.proxies import ClassProxy, call_module, class_behind, has_plain_new, proxy_class
@@ -34,12 +29,6 @@ if TYPE_CHECKING:
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
-REGISTRATIONS: dict[Any, Any] = {
-    torch.nn.Module.register_buffer: register_buffer,
-    torch.nn.Module.add_module: register_module,
-    torch.nn.Module.register_module: register_module,
-}
-"""Methods of modules that register something, as this package does them."""
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
 STANDARD_GETTERS = (object.__getattribute__,)
 SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)

@@ -8,11 +8,14 @@ guard tells the entry that has this value.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import torch
 
+from archive.effects.capture import python_numbers
+from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.shape import Shape
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Source
 
-NUMBERS = (bool, int, float)
 BINARY = (
     "add",
     "sub",
@@ -42,6 +44,10 @@ BINARY = (
     "rshift",
 )
 UNARY = ("neg", "abs")
+DIFFERENT: dict[str, Callable[..., object]] = {
+    name: getattr(python_numbers, name) for name in ("truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+}
+"""Operators that TorchScript computes otherwise, for some operands."""
 NEEDED = {
     "__bool__": "control flow",
     "__index__": "an index or a size",
@@ -52,20 +58,12 @@ NEEDED = {
     "__str__": "a text",
     "__repr__": "a text",
     "__format__": "a text",
-    "__round__": "a conversion",
-    "__trunc__": "a conversion",
-    "__floor__": "a conversion",
-    "__ceil__": "a conversion",
-    "__divmod__": "divmod",
     "__getattr__": "an attribute",
 }
 
 
-class Arithmetic(Protocol):
+class Arithmetic(python_numbers.Graph, Protocol):
     """The part of a ``GraphBuilder`` that its numbers need."""
-
-    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
-        """Add a node that computes a number of the graph."""
 
     def fixed(self, value: Any) -> Any:  # noqa: ANN401
         """Guard a number of the graph, and give its Python number."""
@@ -167,27 +165,17 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
 
 def is_free(*values: object) -> bool:
     """Whether all numbers of the graph among some values are free."""
-    return all(one._free for one in values if type(one) in SCALARS)  # type: ignore[attr-defined]
-
-
-def _difference(name: str, one: object, other: object) -> str | None:
-    """The way in which TorchScript computes an operation otherwise than Python; None if it does not."""
-    kinds = {type(value_of(one)), type(value_of(other))}
-    if name == "pow" and float not in kinds:
-        return "a power of ints that differ from call to call: TorchScript gives a float"
-    if name == "mod" and float in kinds:
-        return "a remainder of floats that differ from call to call: TorchScript rounds it twice"
-    return None
+    return all(
+        is_free(*one) if type(one) is list else one._free  # type: ignore[attr-defined]
+        for one in values
+        if type(one) in (*SCALARS, list)
+    )
 
 
 def _computed(arithmetic: Arithmetic, name: str, function: Callable[..., object], *numbers: object) -> object:
-    """The result of an operator; its operands are guarded where TorchScript computes it otherwise."""
-    difference = _difference(name, *numbers)
-    if difference is None:
-        return arithmetic.compute(function, *numbers)
-    if not is_free(*numbers):
-        arithmetic.refuse(difference)
-    return function(*map(arithmetic.fixed, numbers))
+    """The result of an operator, as Python computes it."""
+    made = DIFFERENT.get(name)
+    return made(arithmetic, *numbers) if made else arithmetic.compute(function, *numbers)
 
 
 def _binary(name: str) -> None:
@@ -238,9 +226,32 @@ def _needed(name: str, use: str) -> None:
     setattr(Scalar, name, method)
 
 
+def _cut(name: str) -> None:
+    function: Callable[..., object] = int if name == "trunc" else getattr(math, name)
+    setattr(Scalar, f"__{name}__", lambda self: python_numbers.cut(self._arithmetic, function, self))
+
+
+def _round(self: Scalar, digits: int | None = None) -> object:
+    if digits is not None:
+        return round(self._arithmetic.fixed(self), digits)
+    return python_numbers.rounded(self._arithmetic, self)
+
+
+def _divmod(one: object, other: object) -> object:
+    return one // other, one % other  # type: ignore[operator]
+
+
 for _name in BINARY:
     _binary(_name)
 for _name in UNARY:
     _unary(_name)
+for _name in ("floor", "ceil", "trunc"):
+    _cut(_name)
 for _name, _use in NEEDED.items():
     _needed(_name, _use)
+for _name, _method in {
+    "__round__": _round,
+    "__divmod__": _divmod,
+    "__rdivmod__": lambda one, other: _divmod(other, one),
+}.items():
+    setattr(Scalar, _name, _method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import random
 import re
 from collections import OrderedDict
@@ -17,7 +18,8 @@ from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.proxies import ClassProxy, Untouchable, is_followed
-from archive.effects.capture.scalars import NUMBERS, is_scalar
+from archive.effects.capture.python_numbers import MATH, NUMBERS
+from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sources import is_plain
 from archive.effects.capture.tracked_dict import TrackedDict
@@ -90,8 +92,8 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if value is random or isinstance(getattr(value, "__self__", None), random.Random):
-            return Untouchable(self._call, "generator of random numbers")
+        if isinstance(value, BuiltinFunctionType | MethodType | ModuleType) and self._is_special(value):
+            return self._special(value)
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
                 self._call.guards.constant(value, source)
@@ -104,6 +106,22 @@ class Wrapping:
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
         return self._code(value, source)
+
+    @staticmethod
+    def _is_special(value: Any) -> bool:  # noqa: ANN401
+        """Whether a value is ``math`` or ``random``, or a function of theirs."""
+        if value is math or value is random or isinstance(getattr(value, "__self__", None), random.Random):
+            return True
+        return isinstance(value, BuiltinFunctionType) and value in MATH
+
+    def _special(self, value: Any) -> Any:  # noqa: ANN401
+        """The proxy of ``math``, or of a function of it; random numbers are refused."""
+        mathematics = self._call.functions.mathematics
+        if value is math:
+            return mathematics
+        if isinstance(value, BuiltinFunctionType) and value in MATH:
+            return mathematics.of(value)
+        return Untouchable(self._call, "generator of random numbers")
 
     def _again(self, known: Variable, source: Source | None) -> Any:  # noqa: ANN401
         """The proxy of an object that was met before, maybe at another source."""

@@ -12,6 +12,7 @@ from archive.effects.replay.errors import StateError
 from archive.effects.replay.named_values import device, dtype
 from archive.effects.replay.placeholders import UNSET, Plain
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     At,
     Attribute,
     ClosureCell,
@@ -70,7 +71,7 @@ class FreshState:
             Attribute(effect.source, str(effect.key.value))
             for method in table.methods
             for effect in method.effects
-            if effect.op in (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE) and isinstance(effect.key, Constant)
+            if effect.op in ATTRIBUTE_OPS and isinstance(effect.key, Constant)
         }
         self._made: dict[int, Any] = {}
         self._making: set[int] = set()

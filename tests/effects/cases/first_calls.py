@@ -69,10 +69,10 @@ def moving_average(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x - self.average
 
 
-@CASES.add(OURS, says="a second call, from where the first one ends, does something else")
+@CASES.add(OURS)
 def buffer_registered_once(self: Model, x: torch.Tensor) -> torch.Tensor:
     if not hasattr(self, "seen"):
-        self.register_buffer("seen", torch.zeros(2, 3))  # here
+        self.register_buffer("seen", torch.zeros(2, 3))
     self.seen += x
     return self.seen * 2
 

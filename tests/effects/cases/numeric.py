@@ -51,16 +51,16 @@ def constant_arithmetic(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.rate
 
 
-@CASES.add(OURS, says=("a power of ints that differ from call to call: TorchScript gives a float"), n=1)
+@CASES.add(OURS, n=1)
 def int_power(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
-    return x * self.n**2  # here
+    return x * self.n**2
 
 
-@CASES.add(OURS, says=("a power of ints that differ from call to call: TorchScript gives a float"), n=0)
+@CASES.add(OURS, n=0)
 def int_power_of_a_counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
-    return x * 2**self.n  # here
+    return x * 2**self.n
 
 
 @CASES.add(OURS, n=0)
@@ -69,19 +69,15 @@ def float_power(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * (1 - 0.9**self.n)
 
 
-@CASES.add(
-    OURS, says=("a remainder of floats that differ from call to call: TorchScript rounds it twice"), t=0.0
-)
+@CASES.add(OURS, t=0.0)
 def float_remainder(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.t = (self.t + 0.7) % 1.0  # here
+    self.t = (self.t + 0.7) % 1.0
     return x * self.t
 
 
-@CASES.add(
-    OURS, says=("a remainder of floats that differ from call to call: TorchScript rounds it twice"), t=0.0
-)
+@CASES.add(OURS, t=0.0)
 def float_remainder_of_negatives(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.t = (self.t - 0.7) % 1.3  # here
+    self.t = (self.t - 0.7) % 1.3
     return x * self.t
 
 
@@ -91,35 +87,23 @@ def int_remainder(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x + self.n
 
 
-@CASES.add(
-    OURS,
-    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
-    n=0,
-)
+@CASES.add(OURS, n=0)
 def exponential_decay(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
-    return x * math.exp(-self.n / 10)  # here
+    return x * math.exp(-self.n / 10)
 
 
-@CASES.add(
-    OURS,
-    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
-    n=0,
-)
+@CASES.add(OURS, n=0)
 def cosine_schedule(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
-    self.rate = 0.5 * (1 + math.cos(math.pi * self.n / 100))  # here
+    self.rate = 0.5 * (1 + math.cos(math.pi * self.n / 100))
     return x * self.rate
 
 
-@CASES.add(
-    OURS,
-    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
-    n=0,
-)
+@CASES.add(OURS, n=0)
 def square_root(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
-    return x / math.sqrt(self.n)  # here
+    return x / math.sqrt(self.n)
 
 
 @CASES.add(
@@ -132,14 +116,10 @@ def logarithm(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * math.log(self.n + 1) + math.log2(self.n) + math.log10(self.n)  # here
 
 
-@CASES.add(
-    OURS,
-    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
-    n=0.3,
-)
+@CASES.add(OURS, n=0.3)
 def floor_and_ceil(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 0.7
-    self.low, self.high = math.floor(self.n), math.ceil(self.n)  # here
+    self.low, self.high = math.floor(self.n), math.ceil(self.n)
     return x + self.low - self.high
 
 
@@ -179,8 +159,8 @@ def int_becomes_float(self: Model, x: torch.Tensor) -> torch.Tensor:
     n=2**61,
 )
 def beyond_64_bits(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.n = self.n * 2  # here
-    return x + 1
+    self.n = self.n * 2
+    return x + 1  # here
 
 
 @CASES.add(OURS, n=0)
@@ -190,23 +170,17 @@ def conversions(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.real + self.whole
 
 
-@CASES.add(
-    OURS,
-    says="a conversion: the number it depends on differs from call to call; 8 tables are not enough",
-    n=0.5,
-)
+@CASES.add(OURS, n=0.5)
 def rounded(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1.25
-    self.whole = round(self.n)  # here
+    self.whole = round(self.n)
     return x + self.whole
 
 
-@CASES.add(
-    OURS, says="divmod: the number it depends on differs from call to call; 8 tables are not enough", n=7
-)
+@CASES.add(OURS, n=7)
 def divmod_of_a_counter(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 5
-    self.quotient, self.rest = divmod(self.n, 4)  # here
+    self.quotient, self.rest = divmod(self.n, 4)
     return x * self.quotient + self.rest
 
 
