@@ -89,6 +89,10 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return self._do("call_function", REFLECTED[name], args[::-1], kwargs)
         if name in OPERATOR_METHODS:
             return self._do("call_function", OPERATOR_METHODS[name], args, kwargs)
+        if func is torch.Tensor.norm:
+            return self._do(
+                "call_function", torch.norm, args, kwargs, func
+            )  # TorchScript's method has no "fro"
         if getattr(torch.Tensor, name, None) is func:
             return self._do("call_method", name, args, kwargs, func)
         return self._do("call_function", func, args, kwargs, func)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 import random
@@ -51,6 +52,8 @@ SAFE = (
     torch._ops.OpOverloadPacket,
 )
 """Immutable types, whose values the model gets as they are."""
+DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
+"""Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
 
@@ -92,7 +95,7 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if isinstance(value, BuiltinFunctionType | MethodType | ModuleType) and self._is_special(value):
+        if self._is_special(value):
             return self._special(value)
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
@@ -109,13 +112,15 @@ class Wrapping:
 
     @staticmethod
     def _is_special(value: Any) -> bool:  # noqa: ANN401
-        """Whether a value is ``math`` or ``random``, or a function of theirs."""
-        if value is math or value is random or isinstance(getattr(value, "__self__", None), random.Random):
-            return True
-        return isinstance(value, BuiltinFunctionType) and value in MATH
+        """Whether a value is ``math`` or ``random``, a function of theirs, or part of a dataclass's code."""
+        if isinstance(value, BuiltinFunctionType | MethodType):
+            return value in MATH or isinstance(value.__self__, random.Random)
+        return value is math or value is random or isinstance(value, DECLARED)
 
     def _special(self, value: Any) -> Any:  # noqa: ANN401
         """The proxy of ``math``, or of a function of it; random numbers are refused."""
+        if isinstance(value, DECLARED):
+            return value
         mathematics = self._call.functions.mathematics
         if value is math:
             return mathematics

@@ -159,8 +159,8 @@ def int_becomes_float(self: Model, x: torch.Tensor) -> torch.Tensor:
     n=2**61,
 )
 def beyond_64_bits(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.n = self.n * 2
-    return x + 1  # here
+    self.n = self.n * 2  # here
+    return x + 1
 
 
 @CASES.add(OURS, n=0)

@@ -71,12 +71,12 @@ class Slotted:
     number: int = 1
 
 
-@CASES.add(says="what is done to a _HAS_DEFAULT_FACTORY_CLASS cannot be followed")
+@CASES.add()
 def dataclass_factory(self: Model, x: torch.Tensor) -> torch.Tensor:
     made = Output(1)
     other = Output()
     other.scalar = 6
-    other.named["x"] = x  # here
+    other.named["x"] = x
     self.made, self.other = made, other
     return x * made.scaled() + other.named["x"]
 
@@ -89,10 +89,10 @@ def dataclass_init_with_default_factory_with_inputs(self: Model, x: torch.Tensor
     return made.items[-1]
 
 
-@CASES.add(says="what is done to a Field cannot be followed")
+@CASES.add()
 def dataclass_fields(self: Model, x: torch.Tensor) -> torch.Tensor:
     made = Plain(x, 3)
-    self.names = [one.name for one in dataclasses.fields(made)]  # here
+    self.names = [one.name for one in dataclasses.fields(made)]
     return made.value * made.number
 
 
@@ -128,9 +128,9 @@ def dataclass_with_slots(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.made.value * self.made.number
 
 
-@CASES.add(OURS, says="what is done to a Field cannot be followed", held=Plain(tensor(1), 0))
+@CASES.add(OURS, held=Plain(tensor(1), 0))
 def dataclass_replaced(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.held = dataclasses.replace(self.held, value=x)  # here
+    self.held = dataclasses.replace(self.held, value=x)
     return self.held.value
 
 
