@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fleet.test_three_models import FAILURES, FLEET
 from tests.support.commands import called, run
+from tests.support.corpus import FIXTURES
+from tests.support.reports import case
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+JIT = case("plain_free_functions.jit")
 EXPLAINED = "".join(f"INFO running {one.model}\nERROR {one.explained}\n" for one in FAILURES).encode()
 FILES = sorted(FLEET.glob("*.ptdbg"))
 
@@ -131,3 +137,23 @@ def test_what_may_be_of_a_model_that_cannot_be_read_is_not_anothers(
     assert b"Encoder.ptdbg, which cannot be read" in done.stderr
     named = run("symbolicate", tmp_path, "--log", FLEET / "plain.log", "--model", r"running (\w+)")
     assert b"3 models: 133 explained" in named.stderr
+
+
+@pytest.mark.parametrize("sources", [[JIT.path], [JIT.path, FLEET]], ids=["one model", "several"])
+def test_a_failure_that_may_be_complete_is_not_held_back_for_the_next_line(sources: list[Path]) -> None:
+    """As under ``tail -f``: the log stays open, and nothing follows an exception without a message."""
+    words = [sys.executable, "-m", "archive", "symbolicate", *map(str, sources)]
+    lines = JIT.stripped.replace(JIT.stripped[JIT.stripped.rindex(b"RuntimeError") :], b"StopIteration\n")
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=FIXTURES.parent
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(lines)
+        running.stdin.flush()
+        written = b""
+        while b"StopIteration\n" not in written:
+            written += os.read(running.stdout.fileno(), 1 << 16)
+        assert b"original code" in written
+        running.stdin.close()
+        assert running.wait() == 0
