@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,10 +12,17 @@ import archive
 from archive import LimitError, Limits
 from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_A_BYTE, STEPS_A_BYTE
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.beginnings import MAX_ABOVE, MOST_ABOVE, Above
 from archive.verbs.logs.code_lines import BLOCK, CodeLines
 from archive.verbs.logs.notes import why_left
+from archive.verbs.logs.streams import Prefixed, Quoted
 from tests.support.commands import well
 from tests.support.reports import case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.verbs.logs.streams import Part
 
 LITE = case("lowered_shape")
 PLAIN = case("plain_stack.jit")
@@ -143,3 +151,50 @@ def test_only_bounds_of_explanations_leave_a_failure_others_end_the_log() -> Non
     assert why_left(LimitError("output", 1, 2)).startswith("left unexplained: ")
     with pytest.raises(LimitError, match="memory"):
         why_left(LimitError("memory", 1, 2))
+
+
+HOSTILE = {
+    "headings of many processes": b"[%d] Traceback of TorchScript (most recent call last):\n",
+    "handles of many processes": b"[%d]   Debug info for handle(s): debug_handles:{126}, was not found.\n",
+    "headings in JSON": b'{"a": "w%d", "m": "Traceback of TorchScript (most recent call last):\\n"}\n',
+    "torn frames": b'[%d] Traceback of TorchScript (most recent call last):\n[%d]   File "a.py", line 1\n',
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE)
+def test_each_failure_looks_at_a_bounded_number_of_lines(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, looked = 20, 0
+    monkeypatch.setattr("archive.verbs.logs.streams.MAX_BETWEEN", most)
+    monkeypatch.setattr("archive.verbs.logs.beginnings.MOST_ABOVE", most)
+
+    def counting(part: Callable[..., Part | None]) -> Callable[..., Part | None]:
+        def counted(*args: object) -> Part | None:
+            nonlocal looked
+            looked += 1
+            return part(*args)
+
+        return counted
+
+    for form in (Prefixed, Quoted):
+        monkeypatch.setattr(form, "part", counting(form.part))
+    log = [line.replace(b"%d", b"%d" % number) for number in range(1_000)]
+    list(explainer(Limits()).explain(log))
+    assert looked < 1_000 * 5 * most
+
+
+def test_the_lines_above_are_few_and_small() -> None:
+    above = Above()
+    for number in range(3 * MOST_ABOVE):
+        above.add(b"%d" % number)
+    assert list(above.nearest()) == [
+        b"%d" % number for number in reversed(range(2 * MOST_ABOVE, 3 * MOST_ABOVE))
+    ]
+    for _ in range(5):
+        above.add(bytes(MAX_ABOVE // 2))
+    assert len(list(above.nearest())) == 2
+    above.add(bytes(2 * MAX_ABOVE))
+    assert [len(line) for line in above.nearest()] == [2 * MAX_ABOVE]
+    above.add(b"next")
+    assert list(above.nearest()) == [b"next"]
