@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.commands import called, run
+from tests.support.commands import called, run, well
 from tests.support.corpus import RELEASES
 
 if TYPE_CHECKING:
@@ -239,6 +239,14 @@ def test_a_label_that_no_file_has_is_told_and_hides_nothing(project: Path) -> No
     )
     done = called("sizes", "models", "--budget", "rangs=1KB", "--config", "pyproject.toml")
     assert "debug-archive: --budget: no label 'rangs' by kind" in done.stderr
+
+
+def test_a_label_that_some_of_the_files_have_is_known(project: Path) -> None:
+    well("split", NESTED, "-o", project / "small.ptl", "-c", project / "models" / "a.ptdbg")
+    budgets(project, '"models/*" = "string=1MB"')
+    done = called("sizes", "models")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "budgets: 1 kept, 0 exceeded"
 
 
 def test_a_glob_that_fits_no_file_is_told_where_several_are_checked(project: Path) -> None:
