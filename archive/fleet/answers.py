@@ -194,7 +194,9 @@ class FleetAnswers:
         if not models:
             return f"none of {counted(len(self.models), 'model')} has that id or name"
         if not left:
-            return f"of none of {counted(len(models), 'model')}"
+            read = [model for model in models if model.file not in self.models.unread]
+            others = "" if len(read) == len(models) else " that can be read"
+            return f"of none of {counted(len(read), 'model')}{others}"
         files = [one_line(one.model.file) for one in left]
         more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
         return f"may be of {' or '.join(files[:LISTED])}{more}, and nothing tells which"

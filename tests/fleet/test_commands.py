@@ -121,6 +121,7 @@ def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path
     assert done.returncode == 1
     assert b"not read: " in done.stderr
     assert b"200 failures, 3 models: 133 explained" in done.stderr
+    assert b"if they are unique: of none of 2 models that can be read\n" in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04 cut", None])

@@ -6,11 +6,14 @@
 - TorchScript's traceback over ``code/__torch__/….py`` gets the heading "serialized code", and the traceback
   of the original code follows: see ``tracebacks``.
 
-In a line of JSON, failures are explained inside of the strings: see ``json_lines``.
+Loggers and container runtimes put a prefix before each line, or make it a record of JSON. A failure's lines
+are those of one *stream*, its process's part of the log, wherever lines of others stand between them: see
+``streams``. New lines get what stands around the line beside them. A string of JSON that holds a whole
+failure is explained inside: see ``json_lines``.
 
-All other bytes pass through unchanged, and so do failures that the archive cannot explain. A logger may put a
-prefix before each line (``11-21 04:05:11.123  1234  5678 E pytorch: ``), the same on all lines except for
-digits. New lines get the prefix of the line beside them.
+All other bytes pass through unchanged, and so do failures that the archive cannot explain. A log in UTF-16
+stays one (``utf16``), and one that gzip packed is unpacked (``unpacking``). What may be a whole failure is
+written once the log pauses: see ``lines``.
 """
 
 from archive.verbs.logs.explainer import Explainer, explain
