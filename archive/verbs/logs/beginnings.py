@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.verbs.logs.families import known_message
+from archive.verbs.logs.forms import Prefixed, Quoted
 from archive.verbs.logs.lines import STRING, Line, Lines, without_end
-from archive.verbs.logs.streams import Inner, Plain, Prefixed, Quoted
+from archive.verbs.logs.streams import Inner, Plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.verbs.logs.beginnings import has_failure
+from archive.verbs.logs.forms import quoted, unquoted
 from archive.verbs.logs.lines import STRING
-from archive.verbs.logs.streams import quoted, unquoted
 
 if TYPE_CHECKING:
     import re

@@ -14,15 +14,15 @@ from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.beginnings import MAX_ABOVE, MOST_ABOVE, Above
 from archive.verbs.logs.code_lines import BLOCK, CodeLines
+from archive.verbs.logs.forms import Prefixed, Quoted
 from archive.verbs.logs.notes import why_left
-from archive.verbs.logs.streams import Prefixed, Quoted
 from tests.support.commands import well
 from tests.support.reports import case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.verbs.logs.streams import Part
+    from archive.verbs.logs.forms import Part
 
 LITE = case("lowered_shape")
 PLAIN = case("plain_stack.jit")
