@@ -104,6 +104,7 @@ bench: .venv/.bench-ready
 	@mkdir -p build
 	@.venv/bin/python -m tools.bench
 	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench_store build/store
 	@.venv/bin/python -m tools.bench_backend >> build/BENCHMARKS.md
 	@.venv/bin/python -m tools.bench_effects >> build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
