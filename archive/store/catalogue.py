@@ -147,5 +147,5 @@ def opened_plain(found: Inflated, name: str, limits: Limits) -> Archive:
     Raises:
         ArchiveError: it is no companion.
     """
-    size = min(found.header.size, len(found.plain))
-    return opening.opened(Mapped(FileInMemory(bytes(found.plain), name)), limits.allowance(size))
+    file = Mapped(FileInMemory(bytes(found.plain), name))
+    return opening.opened(file, limits.allowance(found.weight))

@@ -89,19 +89,20 @@ class KeptFiles:
         chain, words = [file], b""
         while chain[-1].header.depth:
             with self._lock:
-                found = self._recent.get(chain[-1].header.base)
-            if found is not None:
-                words = found
+                words = self._recent.get(chain[-1].header.base) or b""
+            if words:
                 break
             chain.append(self._base_of(chain[-1]))
         while True:
             one = chain.pop()
             with in_file(str(one.path)):
-                allowance = self._limits.allowance(len(one.data) + len(words))
-                held = inflate(one.data, one.header, words, allowance)
+                held = inflate(one.data, one.header, words, self._limits.allowance(len(one.data)))
             if not chain:
                 return held
             words = held.body
+            if len(words) > MOST_SHARED:  # so that bases below one another do not multiply
+                most, found = f"a base of up to {MOST_SHARED:,} bytes", f"{len(words):,}"
+                raise ArchiveError(expected=most, found=found, file=str(one.path))
             with self._lock:
                 self._recent.keep(one.header.body, words, len(words))
 

@@ -52,6 +52,8 @@ MOST_NOTES, MOST_TIME = 1 << 20, 1 << 40
 """Bytes of notes, and seconds since 1970."""
 STRONG, GOOD, MUCH = 19, 9, 1 << 22
 """Levels of zstd, and the bytes from which on the second one is used."""
+DENSE = 4
+"""Companions with a base are taken to be compressed by this factor at least."""
 WIDEST = 27
 """The widest window of a frame, as a power of 2: what readers take by default."""
 
@@ -178,12 +180,14 @@ class Inflated(NamedTuple):
         notes: the facts beside the companion.
         body: notes and plain form.
         data: the companion, where the file holds it as it is; else None.
+        weight: bytes of a file that costs as much as this one may: its own, as long as it has no base.
     """
 
     header: KeptHeader
     notes: Notes
     body: bytes
     data: bytes | None
+    weight: int
 
     @property
     def plain(self) -> memoryview:
@@ -211,11 +215,11 @@ def inflate(data: memoryview, header: KeptHeader, words: bytes, allowance: Allow
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(held)} or more")
     notes = _parsed(held[: header.notes])
     if header.depth:
-        found = Inflated(header, notes, held, None)
+        found = Inflated(header, notes, held, None, min(header.size, size // DENSE))
     else:
         companion = held[header.notes :]
         plain = plain_of(memoryview(companion), notes.recipe, allowance)
-        found = Inflated(header, notes, held[: header.notes] + plain, companion)
+        found = Inflated(header, notes, held[: header.notes] + plain, companion, len(data))
     if digest_of(found.body) != header.body:
         raise ArchiveError(expected="the body that was kept", found="another")
     return found

@@ -12,6 +12,8 @@ import zstandard
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
+from archive.companion.layout import CompanionProfile, Section, written
+from archive.normalform.columns import RAW
 from archive.store.kept import HEADER, MAGIC, NOTHING, digest_of
 from archive.store.store import Store
 from tests.support.kin import id_of, kin
@@ -116,6 +118,18 @@ def test_a_companion_that_claims_much_is_refused_before_it_costs(store: Store) -
 def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> None:
     forged(store, 7, plain=bytes(50 << 20), size=100)
     assert "bytes inflated, found" in problem_of(store, 7)
+
+
+def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
+    zeros = bytes(17 << 20)
+    section = Section(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
+    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
+    notes = NOTES | {"recipe": [[0, 0]]}
+    forged(store, 8, plain=large, notes=notes)
+    told = json.dumps(notes).encode()
+    forged(store, 7, depth=1, base=(bytes.fromhex(id_of(8)), digest_of(told, large)))
+    with pytest.raises(ArchiveError, match=f"{id_of(8)}.kept: expected a base of up to 16,777,216 bytes"):
+        Store.open(store.file).companion(id_of(7))
 
 
 def test_a_base_that_leads_back_is_refused(store: Store) -> None:
