@@ -14,7 +14,7 @@ import pytest
 import archive
 from archive.verbs.inspect import inspect
 from archive.verbs.summary import summarise
-from tests.support.commands import called, run, told, well
+from tests.support.commands import called, row, run, told, well
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.kinds import KINDS
 
@@ -100,6 +100,7 @@ def test_sizes_compares_folders_file_by_file(models: Path, tmp_path: Path) -> No
         ["models/b/new.ptl", "8,793", "9,881", "+1,088", "+12.4%"],
         ["total", "8,793", "18,674", "+9,881", "+112.4%"],
     ]
+    assert row(done.stdout, "call-stack map") == ["734", "1,872", "+1,138", "+155.0%"]
     assert "debug-archive: gone since BASE: 1: base/older.ptl" in done.stderr.splitlines()
     assert done.exit_code == 0
     old, new = json.loads(called("sizes", "models", "--base", "base", "--json").stdout)
