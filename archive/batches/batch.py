@@ -101,7 +101,7 @@ def outcomes(
     with Manifest(work.out, task) as manifest:
         jobs = work.jobs
         if not task.force:
-            jobs = [replace(job, known=manifest.known(job.name)) for job in jobs]
+            jobs = [replace(job, known=manifest.known(job)) for job in jobs]
         yield from in_order(_told(manifest, work.jobs, _results(task, jobs, workers, executor)))
 
 

@@ -19,7 +19,7 @@ from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from archive.batches.lines import ManifestLine
+    from archive.batches.lines import Known
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
@@ -58,7 +58,7 @@ class Job:
     use: Use
     searched: bool = False
     streamed: bool = False
-    known: ManifestLine | None = None
+    known: Known | None = None
 
     @property
     def sources(self) -> list[str]:

@@ -32,13 +32,31 @@ class ManifestLine(NamedTuple):
         verb: what was done.
         options: with which options.
         sources: the files that were read, then.
-        outputs: the files that were written: the output first, then a companion.
+        outputs: the files that were written, with their paths from the manifest's folder.
     """
 
     verb: str
     options: Mapping[str, Any]
     sources: tuple[Fingerprint, ...]
-    outputs: tuple[Fingerprint, ...]
+    outputs: tuple[tuple[str, Fingerprint], ...]
+
+
+class Known(NamedTuple):
+    """What a line tells of the targets of a job.
+
+    Attributes:
+        verb: what was done.
+        options: with which options.
+        sources: the files that were read, then.
+        targets: the files that were written; None for a target of which nothing is told.
+        is_whole: whether the line tells of no other files.
+    """
+
+    verb: str
+    options: Mapping[str, Any]
+    sources: tuple[Fingerprint, ...]
+    targets: tuple[Fingerprint | None, ...]
+    is_whole: bool
 
 
 def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
@@ -49,7 +67,7 @@ def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
             str(read["verb"]),
             dict(read["options"]),
             tuple(_fingerprint(one) for one in read["sources"]),
-            tuple(_fingerprint(one) for one in read["outputs"]),
+            tuple((str(one["path"]), _fingerprint(one)) for one in read["outputs"]),
         )
         return (str(read["input"]), facts) if facts.outputs else None
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):  # of whatever stands there
@@ -60,6 +78,19 @@ def _fingerprint(read: Mapping[str, Any]) -> Fingerprint:
     return Fingerprint(int(read["bytes"]), str(read["digest"]))
 
 
+def known(line: ManifestLine, targets: Iterable[str], folder: str) -> Known:
+    """What a line tells of targets.
+
+    Args:
+        line: the line.
+        targets: the paths of the targets.
+        folder: the manifest's.
+    """
+    outputs = dict(line.outputs)
+    told = tuple(outputs.pop(path_from(folder, target), None) for target in targets)
+    return Known(line.verb, line.options, line.sources, told, not outputs)
+
+
 def built(name: str, line: Mapping[str, object]) -> bytes:
     """A line about an input, with its end."""
     return json.dumps({"input": escaped(name), **line}, ensure_ascii=False).encode() + b"\n"
@@ -68,12 +99,13 @@ def built(name: str, line: Mapping[str, object]) -> bytes:
 def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str) -> list[dict[str, object]]:
     """Files as a line has them; paths are those from a folder."""
     return [
-        {"path": _from(folder, path), "bytes": one.size, "digest": one.digest}
+        {"path": path_from(folder, path), "bytes": one.size, "digest": one.digest}
         for path, one in zip(paths, fingerprints, strict=False)  # of two targets one may not be written
     ]
 
 
-def _from(folder: str, path: str) -> str:
+def path_from(folder: str, path: str) -> str:
+    """A path from a folder, as a line has it."""
     if is_url(path) or is_url(folder):
         return escaped(name_of(path).removeprefix(f"{name_of(folder).rstrip('/')}/"))
     try:

@@ -22,12 +22,14 @@ from archive.base.output import KINDS
 from archive.base.urls import is_url
 from archive.batches import elsewhere, places
 from archive.batches.elsewhere import Growing
-from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, parsed
+from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, known, parsed, path_from
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO, Self
 
+    from archive.batches.jobs import Job
+    from archive.batches.lines import Known
     from archive.batches.outcome import Outcome
     from archive.batches.tasks import Task
 
@@ -76,9 +78,10 @@ class Manifest:
         places.make_folder_of(self.path)
         return Path(self.path).open("ab", buffering=0)
 
-    def known(self, name: str) -> ManifestLine | None:
-        """What is told of an input; None where that is nothing."""
-        return self._known.get(escaped(name))
+    def known(self, job: Job) -> Known | None:
+        """What is told of a job's targets; None where its input is not told of."""
+        line = self._known.get(escaped(job.name))
+        return None if line is None else known(line, job.targets, self._folder)
 
     def add(self, outcome: Outcome) -> None:
         """Add a line about a file, unless the manifest tells the same already.
@@ -87,7 +90,9 @@ class Manifest:
             OSError: the manifest cannot be written.
         """
         job = outcome.job
-        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outcome.outputs)
+        paths = [path_from(self._folder, target) for target in outcome.written]
+        outputs = tuple(zip(paths, outcome.outputs, strict=True))
+        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs)
         if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
             return
         told: dict[str, object] = {

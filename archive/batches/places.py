@@ -141,7 +141,7 @@ def _fingerprint_elsewhere(url: str) -> Fingerprint:
     return measured.fingerprint
 
 
-def fingerprint_or_none(place: str) -> Fingerprint | None:
+def look(place: str) -> Fingerprint | None:
     """The fingerprint of a regular file; None where there is none, or it cannot be read."""
     try:
         return fingerprint(place)

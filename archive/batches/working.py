@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from archive.base.output import Sink
     from archive.batches.jobs import Job
-    from archive.batches.lines import ManifestLine
+    from archive.batches.lines import Known
     from archive.batches.tasks import Task
 
 
@@ -63,7 +63,7 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
         return _called(task, job, sources, [cast("BinaryIO", Measured(stream))], force=True)
     known = job.known
     if known is not None and _is_same(task, job, known, sources):
-        return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=known.outputs)
+        return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=tuple(filter(None, known.targets)))
     force = task.force or (known is not None and _is_ours(task, job, known))
     again = _again(task, job, sources)
     try:
@@ -79,39 +79,37 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
     return replace(done, reason=done.reason or again)
 
 
-def _is_same(task: Task, job: Job, known: ManifestLine, sources: tuple[Fingerprint, ...]) -> bool:
+def _is_same(task: Task, job: Job, known: Known, sources: tuple[Fingerprint, ...]) -> bool:
     """Whether the targets are there as the manifest tells, made of these sources with these options."""
-    asked = known.verb == task.verb and known.options == task.noted
-    return asked and known.sources == sources and _as_told(job, known) == len(known.outputs)
+    asked = known.verb == task.verb and known.options == task.noted and known.sources == sources
+    pairs = zip(job.targets, known.targets, strict=True)
+    whole = asked and known.is_whole
+    return whole and all(told is None or places.look(target) == told for target, told in pairs)
 
 
-def _is_ours(task: Task, job: Job, known: ManifestLine) -> bool:
-    """Whether targets may be replaced unasked: this verb made them, and nobody else has changed them.
+def _is_ours(task: Task, job: Job, known: Known) -> bool:
+    """Whether the targets that are there may be replaced unasked: this verb made them, as the manifest tells.
 
-    Made with the same options, they are replaced even if they were changed: nothing else belongs there.
+    With other options, they may be only as long as nobody has changed them.
     """
-    if known.verb != task.verb:
+    pairs = zip(job.targets, known.targets, strict=True)
+    there = [(target, told) for target, told in pairs if places.exists(target)]
+    if known.verb != task.verb or any(told is None for _, told in there):
         return False
-    there = sum(map(places.exists, job.targets))
-    return known.options == task.noted or _as_told(job, known) == there
-
-
-def _as_told(job: Job, known: ManifestLine) -> int:
-    """How many targets are there as the manifest tells."""
-    pairs = zip(job.targets, known.outputs, strict=False)
-    return sum(places.fingerprint_or_none(target) == told for target, told in pairs)
+    return known.options == task.noted or all(places.look(target) == told for target, told in there)
 
 
 def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
     """Why a file that was done is done again; "" where it was not."""
     known = job.known
-    if known is None or known.verb != task.verb:
+    if known is None or known.verb != task.verb or not known.is_whole:
         return ""
     if known.options != task.noted:
         return "done again: with other options"
     if known.sources != sources:
         return "done again: the input has changed"
-    there = all(map(places.exists, job.targets[: len(known.outputs)]))
+    pairs = zip(job.targets, known.targets, strict=True)
+    there = all(places.exists(target) for target, told in pairs if told is not None)
     return f"done again: the result {'has changed' if there else 'was gone'}"
 
 
@@ -126,7 +124,7 @@ def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
     for target, wanted in zip(made.written, made.outputs, strict=True):
         if not places.exists(target):
             lacking = True
-        elif places.fingerprint_or_none(target) != wanted:
+        elif places.look(target) != wanted:
             raise ExistsError(EXISTS, file=name_of(target))
     if task.dry_run:
         return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
@@ -160,9 +158,8 @@ def _called(
     """Call the library's function; a file that is already what it would make is copied."""
     try:
         if len(sources) < len(job.sources):  # there is no companion to join with
-            return _copied(
-                task, job, sources, targets[0], f"no companion {name_of(job.companion)}", force=force
-            )
+            why = f"no companion {name_of(job.companion)}"
+            return _copied(task, job, sources, targets[0], why, force=force)
         facts = _facts(task, job, targets, force=force)
     except NothingToDoError as why:
         if job.use is Use.EMBEDDED and not job.searched:
@@ -217,7 +214,7 @@ def _lacks_companion(task: Task, job: Job) -> bool:
         return False
     if listed_kind(job.file, mapped=task.mapped) is FileKind.SPLIT:
         raise ImpossibleError(
-            f"was split, and its companion {job.companion} is not there", file=name_of(job.file)
+            f"was split, and its companion {name_of(job.companion)} is not there", file=name_of(job.file)
         )
     return True
 

@@ -118,6 +118,11 @@ def test_a_command_has_its_work_done_by_a_cluster(cluster: LocalCluster, folder:
     assert len(files(folder / "out")) == 5
 
 
+def test_a_single_file_is_no_work_for_a_cluster(folder: Path) -> None:
+    done = called("shrink", folder / "models/000/000000.ptl", "-o", "out", "--dask", "tcp://127.0.0.1:9")
+    assert str(done.exception).endswith("000000.ptl: --dask is for several files")
+
+
 def test_without_the_extra_a_line_says_which_to_install() -> None:
     expected = pytest.raises(ArchiveError, match=r"pip install debug-archive\[fleet\]")
     with mock.patch.dict(sys.modules, {"distributed": None}), expected, dask_executor("tcp://127.0.0.1:9"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from archive.base.output import EXISTS
 from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
@@ -135,7 +136,7 @@ def test_a_companion_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
     foreign.write_bytes(b"somebody else's")
     first, last = archive.batch("split", tmp_path / "in", tmp_path / "out", tmp_path / "dbg", jobs=1)
     assert (str(first.kind), str(last.kind)) == ("done", "failed")
-    assert last.reason == f"{foreign}: the file exists; pass --force (force=True) to replace it"
+    assert last.reason == f"{foreign}: {EXISTS}"
     assert foreign.read_bytes() == b"somebody else's"
     assert not (tmp_path / "out" / "000" / "000001.ptl").exists()
 
@@ -152,6 +153,19 @@ def test_a_target_that_another_process_wrote_meanwhile_is_taken_as_done(tmp_path
     work = plan([str(tmp_path / "in")], str(tmp_path / "out"))
     assert kinds(outcomes(work, Task("shrink", raced, {}, {}, many=True), 1)) == ["done"]
     assert (tmp_path / "out" / "000" / "000000.ptl").read_bytes() == Path(other.written[0]).read_bytes()
+
+
+def test_a_file_of_which_the_manifest_does_not_tell_is_never_replaced(made: Path, tmp_path: Path) -> None:
+    """Whether its folder is another one now, or the archive had no debug info when the line was written."""
+    inputs, out = made / "models", tmp_path / "out"
+    assert kinds(archive.batch("split", inputs, out, tmp_path / "dbg", jobs=1)) == ["done", "done"]
+    (tmp_path / "other").mkdir()
+    foreign = tmp_path / "other" / "nested.ptl.ptdbg"
+    foreign.write_bytes(b"somebody else's")
+    nested, stack = archive.batch("split", inputs, out, tmp_path / "other", jobs=1)
+    assert (str(nested.kind), nested.reason) == ("failed", f"{foreign}: {EXISTS}")
+    assert str(stack.kind) == "done"
+    assert foreign.read_bytes() == b"somebody else's"
 
 
 def test_two_commands_may_add_to_one_manifest(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class Manner:
             ArchiveError: a single file is refused; of several files, a failure is printed.
             OSError: the same.
         """
+        if self.dask is not None and not work.many:
+            raise ArchiveError("--dask is for several files", file=name_of(work.jobs[0].file))
         with sigterm_as_ctrl_c():
             try:
                 return _several(work, task, words, self) if work.many else _one(work, task, words, self)
