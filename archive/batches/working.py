@@ -140,7 +140,7 @@ def _planned(task: Task, job: Job, sources: tuple[Fingerprint, ...], *, force: b
         ArchiveError: a target exists or is no regular file, or the verb refuses the file.
         OSError: a target's folder could not be made.
     """
-    for target in job.targets:
+    for target in () if job.streamed else job.targets:
         check_target(target, force=force)
         places.check_folder_of(target)
     made = _measured(task, job, sources)

@@ -77,6 +77,13 @@ def test_a_dry_run_refuses_what_the_work_refuses(command: str, folder: Path) -> 
     assert (dry.stderr, str(dry.exception)) == (done.stderr, str(done.exception))
 
 
+def test_a_dry_run_for_standard_output_writes_nothing_there(folder: Path) -> None:
+    (folder / "standard output").write_bytes(b"a file of that name")
+    dry = called("shrink", "whole.ptl", "-o", "-", "--dry-run")
+    size = archive.shrink("whole.ptl", "alone.ptl").out_size
+    assert (dry.exit_code, dry.stdout) == (0, f"would write standard output: {size:,} bytes\n")
+
+
 def test_after_the_work_a_dry_run_says_that_nothing_is_left(folder: Path) -> None:
     words = COMMANDS["split a folder"].split()
     called(*words)

@@ -231,7 +231,8 @@ def _targets(outcome: Outcome) -> Iterator[str]:
     if outcome.facts is None:
         yield f"{outcome.kind}: {outcome.reason}"
     for path, one in zip(outcome.written, outcome.outputs, strict=True):
-        yield would_text(Sized(name_of(path), one.size), replaced=exists(path))
+        replaced = not outcome.job.streamed and exists(path)
+        yield would_text(Sized(name_of(path), one.size), replaced=replaced)
 
 
 def _name(outcome: Outcome) -> str:
