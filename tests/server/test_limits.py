@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from archive.base.errors import ExhaustedError
+from archive.server.work import _refused
 from tests.support.servers import SECONDS
 
 if TYPE_CHECKING:
@@ -115,6 +119,14 @@ def test_too_many_requests_are_asked_to_come_again(strict: Running) -> None:
         if reply.status == 503:
             assert reply.headers["retry-after"] == "2"
     check_works(strict)
+
+
+def test_the_memory_of_a_worker_is_bounded() -> None:
+    code = "from archive.server.workers import _bound_memory; _bound_memory(1 << 30); bytearray(1 << 30)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.stderr.endswith(b"MemoryError\n")
+    for error in (MemoryError(), ExhaustedError.of(MemoryError())):
+        assert _refused(error).status == 413
 
 
 def test_work_whose_client_has_left_is_ended(strict: Running) -> None:
