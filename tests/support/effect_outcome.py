@@ -13,6 +13,7 @@ from torch.nn.parameter import UninitializedParameter
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
 from tests.support.effect_cases import Cases, fresh
+from tests.support.effect_running import Direct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,29 +42,38 @@ class Outcome(NamedTuple):
     line: int
 
 
-def outcome(kind: str, name: str) -> Outcome:
+def outcome(kind: str, name: str, *, lowered: bool, stock: bool = False) -> Outcome:
     """Run a case.
 
+    Args:
+        kind: of the case.
+        name: of the case.
+        lowered: whether it is lowered, saved and loaded, or run as it was captured.
+        stock: whether TorchScript runs the loaded graph.
+
     Raises:
-        AssertionError: a loaded archive does something else than the eager model.
+        AssertionError: it does something else than the eager model.
     """
     eager = fresh(kind)
     modules = fresh(kind)
     case: Case = modules[0].CASES[name]
-    model, example = _made(case), case.arguments(0)
+    model, example, allow = _made(case), case.arguments(0), dict(_code(modules))
     before = _picture([_state_of(model, modules), example])
+    made: Direct | Effectful | Outcome
     try:
-        data = lowered_archive(lower(model, "aten", effects=True, example_inputs=example))
+        if lowered:
+            data = lowered_archive(lower(model, "aten", effects=True, example_inputs=example))
+            made = Effectful.load(data, allow=allow, stock=stock)
+        else:
+            made = Direct(model, example, allow)
     except (CaptureError, LoweringError) as error:
-        data, refusal = b"", _refused(error, kind)
+        made = _refused(error, kind)
     assert _picture([_state_of(model, modules), example]) == before, "capture leaves everything as it was"
     assert all(one.grad is None for one in model.parameters())
-    if not data:
-        return refusal
-    return _compared(kind, eager[0].CASES[name], eager, Effectful.load(data, allow=dict(_code(modules))))
+    return made if isinstance(made, Outcome) else _compared(kind, eager[0].CASES[name], eager, made)
 
 
-def _compared(kind: str, case: Case, modules: list[ModuleType], loaded: Effectful) -> Outcome:
+def _compared(kind: str, case: Case, modules: list[ModuleType], loaded: Direct | Effectful) -> Outcome:
     """Call both, and compare results, arguments and state after each call."""
     model = _made(case)
     unchanged = _paths(_state_of(model, modules))
@@ -132,7 +142,7 @@ def _state_of(model: Any, modules: list[ModuleType]) -> SimpleNamespace:  # noqa
     return _state(model, names, State.of(model).cells)
 
 
-def _state_in(loaded: Effectful) -> SimpleNamespace:
+def _state_in(loaded: Direct | Effectful) -> SimpleNamespace:
     """The same of a loaded one."""
     return _state(loaded.state.module, loaded.state.globals, loaded.state.cells)
 
