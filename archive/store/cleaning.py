@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from archive.store.entries import Entry
     from archive.store.files import KeptFiles
     from archive.store.folder import Folder
-    from archive.store.kept import KeptHeader
 
 
 class Cleaned(NamedTuple):
@@ -44,8 +43,8 @@ def needed_bases(folder: Folder) -> set[str]:
         ArchiveError: a file is broken, so that nobody knows what it needs.
         OSError: one cannot be read.
     """
-    needed = {_header(folder.kept_path(key)).base.hex() for key in folder.kept()}
-    below = {digest: _header(folder.base_path(digest)).base.hex() for digest in folder.base_files()}
+    needed = {_base_below(folder.kept_path(key)) for key in folder.kept()} - {""}
+    below = {digest: _base_below(folder.base_path(digest)) for digest in folder.base_files()}
     left = [*needed]
     while left:
         base = below.get(left.pop(), "")
@@ -55,9 +54,11 @@ def needed_bases(folder: Folder) -> set[str]:
     return needed
 
 
-def _header(path: Path) -> KeptHeader:
+def _base_below(path: Path) -> str:
+    """The digest of the body that a file is kept by; "" where it stands alone."""
     with in_file(str(path)):
-        return read_header(Mapped(in_memory(path)).data)
+        header = read_header(Mapped(in_memory(path)).data)
+    return header.base.hex() if header.depth else ""
 
 
 def unneeded_bases(folder: Folder) -> dict[str, int]:
