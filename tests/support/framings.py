@@ -52,11 +52,12 @@ def syslog(process: int, at: int, text: str) -> str:
 
 
 def journal_json(process: int, at: int, text: str) -> str:
-    """``journalctl -o json``: several places differ from line to line, also in lines of one process."""
+    """``journalctl -o json``."""
     record = {
         "__CURSOR": f"s={7:032x};i={at // 999:x};b={8:032x};m={at:x};t={at:x};x={at * 7:x}",
         "__REALTIME_TIMESTAMP": str(1_772_359_200_000_000 + at // 1000),
         "__MONOTONIC_TIMESTAMP": str(5_000_000 + at // 1000),
+        "__SEQNUM": str(at // 777),
         "_PID": str(4000 + process),
         "MESSAGE": text,
         "PRIORITY": "3",
@@ -135,6 +136,6 @@ FRAMINGS = {
     "logcat": Framing(logcat, prefixed(rf"03-01 \S+  {PROCESS}  \d+ E pytorch :")),
     "coloured": Framing(coloured, prefixed(rf"\S+ ERROR\S+ \[worker-{PROCESS}\]")),
     "nested": Framing(nested, of_nested),
-    "journal_json": Framing(journal_json, of_journal_json, is_mixed=False),
+    "journal_json": Framing(journal_json, of_journal_json),
     "numbered": Framing(numbered, prefixed(r"\[\d+\] E:"), is_mixed=False),
 }

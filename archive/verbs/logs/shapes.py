@@ -14,13 +14,14 @@ DATE = (
     + MONTH
     + rb"/\d{4}:)"
 )
-# Seconds since 1970, and parts of them; the kernel's seconds since its start; journald's cursor.
+# Seconds since 1970, and parts of them; the kernel's seconds since its start; journald's counters.
 EPOCH = rb"(?<!\d)1\d{9}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?!\d)"
 UPTIME = rb"\[ *\d{1,9}\.\d{6}\]"
+SEQUENCE = rb'"_\w*(?:MONOTONIC_TIMESTAMP|SEQNUM)": ?"\d+"'
 CURSOR = rb"s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};m=[0-9a-f]+;t=[0-9a-f]+;x=[0-9a-f]+"
 WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
 LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
-TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, EPOCH, UPTIME, LEVEL)))
+TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
 """What differs between lines of one process."""
 NUMBERS = re.compile(TIMES.pattern + rb"| *\d+")
 """The same where lines are numbered, too."""
