@@ -22,6 +22,7 @@ from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.failures import Answer
 from archive.verbs.logs.outline import Outline
+from archive.verbs.logs.tracebacks import TORN_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -114,7 +115,7 @@ class FleetAnswers:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
         outline = Outline(stream)
         if not outline.has_code:
-            return None
+            return Answer(outline, None, ((0, TORN_NOTE),)) if outline.is_torn else None
         asked = Question(
             outline,
             "traceback",

@@ -14,6 +14,7 @@ from archive.verbs.logs.notes import why_left
 from archive.verbs.logs.tracebacks import (
     MAX_BYTES,
     MAX_LINES,
+    TORN_NOTE,
     CodeRecord,
     CompanionCode,
     Traceback,
@@ -60,7 +61,7 @@ class ArchiveAnswers:
         traceback = Traceback(stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if not frames and not traceback.is_too_long:
-            return None
+            return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
         why = self._why_not(traceback, frames)
         if why:
             return Answer(traceback, None, (why,))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archive.verbs.logs.lines import Line
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
-SPREAD_NOTE = "a traceback in lines of JSON that differ in more than times, or are too far apart"
+SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 

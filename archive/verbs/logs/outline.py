@@ -48,6 +48,7 @@ class Outline:
         key: the same for tracebacks of the same lines, whatever a logger writes around them.
         names: the code records that its frames name.
         has_code: whether there are some.
+        is_torn: whether a frame breaks off that names one.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -56,6 +57,7 @@ class Outline:
         self.key = (blake2b(b"\n".join(found.raw[1:]), digest_size=DIGEST).digest(),)
         self.names = frozenset(decoded(frame.file) for frame in found.frames if frame.is_serialized)
         self.has_code = bool(self.names) or found.is_too_long
+        self.is_torn = found.is_torn
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation would have in the log."""

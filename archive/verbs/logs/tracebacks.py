@@ -47,6 +47,7 @@ PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
 CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
 """The folders of code records, in an archive and in a torch.package."""
 
+TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
 MAX_LINES = 10_000
 """Lines of one traceback."""
 MAX_BYTES = 1 << 20
@@ -153,12 +154,13 @@ class Traceback:
         raw: the texts of the lines that are part of it.
         frames: the frames; raw lines behind the last one are no part of the traceback.
         is_too_long: whether reading was given up.
+        is_torn: whether a frame of serialized code breaks off.
     """
 
     def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
         self.stream = stream
         self.raw = [stream.text(0) or b""]
-        self.is_too_long = False
+        self.is_too_long = self.is_torn = False
         self._size = len(self.raw[0])
         self._code = code
         self.frames = list(iter(self._frame, None))
@@ -196,10 +198,12 @@ class Traceback:
         shown: list[bytes] = []
         while (line := self._peek()) is not None and not RANGE_MARKING.fullmatch(line):
             if len(shown) == CONTEXT or NOT_CODE.match(line):
-                return None
+                line = None
+                break
             shown.append(line)
             self._take(line)
         if line is None:
+            self.is_torn = header["file"].startswith(CODE_FOLDERS)
             return None
         code, number = self._code(header["file"]), int(header["line"])
         fits = code.shows(shown, number) and code.marks(number, line)

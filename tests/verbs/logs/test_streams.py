@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.fleet.explaining import explainer_of
+from archive.fleet.models import models_in
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.streams import MAX_BETWEEN
+from tests.support.corpus import FIXTURES
 from tests.support.framings import FRAMINGS, Framing, compose, cri, docker, journal
 from tests.support.halves import halves
 from tests.support.reports import case, explained
@@ -124,7 +127,7 @@ def test_lines_that_are_very_far_apart_are_of_no_one_failure(between: int, done:
     if not done:
         assert text == log
         assert notes == [
-            "line 1: a traceback in lines of JSON that differ in more than times, or are too far apart"
+            "line 1: a traceback in JSON whose first frame is not found in the records behind it"
         ]
 
 
@@ -176,3 +179,17 @@ def test_ordinary_lines_of_others_are_not_read_ahead_of_without_bound(frame: obj
         pieces = Explainer.of(opened).explain(log())
         next(iter(pieces))
         assert taken <= MAX_BETWEEN + 3
+
+
+@pytest.mark.parametrize("files", [[JIT.path], [JIT.path, FIXTURES / "fleet"]], ids=["one model", "several"])
+def test_a_traceback_with_lines_of_a_process_that_cannot_be_told_apart_is_told(files: list[Path]) -> None:
+    """Two workers of one container, without a prefix of theirs."""
+    texts = lines(JIT.stripped)
+    log = framed(FRAMINGS["docker"], [*texts[:4], "tick", *texts[4:]])
+    explainer = explainer_of(models_in(files))
+    assert b"".join(explainer.explain([log])) == log
+    assert (explainer.explained, explainer.unknown) == (0, 1)
+    assert explainer.notes == [
+        "line 2: a traceback that breaks off within its first frame, or has lines of others in it"
+    ]
+    assert explained(log, JIT.path) == (log, 0, 1, explainer.notes)
