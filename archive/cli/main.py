@@ -45,7 +45,7 @@ COMMANDS = {
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),
     "store": CommandEntry(
-        "archive.cli.store.group", "Companions of many models in one folder, found by what a log says."
+        "archive.cli.store.group", "Companions of many models in one folder, found by a log."
     ),
     "convert": CommandEntry("archive.cli.convert", "Companions that are small, or opened in no time."),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
