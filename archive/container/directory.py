@@ -91,7 +91,8 @@ class Place(NamedTuple):
     end: int
 
 
-class Listed(NamedTuple):
+@dataclass(slots=True)
+class Listed:
     """A file of the archive, as the directory lists it.
 
     Attributes:
@@ -157,12 +158,8 @@ def _read_entries(
         except ArchiveError as problem:
             problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
-    ends = _ends(found.values())
-    files = [
-        Listed(listed.entry, listed.place, ends.get(name, stop))
-        for name, listed in found.items()
-        if not listed.entry.is_folder
-    ]
+    _check_apart(found.values())
+    files = [listed for listed in found.values() if not listed.entry.is_folder]
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
@@ -225,17 +222,17 @@ def read_place(data: Bytes, entry: Entry, stop: int) -> Place:
     end = begin + entry.stored_size
     if end > stop:
         expect("its bytes to end before what follows, at byte", stop, end, start)
-    if (path := bytes(data[start + LOCAL.size : after_name])) != entry.path:
-        refuse(start, "the same name in both headers", one_line(decoded(path)))
-    end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], local, entry)
+    path = data[start + LOCAL.size : after_name]
+    if path != entry.path:
+        refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
+    if local.flags & FLAG_DESCRIPTOR:
+        end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
     return Place(begin, end)
 
 
-def _descriptor_length(data: memoryview, local: LocalHeader, entry: Entry) -> int:
-    """Bytes of the descriptor behind a record; 0 if its local header announces none."""
-    if not local.flags & FLAG_DESCRIPTOR:
-        return 0
+def _descriptor_length(data: memoryview, entry: Entry) -> int:
+    """Bytes of the descriptor behind a record, which its local header announces."""
     for form in possible_descriptors(entry.crc32, entry.stored_size, entry.size):
         if data[: len(form)] == form:
             return len(form)
@@ -277,16 +274,14 @@ def _check_local(entry: Entry, local: LocalHeader, extra: memoryview) -> None:
             expect(what, true, said, entry.start)
 
 
-def _ends(listed: Iterable[Listed]) -> dict[str, int]:
-    """Where each file must end: where the next one begins. Files that overlap are refused."""
-    ends = {}
-    for first, second in pairwise(sorted(listed, key=lambda one: one.entry.start)):
-        start = ends[first.entry.name] = second.entry.start
-        if start < first.end:
+def _check_apart(found: Iterable[Listed]) -> None:
+    """Refuse files that overlap, and note where each must end: where the next one begins."""
+    for first, second in pairwise(sorted(found, key=lambda listed: listed.entry.start)):
+        first.stop = second.entry.start
+        if first.stop < first.end:
             raise ArchiveError(
                 record=one_line(second.entry.name),
-                place=f"byte {start}",
+                place=f"byte {first.stop}",
                 expected=f"to start behind {one_line(first.entry.name)}, at byte {first.end} or later",
-                found=f"byte {start}",
+                found=f"byte {first.stop}",
             )
-    return ends

@@ -55,10 +55,11 @@ class Record:
         entry: what the directory says of it.
     """
 
-    __slots__ = ("_file", "_place", "_stop", "_view", "entry")
+    __slots__ = ("_file", "_listed", "_view", "entry")
 
     def __init__(self, file: SharedFile, listed: Listed) -> None:
-        self.entry, self._place, self._stop = listed
+        self.entry = listed.entry
+        self._listed = listed
         self._file = file
         self._view: memoryview | None = None
 
@@ -102,19 +103,20 @@ class Record:
         Raises:
             ArchiveError: its local header contradicts the directory.
         """
-        if self._place is None:
+        listed = self._listed
+        if listed.place is None:
             with in_file(self._file.name, one_line(self.name)):
-                self._place = read_place(self._file.data, self.entry, self._stop)
-        return self._place
+                listed.place = read_place(self._file.data, self.entry, listed.stop)
+        return listed.place
 
     @property
     def span(self) -> tuple[int, int]:
         """All of the file that is the record's: the first byte, and the one behind the last."""
-        return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._stop)
+        return self.entry.start, min(self.entry.least_end + EXTRA_BYTES, self._listed.stop)
 
     def raw(self) -> memoryview:
         """The stored bytes, unchecked: a deflate stream if the record is deflated."""
-        if self._place is None and isinstance(self._file.data, RangedBytes):
+        if self._listed.place is None and isinstance(self._file.data, RangedBytes):
             self._file.data.prefetch([self.span])
         begin = self.place.data
         return self._file.data[begin : begin + self.entry.stored_size]
@@ -131,7 +133,7 @@ class Record:
                 with in_file(self._file.name, one_line(self.name)):
                     self._view = self._checked()
             except ArchiveError as problem:
-                where = f"byte {self.entry.start if self._place is None else self._place.data}"
+                where = f"byte {self.entry.start if self._listed.place is None else self._listed.place.data}"
                 problem.within(file=self._file.name, record=one_line(self.name), place=where)
                 raise
         return self._view
