@@ -120,6 +120,18 @@ class Container:
         if isinstance(self._file.data, RangedBytes):
             self._file.data.prefetch(self.records[name].span for name in names)
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Compare names with those before the records, if local headers were not read yet.
+
+        Raises:
+            ArchiveError: a local header contradicts the directory.
+        """
+        if isinstance(self._file.data, RangedBytes):
+            records = [self.records[name] for name in names]
+            self._file.data.prefetch(record.head for record in records)
+            for record in records:
+                _ = record.place
+
     def check_sizes(self) -> None:
         """Refuse sizes that no deflate stream can have; those that are told without inflating are claims.
 

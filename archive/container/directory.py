@@ -152,7 +152,10 @@ def _read_entries(
             listed = Listed(entry, read_place(data, entry, stop) if placed else None, stop)
             if found.setdefault(entry.name, listed) is not listed:
                 refuse(entry.start, "every name once", shown(entry.name))
-            used += listed.end - entry.start
+            behind = listed.end
+            if behind > stop:
+                expect("its bytes to end before what follows, at byte", stop, behind, entry.start)
+            used += behind - entry.start
             if used > stop:  # at once: reading many that overlap could take very long
                 refuse(entry.start, f"records of {stop} bytes together", str(used))
         except ArchiveError as problem:

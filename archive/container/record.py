@@ -16,6 +16,7 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.ranged import AT_ONCE, RangedBytes
 from archive.container.deflate import inflate
 from archive.container.directory import Listed, Place, read_place
+from archive.container.headers import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +109,12 @@ class Record:
             with in_file(self._file.name, one_line(self.name)):
                 listed.place = read_place(self._file.data, self.entry, listed.stop)
         return listed.place
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """The bytes of the file with its local header: the first, and the one behind the last."""
+        start = self.entry.start
+        return start, min(start + LOCAL.size + len(self.entry.path) + EXTRA_BYTES, self._listed.stop)
 
     @property
     def span(self) -> tuple[int, int]:

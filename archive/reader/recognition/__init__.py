@@ -20,6 +20,7 @@ from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import bytes_behind, has_end
+from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.recognition.kinds import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
@@ -130,6 +131,8 @@ def opened_archive(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
     if not found.is_archive:
         container.close()
         raise found.refusal(mapped.name)
+    # A damaged name makes a record seem to be missing, and tensors alone are many and far apart.
+    container.check_names(name for name in container.records if kind_of(name) is not RecordKind.TENSOR)
     return container
 
 
