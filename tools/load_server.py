@@ -191,6 +191,7 @@ def disturbed(store: Path, logs: Sequence[Sample], clients: int, seconds: float)
 def main() -> None:
     """Measure, and print a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    print("## A server under load\n")
     print(f"{os.cpu_count()} CPUs, as many workers; the clients share them")
     print()
     print("| clients x failures | requests/s | failures/s | p50 ms | p95 ms | p99 ms | 503 | cut | wrong |")

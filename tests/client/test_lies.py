@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import archive
 from archive.base.errors import ArchiveError
 from archive.client import connection
 from archive.client.cache import digest_of
@@ -71,6 +72,7 @@ HONEST = {top: Said(200, data) for top, data in DATA.items()}
 def test_an_honest_server_explains_every_failure(truth: list[Facts]) -> None:
     with saying(server_of(truth, HONEST)) as url:
         done = run("symbolicate", "--store", url, stdin=LOG)
+        assert b"".join(archive.explain([LOG], url)) == EXPLAINED
     assert done.stdout == EXPLAINED
     assert done.stderr == b"debug-archive: 30 failures, 3 models: 30 explained, 0 ambiguous\n"
 
