@@ -39,3 +39,12 @@ def test_an_explanation_stands_behind_the_heading() -> None:
     found = outline(FRAME, CODE)
     assert b"".join(found.explained(b"text")) == HEADING + b"text"
     assert found.size(b"text") == 4
+
+
+def test_each_line_of_a_traceback_tells_it_from_others() -> None:
+    lines = [FRAME, *CODE.splitlines(keepends=True), FRAME, *CODE.splitlines(keepends=True)]
+    keys = {outline(*lines).key}
+    for at, line in enumerate(lines):
+        changed = line.replace(b"3", b"4").replace(b"    ", b"     ")
+        keys.add(outline(*lines[:at], changed, *lines[at + 1 :]).key)
+    assert len(keys) == 1 + len(lines)

@@ -278,3 +278,13 @@ def test_a_companion_explains_a_traceback_unchecked(tmp_path: Path) -> None:
 def test_a_traceback_stays_where_the_archive_has_no_ranges_and_it_is_told_why() -> None:
     with archive.open(halves(JIT.path).out) as left:
         assert explained(JIT.stripped, left) == (JIT.stripped, 0, 1, [f"line 3: {why_no_ranges(left)}"])
+
+
+def test_an_archive_beside_its_companion_checks_the_lines_of_its_code() -> None:
+    left, companion, _ = halves(JIT.path)
+    other = JIT.stripped.replace(b"torch.", b"torsh.")
+    with archive.open(left, companion=companion) as both:
+        assert explained(JIT.stripped, both) == (JIT.full, 1, 0, [])
+        text, done, unknown, notes = explained(other, both)
+    assert (text, done, unknown) == (other, 0, 1)
+    assert "in this archive: the failure is another model's" in notes[0]
