@@ -6,10 +6,10 @@ facts by which a failure names its model.
 ::
 
     debug-archive-store   marks the folder: the format's version
-    companions/ID.kept    a companion, as what differs from its base: see :mod:`~archive.store.kept`
-    bases/DIGEST.ptdbg    a companion that others resemble: see :mod:`~archive.store.bases`
-    index.sqlite          the facts of all companions: see :mod:`~archive.store.index`
-    lock                  held while companions are added and removed: see :mod:`~archive.store.folder`
+    companions/ID.kept    a companion, as what differs from its base, another one: :mod:`~archive.store.kept`
+    bases/DIGEST.kept     a companion that was removed, and by which others are kept
+    index.sqlite          the facts of all companions: :mod:`~archive.store.index`
+    lock                  held while companions are added and removed: :mod:`~archive.store.folder`
 
 The files of companions are the store; each is absent or whole. The index is made anew of them wherever it is
 missing, broken or old.

@@ -47,7 +47,6 @@ class Catalogue:
         self._limits = limits
         self._lock = RLock()
         self._entries: Mapping[str, Entry] | None = None
-        self._unread_files: dict[str, Signature] = {}
         self._seen = 0
         self._unwritten = 0
 
@@ -77,9 +76,8 @@ class Catalogue:
         for key in sorted(files.keys() & old.keys() - known.keys()):
             if self._is_copy(old[key], files[key]):
                 known[key] = replace(old[key], signature=files[key])
-        self._unread_files = {key: one for key, one in self._unread_files.items() if files.get(key) == one}
-        self.unread = {key: self.unread[key] for key in self._unread_files}
-        for key in sorted(files.keys() - known.keys() - self.unread.keys()):
+        self.unread = {}
+        for key in sorted(files.keys() - known.keys()):
             entry = self._read_entry(key, files[key])
             if entry is not None:
                 known[key] = entry
@@ -91,9 +89,10 @@ class Catalogue:
         if signature.size != entry.kept_size:
             return False
         try:
-            return self._files.header(entry.archive_id).body.hex() == entry.body
+            header = self._files.header(entry.archive_id)
         except (ArchiveError, OSError):  # it will be read, and told of
             return False
+        return (header.body.hex(), header.base_name, header.depth) == (entry.body, entry.base, entry.depth)
 
     def _read_entry(self, archive_id: str, signature: Signature) -> Entry | None:
         """The entry of a file; None if it cannot be read, of which note is taken."""
@@ -102,7 +101,6 @@ class Catalogue:
         except FileNotFoundError:  # it was removed meanwhile
             return None
         except (ArchiveError, OSError) as error:
-            self._unread_files[archive_id] = signature
             self.unread[archive_id] = str(error)
             return None
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archive.store.kept import Companion
 
 MOST_DEPTH = 50
-"""Bases below one another: each costs a reader about the time of inflating one companion."""
+"""Bases below one another, all of which are inflated for the first companion that is read."""
 MOST_TRIED = 4
 """Companions that are tried as the base."""
 WORTH = 0.8

@@ -57,8 +57,7 @@ def needed_bases(folder: Folder) -> set[str]:
 def _base_below(path: Path) -> str:
     """The digest of the body that a file is kept by; "" where it stands alone."""
     with in_file(str(path)):
-        header = read_header(Mapped(in_memory(path)).data)
-    return header.base.hex() if header.depth else ""
+        return read_header(Mapped(in_memory(path)).data).base_name
 
 
 def unneeded_bases(folder: Folder) -> dict[str, int]:
@@ -98,7 +97,7 @@ def _repacked(folder: Folder, entries: Mapping[str, Entry], files: KeptFiles) ->
             data = _smaller(entry, entries, files)
             if data:
                 folder.write(folder.kept_path(entry.archive_id), data, force=True)
-                bases.add(read_header(memoryview(data)).base.hex())
+                bases.add(read_header(memoryview(data)).base_name)
                 count, saved = count + 1, saved + entry.kept_size - len(data)
     return count, saved
 

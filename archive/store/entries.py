@@ -55,7 +55,7 @@ class Entry:
             header.size,
             header.digest.hex(),
             header.body.hex(),
-            header.base.hex() if header.depth else "",
+            header.base_name,
             header.depth,
             signature,
         )

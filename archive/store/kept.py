@@ -122,6 +122,11 @@ class KeptHeader(NamedTuple):
     inflated: int
     notes: int
 
+    @property
+    def base_name(self) -> str:
+        """The digest of the base's body, in hex; "" where there is no base."""
+        return self.base.hex() if self.depth else ""
+
 
 class Base(NamedTuple):
     """A base of others.
