@@ -47,6 +47,7 @@ FURTHER = {
         "tests/cli/test_faults.py",
         "tests/cli/test_cli.py",
     ),
+    "batches": ("tests/cli/test_batches.py", "tests/cli/test_reading_many.py", "tests/cli/test_elsewhere.py"),
     "cli": ("tests/report",),
     "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/split/test_splitting.py"),
     "formats": (

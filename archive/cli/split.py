@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("split")
 @options.takes_files
-@options.companion_option("OUT.ptdbg", "File or folder for the debug info.")
+@options.companion_option(
+    "OUT.ptdbg", "File for the debug info; of several archives a folder, which must be named."
+)
 @options.handles_options("unique")
 @options.profile_option(default="packed", show_default=True)
 @options.max_option

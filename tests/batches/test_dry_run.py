@@ -63,8 +63,9 @@ def test_a_dry_run_tells_the_bytes_that_the_work_writes(command: str, folder: Pa
     assert dry.stdout.count("would replace") == len(written)
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_dry_run_refuses_what_the_work_refuses(command: str, folder: Path) -> None:
+@pytest.mark.parametrize("name", ["split", "migrate", "split a folder", "migrate a folder"])
+def test_a_dry_run_refuses_what_the_work_refuses(name: str, folder: Path) -> None:
+    command = COMMANDS[name]
     taken = folder / ("out/a.ptl" if "models" in command else "out")
     taken.parent.mkdir(exist_ok=True)
     taken.write_bytes(b"somebody else's")
