@@ -115,6 +115,7 @@ class Location:
 
     Raises:
         ArchiveError: fsspec, or the package of the scheme, is not installed; or there is no such scheme.
+        OSError: the place cannot be reached.
     """
 
     def __init__(self, source: Any) -> None:  # noqa: ANN401 (an fsspec file has no type)
@@ -180,9 +181,14 @@ class Location:
         except Exception as error:  # noqa: BLE001 (each file system raises what its library does)
             if type(error).__name__ == "FileExpired":  # of s3fs, which need not be installed
                 raise ArchiveError(CHANGED, file=self.name) from None
-            text = shown(str(error).replace(self.path, self.name)) or "no reason given"
-            cause = one_line(f"{type(error).__name__}: {text}")[:LONGEST_CAUSE]
-            raise OSError(errno.EIO, f"cannot be {doing}: {cause}", self.name) from None
+            raise _without_secrets(error, self.path, self.name, doing) from None
+
+
+def _without_secrets(error: Exception, path: str, name: str, doing: str) -> OSError:
+    """An error of a file system, in one line that names the URL."""
+    text = shown(str(error).replace(path, name)) or "no reason given"
+    cause = one_line(f"{type(error).__name__}: {text}")[:LONGEST_CAUSE]
+    return OSError(errno.EIO, f"cannot be {doing}: {cause}", name)
 
 
 def _located(url: str, name: str) -> tuple[Any, str]:
@@ -197,6 +203,8 @@ def _located(url: str, name: str) -> tuple[Any, str]:
         raise ArchiveError(f"{url.partition('://')[0]}:// needs a package: {error}", file=name) from None
     except ValueError as error:
         raise ArchiveError(f"no such place: {shown(str(error))}", file=name) from None
+    except Exception as error:  # noqa: BLE001 (some file systems connect at once, and raise whatever they do)
+        raise _without_secrets(error, url, name, "reached") from None
     return fs, path
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import BinaryIO, cast
 
 from archive.base.copies import KEPT, copied
@@ -68,12 +68,10 @@ class Upload:
         Raises:
             OSError: it cannot be read.
         """
-        remote = opened_remote(self._place)
-        with copied(remote) as copy:
-            self._kept = _named_file()
+        self._kept = _named_file()
+        with closing(opened_remote(self._place)) as remote, copied(remote) as copy:
             shutil.copyfileobj(copy, self._kept)
-            self._kept.flush()
-        remote.close()
+        self._kept.flush()
 
     def replace(self) -> None:
         """Become the target in the place of the file that it is.

@@ -116,10 +116,14 @@ class Growing:
     Args:
         url: its URL.
         data: what is in it.
+
+    Raises:
+        ArchiveError: no file can be written there.
     """
 
     def __init__(self, url: str, data: bytes) -> None:
         self._place = Location(url)
+        check_writable(self._place)
         self._data = bytearray(data)
         self._put_at = time.monotonic()
         self._is_put = True

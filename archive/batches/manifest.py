@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, escaped, named
 from archive.base.output import KINDS
-from archive.base.urls import is_url
+from archive.base.urls import is_url, name_of
 from archive.batches import elsewhere, places
 from archive.batches.elsewhere import Growing
 from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, known, parsed, path_from
@@ -67,7 +67,7 @@ class Manifest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            with closing(self._file) as file, named(self.path):
+            with closing(self._file) as file, named(name_of(self.path)):
                 if not isinstance(file, Growing):
                     os.fsync(file.fileno())
 
@@ -117,7 +117,7 @@ class Manifest:
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None  # noqa: S101 (inside of the with statement)
-        with named(self.path):
+        with named(name_of(self.path)):
             if self._file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -63,6 +63,7 @@ def command(
       debug-archive inspect model.ptl --json | jq .generations
       debug-archive inspect model.ptl --effects
       debug-archive inspect state_dict.pth
+      debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
       debug-archive inspect models/ --json | jq -r '.[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)

@@ -49,6 +49,7 @@ def command(
       debug-archive symbolicate model.ptdbg < report.log
       debug-archive split models/ -o small/ -c companions/
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
+      debug-archive split s3://bucket/models/ -o s3://bucket/small/ -c s3://bucket/companions/
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     return manner.run(

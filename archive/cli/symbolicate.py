@@ -156,6 +156,7 @@ def command(
     Examples:
       debug-archive symbolicate model.ptl 42
       debug-archive symbolicate model.ptl 1,26
+      debug-archive symbolicate https://host/models/model.ptl 42
       debug-archive symbolicate model.ptl < report.log > explained.log
       debug-archive symbolicate companions/ --log app.log.gz --top 20
       debug-archive symbolicate --store http://host:8080 < app.log

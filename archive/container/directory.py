@@ -5,7 +5,7 @@ their names are unique, lie in the one root folder, and are the same in both hea
 inflate to what is declared is checked when a record is read.
 
 Local headers stand before the records, all over the file. Where bytes are at hand, all are read at once; of a
-file that is read by ranges, each when its record is first used: see :func:`read_place`.
+file that is read by ranges, each when its record is first used, or asked for: see :func:`read_place`.
 """
 
 from __future__ import annotations

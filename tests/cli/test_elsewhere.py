@@ -152,6 +152,12 @@ def test_a_file_elsewhere_goes_to_standard_output(folder: str) -> None:
     assert held("memory://")["small.ptl"] == done.stdout
 
 
+def test_http_takes_no_folders_either(folder: str, url: str) -> None:
+    done = run("shrink", folder, "-o", url.replace("m.ptl", "out/"))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"out/manifest.jsonl: HTTP is for reading; write a file here and upload it\n" in done.stderr
+
+
 def test_what_cannot_be_read_is_told_and_the_other_files_are_read(url: str) -> None:
     gone = url.replace("m.ptl", "gone.ptl")
     done = run("verify", url, gone, "--json")
