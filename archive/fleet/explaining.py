@@ -35,7 +35,7 @@ def explain(
 
     Args:
         log: the log, in lines or any other pieces.
-        models: archives, companions and folders of some; stores, by their folder or the address of their server.
+        models: archives, companions and folders of some; stores by their folder, or their server's address.
         ids: as of :func:`explainer_of`.
         names: likewise.
         style: the release whose wording explains the lite interpreter's failures.
