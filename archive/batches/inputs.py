@@ -84,8 +84,10 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
     matches = sorted(iglob(pattern, recursive=True))  # noqa: PTH207 (Path's takes no absolute pattern)
     if not matches:
         raise ArchiveError("nothing matches", file=pattern)
+    top = Path(resolved(fixed))
+    inner = [folder for folder in skipped if top in Path(folder).parents]  # others are not searched into
     for match in matches:
-        if not any(Path(resolved(match)).is_relative_to(folder) for folder in skipped):
+        if not any(Path(resolved(match)).is_relative_to(folder) for folder in inner):
             for one in _below(match, skipped):
                 yield one._replace(name=os.path.relpath(one.file, fixed), searched=True)
 
@@ -113,7 +115,9 @@ def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection
     if not files:
         raise ArchiveError("nothing matches" if is_glob(given) else "no file is there", file=name_of(given))
     for file, relative in files:
-        if not any(file.startswith(f"{folder}/") for folder in skipped):
+        top = file.removesuffix(relative)
+        inner = (folder for folder in skipped if folder.startswith(top))
+        if not any(file.startswith(f"{folder}/") for folder in inner):
             yield Input(file, relative, searched=True)
 
 

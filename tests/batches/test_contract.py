@@ -115,6 +115,18 @@ def test_globs_name_files_as_a_shell_would_and_each_file_is_done_once(bare: Path
         assert files(tmp_path / f"out{number}") == sorted([*expected, MANIFEST])
 
 
+def test_results_below_what_is_searched_are_no_inputs_and_those_above_hinder_nothing(
+    bare: Path, tmp_path: Path
+) -> None:
+    models = tmp_path / "models"
+    (models / "deep").mkdir(parents=True)
+    shutil.copy(bare, models / "deep" / "a.pt")
+    for inputs in (models, f"{models}/**/*.pt", f"{models}/*"):
+        for out, companions in ((models / "deep" / "out", tmp_path), (tmp_path, models / "deep" / "out")):
+            found = archive.batch("split", inputs, out, companions, jobs=1, force=True)
+            assert [one.file for one in found] == [f"{models}/deep/a.pt"]
+
+
 def test_results_come_in_the_order_of_the_input_whichever_finishes_first() -> None:
     assert list(in_order([(2, "c"), (0, "a"), (3, "d"), (1, "b")])) == list("abcd")
 
