@@ -174,4 +174,5 @@ class Inner:
         """The bytes that stand around each line."""
         part = self._parts[at]
         outer = self.parent.text(part.at) or b""
-        return self.parent.cost(part.at) + len(outer) - (part.stop - part.start) + 2
+        empty = self.form.written(part.end, outer, part)
+        return self.parent.cost(part.at) + len(outer) - (part.stop - part.start) + len(empty)

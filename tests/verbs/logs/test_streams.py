@@ -11,6 +11,9 @@ import archive
 from archive.fleet.explaining import explainer_of
 from archive.fleet.models import models_in
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.beginnings import Beginning
+from archive.verbs.logs.failures import LiteFailure
+from archive.verbs.logs.lines import Lines
 from archive.verbs.logs.streams import MAX_BETWEEN
 from tests.support.corpus import FIXTURES
 from tests.support.framings import FRAMINGS, Framing, compose, cri, docker, journal
@@ -193,3 +196,29 @@ def test_a_traceback_with_lines_of_a_process_that_cannot_be_told_apart_is_told(f
         "line 2: a traceback that breaks off within its first frame, or has lines of others in it"
     ]
     assert explained(log, JIT.path) == (log, 0, 1, explainer.notes)
+
+
+def test_lines_that_are_strings_of_json_and_nothing_else_are_records_too() -> None:
+    log, full = (
+        "".join(f"{json.dumps(line)}\n" for line in lines(text)).encode() for text in (JIT.stripped, JIT.full)
+    )
+    assert explained(log, JIT.path) == (full, 1, 0, [])
+
+
+PREFIXED = b"E 10:00:00 "
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("prefix", [b"", PREFIXED])
+def test_the_size_of_an_explanation_is_what_it_adds_to_the_log(prefix: bytes, end: bytes) -> None:
+    """The text of the handles, which it replaces, aside."""
+    text, handles = b"one\ntwo\n", b"Debug info for handle(s): 1, was not found."
+    line = prefix + handles + end
+    ahead = Lines([line])
+    first = ahead.take()
+    assert first is not None
+    beginning = Beginning.of(first, ahead)
+    assert beginning is not None
+    failure = LiteFailure(beginning.stream(prefix))
+    (written,) = failure.explained(text)
+    assert failure.size(text) == len(written) - len(line) + len(handles)
