@@ -7,6 +7,7 @@ import functools
 import importlib
 import math
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -98,6 +99,17 @@ class MathModule:
             return function(*args)
 
         return computed
+
+
+class ObjectType:
+    """The proxy of ``object`` in the ``__init__`` of a frozen dataclass, which sets attributes with it.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self.__dict__["__setattr__"] = partial(call.objects.save, custom=True)
 
 
 class TypeOf:

@@ -95,8 +95,8 @@ class ObjectProxies(Protocol):
     def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """Read an object's own attribute, past its class's properties."""
 
-    def save(self, proxy: Any, name: str, value: object) -> None:  # noqa: ANN401
-        """Set an attribute."""
+    def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
+        """Set an attribute; ``custom``: past the class's own ``__setattr__``."""
 
     def remove(self, proxy: Any, name: str) -> None:  # noqa: ANN401
         """Delete an attribute."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
 from archive.effects.capture.proxies import class_behind
@@ -68,6 +69,8 @@ class _After:
     def _real(self, value: Any) -> Any:  # noqa: ANN401
         if value is DELETED:
             return value
+        if type(value) is ObjectType:
+            return object
         if is_scalar(value):
             return value_of(value)
         if isinstance(value, torch.Tensor):

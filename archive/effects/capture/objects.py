@@ -254,6 +254,7 @@ class Objects:
         elif variable not in call.real or (call.snapshot.attribute(call.real[variable], name) is ABSENT):
             raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
         call.store(variable, name, DELETED)
+        call.side_effects.registrations.pop((variable, name), None)
 
     def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Make a new object of a class of the model, and run the class's ``__init__``.

@@ -15,6 +15,7 @@ from weakref import ReferenceType
 
 import torch
 
+from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.open_list import OpenList
@@ -25,7 +26,7 @@ from archive.effects.capture.shape import Shape
 from archive.effects.capture.sources import is_plain
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.effects.looking import type_name
-from archive.formats.effects.model import Attribute, Item, Local, Look
+from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -54,6 +55,8 @@ SAFE = (
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
 """Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
+OBJECT_OF_DATACLASSES = "__dataclass_builtins_object__"
+"""The variable by which the ``__init__`` of a frozen dataclass knows ``object``."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
 
@@ -164,14 +167,21 @@ class Wrapping:
         if isinstance(value, MethodType):
             return self._method(value, source)
         if isinstance(value, type):
-            if value in functions.numbers:
-                return functions.numbers[value]
-            is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
-            return self._other(value, ClassProxy(self._call, value), source) if is_own else value
+            return self._class(value, source)
         if isinstance(value, ModuleType):
             is_own = is_model_module(value.__name__)
             return self._other(value, functions.namespace(value), source) if is_own else value
         return self._object(value, source)
+
+    def _class(self, value: type, source: Source | None) -> Any:  # noqa: ANN401
+        """The proxy of a class of the model, or of a type of numbers; others as they are."""
+        functions = self._call.functions
+        if isinstance(source, ClosureCell) and source.name == OBJECT_OF_DATACLASSES:
+            return ObjectType(self._call)
+        if value in functions.numbers:
+            return functions.numbers[value]
+        is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
+        return self._other(value, ClassProxy(self._call, value), source) if is_own else value
 
     def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
         """The proxy of an object; partial functions and weak references are made anew."""

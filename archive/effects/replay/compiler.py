@@ -31,7 +31,7 @@ import torch
 from archive.effects.looking import GUARD_HELPERS, holds
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.named_values import NAMED
-from archive.effects.replay.steps import STEP_NAMES, STEPS, UndoEntry, undo_until
+from archive.effects.replay.steps import SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
 from archive.formats.effects.model import (
     At,
     ClosureCell,
@@ -172,7 +172,9 @@ class Compiler:
             backup = []  # a tensor's backup is dear, and nothing can fail after this
         name = str(effect.key.value) if isinstance(effect.key, Constant) else ""
         change = STEPS[effect.op].change.format(**parts)
-        if effect.op is Op.SET_ATTRIBUTE and is_name(name):
+        if effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
+            change = SET_NEW_ATTRIBUTE.format(**parts)
+        elif effect.op is Op.SET_ATTRIBUTE and is_name(name):
             change = f"{parts['target']}.{name} = {parts['value']}"
         return [*body.take_late(), *backup, change]
 

@@ -84,6 +84,8 @@ STEPS = {
     Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
+SET_NEW_ATTRIBUTE = "object.__setattr__({target}, {key}, {value})"
+"""Sets an attribute of a new object, which may be of a frozen dataclass."""
 
 STEP_NAMES: dict[str, object] = {
     "UNSET": UNSET,
