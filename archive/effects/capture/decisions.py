@@ -10,6 +10,7 @@ import torch
 from archive.effects.capture.guards import is_reachable
 from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.scalars import is_scalar
+from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import At, Computed, Constant
 
@@ -45,13 +46,26 @@ class Decisions:
         value = self._value(node)
         return value.source if isinstance(value, At) else value  # type: ignore[return-value]
 
+    def is_of_sizes(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether a number follows from other numbers and from sizes, not from tensors' elements."""
+        given = self._input(node)
+        if given is not None:
+            return is_scalar(given.proxy)
+        if node.op == "call_method":
+            return node.target in SIZE_METHODS
+        is_known = node.op == "call_function" and node.target in OPERATIONS
+        return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
+
+    def _input(self, node: Any) -> Input | None:  # noqa: ANN401
+        return next((one for one in self._inputs if one.node is node), None)
+
     def _value(self, node: Any) -> Value | None:  # noqa: ANN401
         if node not in self._known:
             self._known[node] = self._of_node(node)
         return self._known[node]
 
     def _of_node(self, node: Any) -> Value | None:  # noqa: ANN401
-        given = next((one for one in self._inputs if one.node is node), None)
+        given = self._input(node)
         if given is not None:
             return At(given.source) if is_scalar(given.proxy) and is_reachable(given.source) else None
         if node.op == "call_method" and node.target in SIZE_METHODS:
@@ -72,9 +86,10 @@ class Decisions:
     def _size(self, node: Any) -> Value | None:  # noqa: ANN401
         """A size of a tensor that the call has not changed."""
         tensor, *dims = node.args
-        given = next((one for one in self._inputs if one.node is tensor), None)
-        if given is None or given.changed or not is_reachable(given.source):
-            return None
+        given = self._input(tensor)
+        with WITHOUT_MODES():
+            if given is None or given.changed or not is_reachable(given.source):
+                return None
         if not all(type(one) is int for one in dims):
             return None
         return Computed(SIZE_METHODS[node.target], (At(given.source), *map(Constant, dims)))

@@ -19,7 +19,7 @@ from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.comparing import difference, excluding
 from archive.effects.capture.inputs import copied
 from archive.effects.capture.next_snapshot import snapshot_after
-from archive.effects.capture.other_arms import decisions_of, state_for_other
+from archive.effects.capture.other_arms import decides_by_results, decisions_of, state_for_other
 from archive.effects.capture.snapshot import Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import Found
 
 AGAIN = "a second call, from where the first one ends, does something else"
+MORE_ROUNDS = 16
+"""Rounds of one call after the steady state, where sizes of results may still lead to another arm."""
 Arguments = tuple[Any, ...]
 
 
@@ -83,6 +85,7 @@ class Entries:
         self._most, self._found = most, found
         self._entries: list[Entry] = []
         self._tried: set[tuple[Any, ...]] = set()
+        self._snapshot = Snapshot()
 
     def find(self) -> list[Attempt]:
         """The first call of each entry.
@@ -91,12 +94,13 @@ class Entries:
             CaptureError: the method cannot be captured, or not with so many entries.
         """
         while True:
-            self._entries, self._tried = [], set()
+            self._entries, self._tried, self._snapshot = [], set(), Snapshot()
             try:
                 self._play_examples()
                 if self._found.deciding:
                     self._play_from_start()
                     self._play_other_arms()
+                    self._play_on()
             except GrownError:
                 continue
             return [entry.first for entry in self._entries]
@@ -116,9 +120,10 @@ class Entries:
             raise _again(error) from error
         if len(self._entries) > count:
             try:
-                self._repeat(snapshot)
+                snapshot = self._repeat(snapshot)
             except ModelFailedError:
                 return  # as the model itself would; a call from there fits no entry
+        self._snapshot = snapshot
 
     def _play_from_start(self) -> None:
         """The example calls but for the first, each from the state at first."""
@@ -163,17 +168,30 @@ class Entries:
         except CaptureError:
             return
 
-    def _repeat(self, snapshot: Snapshot) -> None:
+    def _repeat(self, snapshot: Snapshot) -> Snapshot:
         """Rounds of the example calls until they show nothing new."""
         count = -1
         while count < len(self._entries):
             count = len(self._entries)
             snapshot = self._round(snapshot)
+        return snapshot
 
     def _round(self, snapshot: Snapshot) -> Snapshot:
         for arguments in self._calls:
             snapshot = self._after(fresh(arguments), snapshot, again=True)
         return snapshot
+
+    def _play_on(self) -> None:
+        """More rounds where entries decide by sizes of results: no single number leads to the other arm."""
+        if not any(decides_by_results(entry.first) for entry in self._entries):
+            return
+        try:
+            for _ in range(max(1, MORE_ROUNDS // len(self._calls))):
+                self._snapshot = self._round(self._snapshot)
+        except UnclearError:
+            raise
+        except CaptureError:
+            return
 
     # --- one call ----------------------------------------------------------------------------------
 

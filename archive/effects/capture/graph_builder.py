@@ -232,10 +232,9 @@ class GraphBuilder:
         """
         if not is_scalar(value):
             return value
-        subject = self._subject(value)
-        if subject is None and not value._free:
+        if not self.can_fix(value):
             self.refuse("the number it depends on differs from call to call")
-        self._guards.number(value, subject)
+        self._guards.number(value, self._subject(value))
         return value_of(value)
 
     def stands_for(self, number: Any, op: str, *operands: Any) -> None:  # noqa: ANN401
@@ -261,7 +260,9 @@ class GraphBuilder:
 
     def can_fix(self, value: Any) -> bool:  # noqa: ANN401
         """Whether a guard can tell the Python number of a number of the graph."""
-        return value._free or self._subject(value) is not None
+        return value._free or (
+            self._decisions is not None and self._decisions.is_of_sizes(self.node_of(value))
+        )
 
     def _subject(self, value: Any) -> Source | Computed | None:  # noqa: ANN401
         """A number's place or expression for a guard; None where a look or the graph itself tells it."""

@@ -9,7 +9,17 @@ import torch
 from archive.effects.capture.inputs import copied
 from archive.effects.capture.sources import is_under_argument
 from archive.effects.looking import computed
-from archive.formats.effects.model import At, Attribute, Computed, Constant, GlobalName, Item, Length, Look
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Computed,
+    Constant,
+    GlobalName,
+    Item,
+    Length,
+    Look,
+    Output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +45,12 @@ def decisions_of(one: Attempt) -> list[Decision]:
         if guard.look is Look.EQUAL and isinstance(guard.subject, Computed)
         if isinstance(guard.value, Constant) and isinstance(guard.value.value, bool)
     ]
+
+
+def decides_by_results(one: Attempt) -> bool:
+    """Whether a call took its way by what its graph computes: by the size of a result."""
+    guards = one.flat.effects.guards
+    return any(guard.look is Look.EQUAL and isinstance(guard.subject, Output) for guard in guards)
 
 
 def state_for_other(one: Attempt, number: int) -> Snapshot | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -159,6 +159,9 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
+    if call.deciding and getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
+        # PyTorch's own looks through all attributes, which would all be guarded.
+        names["__getattr__"] = lambda _, name: _missing(cls, name)
     names |= _own_methods(call, cls)
     caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
     if caller is torch.nn.Module.__call__:
@@ -168,6 +171,10 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None
     return type(cls)(cls.__name__, (ObjectProxy, cls), names)
+
+
+def _missing(cls: type, name: str) -> NoReturn:
+    raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
 
 def _own_methods(call: CapturedCall, cls: type) -> dict[str, Any]:
