@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -16,9 +16,6 @@ from archive.effects import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from archive.backend import Effectful
-
 
 pytestmark = pytest.mark.torch
 
@@ -132,7 +129,13 @@ def state_of(model: Any, module: ModuleType) -> SimpleNamespace:  # noqa: ANN401
     )
 
 
-def state_in(loaded: Effectful) -> SimpleNamespace:
+class HasState(Protocol):
+    """What has a state: a loaded model, or the entries of a captured one."""
+
+    state: State
+
+
+def state_in(loaded: HasState) -> SimpleNamespace:
     """The same of a loaded one."""
     state = loaded.state
     return SimpleNamespace(

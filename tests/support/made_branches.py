@@ -1,4 +1,4 @@
-"""Hypothesis strategies: modules whose ``forward`` branches on what calls change, and changes it in each arm."""
+"""Hypothesis strategies: modules that branch on what calls change, and change it in each arm."""
 
 from __future__ import annotations
 

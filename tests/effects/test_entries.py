@@ -1,0 +1,211 @@
+"""Several tables a method: calls of the loaded module are those of the eager one, whichever entry makes them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, reject, settings
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+import torch._dynamo
+
+from archive.backend import Effectful, lower, lowered_archive
+from archive.effects import CaptureError, GuardError, State, capture, capture_entries
+from archive.effects.replay.replay import prepared
+from archive.formats.effects.model import EffectTable
+from archive.formats.effects.record import build_effects
+from tests.support import entry_models as models
+from tests.support.effect_comparison import CODE, Comparing, named, picture, shown, state_in, state_of
+from tests.support.made_branches import branching
+from tests.support.made_effects import written
+from tests.support.strategies import patient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import nn
+
+    from tests.support.made_effects import Made
+
+pytestmark = pytest.mark.torch
+
+X = torch.ones(3)
+NOTE = {f"{models.__name__}:Note": models.Note}
+CALLS = 8
+
+
+def argument(number: int) -> torch.Tensor:
+    return torch.randn(2, 3, generator=torch.Generator().manual_seed(number))
+
+
+def line_of(cls: type) -> str:
+    """The line that ends in ``# here``, as errors name it."""
+    lines, first = inspect.getsourcelines(cls)
+    number = next(number for number, line in enumerate(lines) if line.rstrip().endswith("# here"))
+    return f"line {first + number}"
+
+
+def compare(eager: nn.Module, loaded: Effectful, calls: Sequence[tuple[torch.Tensor, ...]]) -> None:
+    """Calls of both, their results and states after each."""
+    before = {path: shown(one) for path, one in named(state_of(eager, models))}
+    for arguments in calls:
+        comparing = Comparing(before)
+        comparing.same(eager(*arguments), loaded(*arguments), "result")
+        comparing.same(state_of(eager, models), state_in(loaded), "")
+
+
+@pytest.mark.parametrize("stock", [False, True])
+@pytest.mark.parametrize("cls", models.ENTRIES)
+def test_calls_and_state_are_the_eager_ones(cls: type[nn.Module], stock: bool, monkeypatch: Any) -> None:  # noqa: ANN401, FBT001
+    monkeypatch.setattr(models, "TOTAL", 0)
+    eager = cls()
+    data = lowered_archive(lower(eager, "aten", effects=True, example_inputs=(argument(0),)))
+    loaded = Effectful.load(data, stock=stock, allow=NOTE)
+    table = loaded.delegate.archive.effects
+    assert table is not None
+    assert len(table.methods) == models.ENTRIES[cls]
+    compare(eager, loaded, [(argument(number),) for number in range(CALLS)])
+
+
+def test_a_threshold_far_away_is_an_entry() -> None:
+    eager = models.Steps()
+    loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(X,)))
+    eager.n = loaded.state.module.n = 999
+    compare(eager, loaded, [(X,)] * 3)
+
+
+def test_a_window_longer_than_all_plays_is_an_entry() -> None:
+    eager = models.Window(100)
+    loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(X,)))
+    compare(eager, loaded, [(argument(number)[0],) for number in range(103)])
+
+
+@pytest.mark.parametrize("cls", [models.Stacked, models.Tables])
+def test_dynamo_compiles_as_many_frames(cls: type[nn.Module]) -> None:
+    """Dynamo compiles a frame anew whenever its guards fail."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = cls()
+    compiled = torch.compile(model, backend="eager")
+    for number in range(CALLS):
+        compiled(argument(number))
+    frames = torch._dynamo.utils.counters["frames"]["ok"]
+    assert len(capture_entries(cls(), [(argument(0),)])) == models.ENTRIES[cls] == frames
+
+
+def test_calls_show_what_one_example_does_not() -> None:
+    eager = models.Ranks()
+    calls = [(X,), (argument(1),), (X, X * 2), (argument(2), argument(3))]
+    one = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(X,)))
+    with pytest.raises(GuardError, match=rf"expected x.dim\(\) == 1, found 2(.|\n)*{line_of(models.Ranks)}"):
+        one(argument(1))
+    several = Effectful.load(lowered_archive(lower(eager, "aten", effects=True, calls=calls)))
+    compare(eager, several, [*calls, *calls[::-1]])
+
+
+def test_calls_alike_are_one_table() -> None:
+    eager = models.Ranks()
+    lowered = lower(eager, "aten", effects=True, calls=[(argument(0),), (torch.ones(5, 4),)])
+    once = lower(eager, "aten", effects=True, example_inputs=(argument(0),))
+    assert lowered_archive(lowered) == lowered_archive(once)
+
+
+def test_what_never_comes_to_an_end_is_refused_with_its_line() -> None:
+    said = rf"differs from call to call; 8 tables are not enough\n.*{line_of(models.Growing)}"
+    with pytest.raises(CaptureError, match=said):
+        lower(models.Growing(), "aten", effects=True, example_inputs=(X,))
+    with pytest.raises(CaptureError, match="; 3 tables are not enough"):
+        lower(models.Stacked(), "aten", effects=True, example_inputs=(X,), entries=3)
+    assert len(capture_entries(models.Stacked(7), [(X,)], most=8)) == 8
+
+
+def test_an_arm_that_is_left_out_is_refused_when_a_call_takes_it() -> None:
+    eager = models.Leaving()
+    loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(X,)))
+    compare(eager, loaded, [(X,)] * 3)
+    before = picture(state_in(loaded))
+    said = rf"expected not self.n \+ 1 > 3, found True(.|\n)*{line_of(models.Leaving)}"
+    with pytest.raises(GuardError, match=said):
+        loaded(X)
+    assert picture(state_in(loaded)) == before
+
+
+def test_a_call_that_fits_no_entry_names_the_nearest() -> None:
+    loaded = Effectful.of(lower(models.First(), "aten", effects=True, example_inputs=(X,)))
+    loaded.state.module.last = "text"
+    said = "as none of the 2 that were captured; for the nearest: expected self.last is None, found 'text'"
+    with pytest.raises(GuardError, match=said):
+        loaded(X)
+    assert loaded.state.module.last == "text"
+
+
+def test_one_table_is_not_made_several() -> None:
+    with pytest.raises(CaptureError, match="a second call, from where the first one ends"):
+        capture(models.First(), X)
+    with pytest.raises(ValueError, match="at least one entry, found 1 and 0"):
+        capture_entries(models.First(), [(X,)], most=0)
+    with pytest.raises(RuntimeError, match="expected calls with effects=True, and without example_inputs"):
+        lower(models.First(), "aten", effects=True, example_inputs=(X,), calls=[(X,)])
+
+
+class Entries:
+    """The entries of a made model on a state of their own, run as they are loaded, without lowering."""
+
+    def __init__(self, model: Made, module: Any, eager: Any) -> None:  # noqa: ANN401
+        captured = capture_entries(eager, [(argument(0),)])
+        state = captured[0].side_effects.state
+        methods = tuple(one.side_effects.table() for one in captured)
+        table = EffectTable(methods, state.entries)
+        build_effects(table)
+        code = {f"{model.name}:{name}": one for name, one in vars(module).items() if isinstance(one, CODE)}
+        self._entries = [
+            (one.graph, prepared(method, code)) for one, method in zip(captured, methods, strict=True)
+        ]
+        self.state = State.fresh(table, [one.clone() for one in state.tensors])
+
+    def __call__(self, x: torch.Tensor) -> Any:  # noqa: ANN401
+        """Run the entry that fits.
+
+        Raises:
+            GuardError: none does.
+        """
+        refusals = []
+        for graph, effects in self._entries:
+            try:
+                outputs = graph(*effects.inputs(self.state, {"x": x}))
+                return effects.replay(self.state, outputs, {"x": x})
+            except GuardError as error:
+                refusals.append(error)
+        raise refusals[0]
+
+
+def check(model: Made) -> None:
+    with written(model) as module:
+        eager = module.Model()
+        before = {path: shown(one) for path, one in named(state_of(eager, module))}
+        try:
+            entries = Entries(model, module, eager)
+        except CaptureError:
+            reject()
+        assert {path: shown(one) for path, one in named(state_of(eager, module))} == before
+        for number in range(CALLS):
+            mine, its = argument(number), argument(number)
+            kept = picture(state_in(entries))
+            try:
+                found = entries(its)
+            except GuardError:
+                assert picture(state_in(entries)) == kept
+                return
+            comparing = Comparing(before)
+            comparing.same([eager(mine), mine], [found, its], "result")
+            comparing.same(state_of(eager, module), state_in(entries), "")
+
+
+@given(model=branching())
+@settings(patient, max_examples=10)
+def test_branches_on_what_calls_change(model: Made) -> None:
+    check(model)
