@@ -1,4 +1,4 @@
-"""Several tables a method: calls of the loaded module are those of the eager one, whichever entry makes them."""
+"""Several tables a method: calls of the loaded module are the eager one's, whichever entry makes them."""
 
 from __future__ import annotations
 

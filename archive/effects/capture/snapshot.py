@@ -35,6 +35,7 @@ class Snapshot:
         copy.alive = list(self.alive)
         copy._names = {number: dict(names) for number, names in self._names.items()}
         copy._contents = dict(self._contents)
+        copy._registered = {key: list(names) for key, names in self._registered.items()}
         return copy
 
     def set_name(self, owner: object, name: str, value: object) -> None:
