@@ -17,7 +17,8 @@ from archive.base.ranged import AT_ONCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.base.remote import RemoteFile, Version
+    from archive.base.location import Version
+    from archive.base.remote import RemoteFile
 
 KEPT_BYTES, KEPT_FILES = 1 << 30, 8
 """Bytes of all copies that are kept, and their number."""

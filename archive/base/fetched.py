@@ -84,7 +84,8 @@ def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
     """
     if not is_elsewhere(source):
         return Mapped(source, name)
-    from archive.base.remote import Location, opened_remote  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.remote import opened_remote  # noqa: PLC0415 (files elsewhere alone)
 
     place = Location(source)
     return Mapped(place.path, name) if place.is_local else Fetched(opened_remote(place), name)

@@ -10,11 +10,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.location import CHANGED, check_whole
 from archive.base.ranged import BLOCK
-from archive.base.remote import CHANGED, check_whole
 
 if TYPE_CHECKING:
-    from archive.base.remote import Location
+    from archive.base.location import Location
 
 WHOLE = 1 << 26
 """Bytes of a file, at most, that is read whole where a server knows no ranges."""

@@ -222,7 +222,8 @@ def _load(source: Source) -> _Loaded:
 def _copied(source: Source) -> _Loaded:
     """A file elsewhere, copied into a file without a name and mapped."""
     from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
-    from archive.base.remote import Location, opened_remote  # noqa: PLC0415 (the same)
+    from archive.base.location import Location  # noqa: PLC0415 (the same)
+    from archive.base.remote import opened_remote  # noqa: PLC0415 (the same)
 
     place = Location(source)
     if place.is_local:

@@ -66,7 +66,7 @@ def _check_target_elsewhere(url: str, *, force: bool) -> None:
     Raises:
         ArchiveError: the target is a folder, or exists and ``force`` is not given, or no file can be there.
     """
-    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
     from archive.base.uploads import check_writable  # noqa: PLC0415 (the same)
 
     place = Location(url)
@@ -83,7 +83,7 @@ def _draft(path: Target) -> Draft | Upload:
     """A draft of a file, here or elsewhere."""
     if not is_url(path):
         return Draft(Path(path))
-    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere alone)
+    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
     from archive.base.uploads import Upload  # noqa: PLC0415 (the same)
 
     place = Location(path)

@@ -12,11 +12,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import closing, suppress
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.copies import KEPT, copied
 from archive.base.errors import ArchiveError
-from archive.base.remote import Location, Version, opened_remote
+from archive.base.remote import opened_remote
+
+if TYPE_CHECKING:
+    from archive.base.location import Location, Version
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes of stores that can refuse a put over an object."""

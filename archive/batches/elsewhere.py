@@ -9,7 +9,8 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from archive.base.remote import Location, opened_remote
+from archive.base.location import Location
+from archive.base.remote import opened_remote
 from archive.base.uploads import check_writable
 
 if TYPE_CHECKING:

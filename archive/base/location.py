@@ -1,0 +1,183 @@
+"""Places of the file systems of fsspec: where a file is, which version it has, and what goes wrong there.
+
+fsspec knows ``s3://``, ``gs://``, ``https://``, ``memory://`` and more; the package of a scheme is the user's
+to install. Whatever a file system raises becomes one error that names the URL, without what may be secret.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import ArchiveError, one_line
+from archive.base.urls import is_url, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CHANGED = "the file changed while it was read; nothing is written"
+EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
+LONGEST_CAUSE = 200
+"""Characters of another library's message that are told."""
+VERSION_FACTS = (
+    "size",
+    "ETag",
+    "etag",
+    "Content-MD5",
+    "Digest",
+    "Last-Modified",
+    "LastModified",
+    "last_modified",
+    "modified",
+    "updated",
+    "mtime",
+    "created",
+    "generation",
+    "md5Hash",
+    "crc32c",
+    "VersionId",
+    "sha",
+)
+"""Facts by which file systems of fsspec tell the versions of a file."""
+CERTAIN_FACTS = {"ETag", "etag", "Content-MD5", "Digest", "generation", "md5Hash", "VersionId", "sha"}
+"""Those that are others for each version. Times may be of a second, in which two versions were written."""
+
+
+class Version(NamedTuple):
+    """A version of a file elsewhere.
+
+    Attributes:
+        file_system: a number for it and its options.
+        path: the file's path in it.
+        facts: those that tell versions apart.
+    """
+
+    file_system: int
+    path: str
+    facts: tuple[tuple[str, str], ...]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether no other version has these facts."""
+        return any(key in CERTAIN_FACTS and not value.startswith("W/") for key, value in self.facts)
+
+
+class Location:
+    """A place of a file system of fsspec.
+
+    Args:
+        source: a URL, or a file that fsspec opened.
+
+    Attributes:
+        name: its URL for messages.
+        fs: the file system.
+        path: the path in it.
+        schemes: the schemes of the file system.
+
+    Raises:
+        ArchiveError: fsspec, or the package of the scheme, is not installed; or there is no such scheme.
+        OSError: the place cannot be reached.
+    """
+
+    def __init__(self, source: Any) -> None:  # noqa: ANN401 (an fsspec file has no type)
+        if is_url(source):
+            self.name = one_line(shown(source))
+            self.fs, self.path = _located(source, self.name)
+        else:
+            self.fs, self.path = source.fs, source.path
+            self.name = one_line(shown(self.fs.unstrip_protocol(self.path)))
+        protocol = self.fs.protocol
+        self.schemes = {protocol} if isinstance(protocol, str) else set(protocol)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the path is one of this machine."""
+        return "file" in self.schemes
+
+    @property
+    def is_http(self) -> bool:
+        """Whether an HTTP server has the file."""
+        return "http" in self.schemes
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether S3 has the file, or what speaks its language."""
+        return "s3" in self.schemes
+
+    def facts(self) -> dict[str, Any]:
+        """What the file system says of the file now; raises whatever it raises."""
+        self.fs.invalidate_cache(self.path)
+        facts: dict[str, Any] = self.fs.info(self.path)
+        return facts
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder now; raises whatever the file system raises."""
+        try:
+            self.facts()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def version(self, facts: Mapping[str, Any]) -> Version:
+        """The version of the file that has such facts."""
+        told = tuple((key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None)
+        return Version(hash(self.fs), self.path, told)
+
+    @contextmanager
+    def told(self, doing: str = "read") -> Iterator[None]:
+        """Turn whatever a file system raises into one error that names the URL and shows no secrets.
+
+        Raises:
+            ArchiveError: the block's own, or the file changed.
+            OSError: the file cannot be read or written; ``FileNotFoundError``: there is none.
+        """
+        try:
+            yield
+        except (ArchiveError, MemoryError, RecursionError):
+            raise
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.name) from None
+        except FileExistsError:
+            raise
+        except Exception as error:  # noqa: BLE001 (each file system raises what its library does)
+            if type(error).__name__ == "FileExpired":  # of s3fs, which need not be installed
+                raise ArchiveError(CHANGED, file=self.name) from None
+            raise _without_secrets(error, self.path, self.name, doing) from None
+
+
+def _without_secrets(error: Exception, path: str, name: str, doing: str) -> OSError:
+    """An error of a file system, in one line that names the URL."""
+    text = shown(str(error).replace(path, name)) or "no reason given"
+    cause = one_line(f"{type(error).__name__}: {text}")[:LONGEST_CAUSE]
+    return OSError(errno.EIO, f"cannot be {doing}: {cause}", name)
+
+
+def _located(url: str, name: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 (an optional package, for URLs alone)
+    except ImportError:
+        raise ArchiveError(EXTRA, file=name) from None
+    try:
+        fs, path = url_to_fs(url)
+    except ImportError as error:
+        raise ArchiveError(f"{url.partition('://')[0]}:// needs a package: {error}", file=name) from None
+    except ValueError as error:
+        raise ArchiveError(f"no such place: {shown(str(error))}", file=name) from None
+    except Exception as error:  # noqa: BLE001 (some file systems connect at once, and raise whatever they do)
+        raise _without_secrets(error, url, name, "reached") from None
+    return fs, path
+
+
+def check_whole(name: str, data: bytes, size: int) -> None:
+    """Refuse an answer that was cut short, or is longer than asked for.
+
+    Raises:
+        ArchiveError: it is.
+    """
+    if len(data) != size:
+        raise ArchiveError(
+            "the answer is not whole", expected=f"{size:,} bytes", found=f"{len(data):,}", file=name
+        )
