@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATH = "/v1/symbolicate"
 LOG = b"x" * 999 + b"\n"
-LOG *= 5_000
+LOG *= 3_000
 CHOKING = f"{PATH}?id=(a%7Ca)*%24", b"a" * 100 + b"b\n"
 """A pattern and a line that take longer than this server's patience."""
 
@@ -114,10 +114,9 @@ def test_a_body_without_length_is_refused_when_it_is_too_long(strict: Running) -
 def test_too_many_requests_are_asked_to_come_again(strict: Running) -> None:
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: strict.ask("POST", PATH, LOG), range(8)))
-    assert {reply.status for reply in replies} == {200, 503}
-    for reply in replies:
-        if reply.status == 503:
-            assert reply.headers["retry-after"] == "2"
+    refused = [reply for reply in replies if reply.status == 503]
+    assert 0 < len(refused) < len(replies)
+    assert {reply.headers["retry-after"] for reply in refused} == {"2"}
     check_works(strict)
 
 
@@ -130,6 +129,7 @@ def test_the_memory_of_a_worker_is_bounded() -> None:
 
 
 def test_work_whose_client_has_left_is_ended(strict: Running) -> None:
+    check_works(strict)
     name = 'debug_archive_workers_killed_total{reason="left"}'
     before = strict.number(name)
     path, line = CHOKING
