@@ -141,7 +141,8 @@ def command(
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
-    Without handles, a log is read from standard input and written with every failure explained.
+    Without handles, a log is read from standard input and written with every failure explained. What Docker,
+    Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
 
     Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
     unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
