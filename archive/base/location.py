@@ -112,13 +112,25 @@ class Location:
         facts: dict[str, Any] = self.fs.info(self.path)
         return facts
 
+    def kind(self) -> str:
+        """``file``, ``directory``, or "" where there is neither; raises whatever the file system raises."""
+        try:
+            return str(self.facts()["type"])
+        except FileNotFoundError:
+            return ""
+
     def exists(self) -> bool:
         """Whether there is such a file or folder now; raises whatever the file system raises."""
-        try:
-            self.facts()
-        except FileNotFoundError:
-            return False
-        return True
+        return bool(self.kind())
+
+    def check_writable(self) -> None:
+        """Refuse a place that takes no files.
+
+        Raises:
+            ArchiveError: it is an HTTP server's.
+        """
+        if self.is_http:
+            raise ArchiveError("HTTP is for reading; write a file here and upload it", file=self.name)
 
     def version(self, facts: Mapping[str, Any]) -> Version:
         """The version of the file that has such facts."""

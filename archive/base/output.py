@@ -12,7 +12,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -67,16 +66,18 @@ def _check_target_elsewhere(url: str, *, force: bool) -> None:
         ArchiveError: the target is a folder, or exists and ``force`` is not given, or no file can be there.
     """
     from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
-    from archive.base.uploads import check_writable  # noqa: PLC0415 (the same)
 
     place = Location(url)
     if place.is_local:
         check_target(place.path, force=force)
         return
-    check_writable(place)
+    place.check_writable()
     with place.told("written"):
-        if place.exists() and not force:
-            raise ExistsError(EXISTS, file=place.name)
+        kind = place.kind()
+    if kind == "directory":
+        raise ArchiveError("is a folder, and only files are written", file=place.name)
+    if kind and not force:
+        raise ExistsError(EXISTS, file=place.name)
 
 
 def _draft(path: Target) -> Draft | Upload:
@@ -209,6 +210,8 @@ def _take_name(draft: Draft | Upload, *, force: bool, keep: bool) -> None:
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     """A file for the time of the block: beside a target, or in memory where there is no target's path."""
     if is_url(beside):
+        import tempfile  # noqa: PLC0415 (files elsewhere alone)
+
         with tempfile.TemporaryFile() as file:
             yield cast("BinaryIO", file)
     elif isinstance(beside, (str, os.PathLike)):

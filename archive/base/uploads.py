@@ -41,7 +41,7 @@ class Upload:
     """
 
     def __init__(self, place: Location) -> None:
-        check_writable(place)
+        place.check_writable()
         self.path = place.name
         self._place = place
         self.file = _named_file()
@@ -127,13 +127,3 @@ def _named_file() -> BinaryIO:
     """A file in the folder for temporary files, whose name it loses when it is closed."""
     file = tempfile.NamedTemporaryFile(prefix="debug-archive-")  # noqa: SIM115 (whoever asks closes it)
     return cast("BinaryIO", file)
-
-
-def check_writable(place: Location) -> None:
-    """Refuse a place that takes no files.
-
-    Raises:
-        ArchiveError: it is an HTTP server's.
-    """
-    if place.is_http:
-        raise ArchiveError("HTTP is for reading; write a file here and upload it", file=place.name)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.location import Location
 from archive.base.remote import opened_remote
-from archive.base.uploads import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +62,7 @@ def check_folder_of(url: str) -> None:
     Raises:
         ArchiveError: it is an HTTP server's.
     """
-    check_writable(Location(url))
+    Location(url).check_writable()
 
 
 def below(folder: str) -> Iterator[tuple[str, str]]:
@@ -124,7 +123,7 @@ class Growing:
 
     def __init__(self, url: str, data: bytes) -> None:
         self._place = Location(url)
-        check_writable(self._place)
+        self._place.check_writable()
         self._data = bytearray(data)
         self._put_at = time.monotonic()
         self._is_put = True

@@ -39,7 +39,7 @@ def root(request: pytest.FixtureRequest) -> Generator[str]:
     store = request.getfixturevalue("s3_store") if url == BUCKET else fsspec.filesystem("memory")
     store.pipe_file(f"{url}/in.ptl", STACK.read_bytes())
     yield url
-    for path in store.ls(url, detail=False, refresh=True):
+    for path in store.find(url, refresh=True):
         store.rm_file(path)
 
 
@@ -82,6 +82,15 @@ def test_nothing_is_overwritten_unasked(root: str) -> None:
     assert content(f"{root}/in.ptl") == STACK.read_bytes()
     archive.shrink(f"{root}/in.ptl", f"{root}/in.ptl", force=True)
     assert len(content(f"{root}/in.ptl")) < STACK.stat().st_size
+
+
+def test_a_folder_is_not_replaced_by_a_file(root: str) -> None:
+    store, path = fsspec.url_to_fs(f"{root}/folder/file")
+    store.mkdirs(f"{root}/folder", exist_ok=True)
+    store.pipe_file(path, b"in it")
+    with pytest.raises(ArchiveError, match="is a folder, and only files are written"):
+        archive.shrink(f"{root}/in.ptl", f"{root}/folder", force=True)
+    store.rm_file(path)
 
 
 def test_an_object_that_came_meanwhile_is_not_overwritten_by_s3(s3_store: AbstractFileSystem) -> None:
