@@ -159,25 +159,19 @@ def c_function(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("a list that is sorted", items=[3, 1, 2])
+@refused("control flow: the number", items=[3, 1, 2])
 def ordered(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items.sort()  # here
     return x
 
 
-@refused("a list that is reversed in place", items=[3, 1, 2])
-def turned(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.items.reverse()  # here
-    return x
-
-
-@refused("a list that is repeated in place", items=[3, 1, 2])
+@refused("len() or iteration of a list", items=[3, 1, 2])
 def repeated(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items *= 2  # here
     return x
 
 
-@refused("remove: which item goes", items=[3, 1, 2])
+@refused("len() or iteration of a list", items=[3, 1, 2])
 def removed(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items.remove(3)  # here
     return x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.tracked_dict import TrackedDict
@@ -121,8 +121,8 @@ class TrackedList(list[Any]):
     def pop(self, index: SupportsIndex = -1) -> Any:  # noqa: ANN401
         return self._resized("pop", index)
 
-    def remove(self, _: object) -> None:
-        self._call.refuse("remove: which item goes differs from call to call")
+    def remove(self, value: object) -> None:
+        del self[self.index(value)]
 
     def clear(self) -> None:
         self._resized("clear")
@@ -131,8 +131,9 @@ class TrackedList(list[Any]):
         self._resized("extend", values)
         return self
 
-    def __imul__(self, count: SupportsIndex) -> NoReturn:  # type: ignore[misc]
-        self._call.refuse("a list that is repeated in place")
+    def __imul__(self, count: SupportsIndex) -> Self:  # type: ignore[misc]
+        self._resized("__imul__", count)
+        return self
 
     def __delitem__(self, index: SupportsIndex | slice) -> None:
         self._resized("__delitem__", index)
@@ -145,11 +146,16 @@ class TrackedList(list[Any]):
         self._expected = list(list.__iter__(self))
         self._call.mutate(self, Op.SET_ITEM, index, value)
 
-    def sort(self, **_: object) -> None:
-        self._call.refuse("a list that is sorted: which item goes where differs from call to call")
+    def sort(self, **how: Any) -> None:  # noqa: ANN401
+        self._put(sorted(self, **how))
 
     def reverse(self) -> None:
-        self._call.refuse("a list that is reversed in place")
+        self._put(list(self)[::-1])
+
+    def _put(self, values: list[Any]) -> None:
+        """Put as many items as there are in another order."""
+        for index, value in enumerate(values):
+            self[index] = value
 
     def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
         return list, (list(self),)

@@ -8,7 +8,7 @@ needs all items gets them, and a guard on their number.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import Item, Op
@@ -153,7 +153,7 @@ class OpenList(list[Any]):
         self._call.mutate(self, Op.INSERT, index, value)
 
     def pop(self, index: Any = -1) -> Any:  # noqa: ANN401
-        where, place, end = self._find(index)
+        where, place, end = self._found(index)
         value = self._read(where, place, end)
         self._take(where, place, end)
         self._call.mutate(self, Op.POP, index)
@@ -166,15 +166,21 @@ class OpenList(list[Any]):
                 return
             self.clear()
             return
-        self._take(*self._find(index))
+        self._take(*self._found(index))
         self._call.mutate(self, Op.DELETE_ITEM, index)
+
+    def _found(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
+        """The place of an item that can be taken out: at an end, or among items that are all known."""
+        where, place, end = self._find(index)
+        if isinstance(where, dict) and (place != self._removed[end] or self._set[1 - end]):
+            self._fix("an item that is taken out of the middle of a list")
+            return self._find(index)
+        return where, place, end
 
     def _take(self, where: list[Any] | dict[int, Any], place: int, end: int) -> None:
         if isinstance(where, list):
             del where[place]
             return
-        if place != self._removed[end] or self._set[1 - end]:
-            self._call.refuse("an item that is taken out of the middle of a list")
         where.pop(place, None)
         self._removed[end] += 1
 
@@ -269,7 +275,15 @@ class OpenList(list[Any]):
     def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
         return list, (self._whole(),)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        self._call.refuse("a list that is put in another order or repeated in place")
+    def remove(self, value: object) -> None:
+        del self[self._whole().index(value)]
 
-    remove = sort = reverse = __imul__ = _refuse
+    def reverse(self) -> None:
+        self[:] = self._whole()[::-1]
+
+    def sort(self, **how: Any) -> None:  # noqa: ANN401
+        self[:] = sorted(self._whole(), **how)
+
+    def __imul__(self, count: Any) -> Self:  # noqa: ANN401
+        self[:] = self._whole() * count
+        return self

@@ -47,21 +47,21 @@ def pop(self: Model, x: torch.Tensor) -> torch.Tensor:
     return last * x + first
 
 
-@CASES.add(says="remove: which item goes differs from call to call", items=["a", "b", "a", "d", "a"])
+@CASES.add(items=["a", "b", "a", "d", "a"])
 def remove(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.items.remove("a")  # here
+    self.items.remove("a")
     return x + 1
 
 
-@CASES.add(says="a list that is reversed in place", items=["a", "b", "c", "d"])
+@CASES.add(items=["a", "b", "c", "d"])
 def reverse(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.items.reverse()  # here
+    self.items.reverse()
     return x + 1
 
 
-@CASES.add(says="a list that is sorted: which item goes where differs from call to call", items=[4, 2, 3, 1])
+@CASES.add(items=[4, 2, 3, 1])
 def sort(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.items.sort()  # here
+    self.items.sort()
     return x + self.items[0]
 
 
@@ -87,16 +87,16 @@ def __setitem__(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.items[0] + 1
 
 
-@CASES.add(
-    says="an item that is taken out of the middle of a list",
-    items=["a", "b", "c", "d", "e", "f", "g", "h", "i"],
-)
+@CASES.add(items=["a", "b", "c", "d", "e", "f", "g", "h", "i"])
 def __delitem__(self: Model, x: torch.Tensor) -> torch.Tensor:
-    del self.items[1]  # here
+    del self.items[1]
     return x + 1
 
 
-@CASES.add(says="a list that is repeated in place", items=["a", "b"])
+@CASES.add(
+    says=("len() or iteration of a list whose length differs from call to call; 8 tables are not enough"),
+    items=["a", "b"],
+)
 def binop_imul(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items *= 2  # here
     return x + 1
