@@ -34,7 +34,8 @@ def explain(
     """Explain the failures in a log, each by its own model.
 
     Args:
-        log: the log, in lines or any other pieces.
+        log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
+            is then explained.
         models: archives, companions and folders of some; stores by their folder, or their server's address.
         ids: as of :func:`explainer_of`.
         names: likewise.

@@ -42,7 +42,8 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
     """Explain the failures in a log.
 
     Args:
-        log: the log, in lines or any other pieces.
+        log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
+            is then explained.
         archive: the model that failed.
         style: the release whose wording explains the lite interpreter's failures.
 
