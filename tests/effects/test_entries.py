@@ -13,12 +13,16 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch._dynamo
 
+import archive
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, State, capture, capture_entries
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import EffectTable
 from archive.formats.effects.record import build_effects
+from archive.report.effects_text import effects_text
+from archive.verbs.inspect_effects import inspect_effects
 from tests.support import entry_models as models
+from tests.support.corpus import FIXTURES
 from tests.support.effect_comparison import CODE, Comparing, named, picture, shown, state_in, state_of
 from tests.support.made_branches import branching
 from tests.support.made_effects import written
@@ -150,6 +154,16 @@ def test_one_table_is_not_made_several() -> None:
         capture_entries(models.First(), [(X,)], most=0)
     with pytest.raises(RuntimeError, match="expected calls with effects=True, and without example_inputs"):
         lower(models.First(), "aten", effects=True, example_inputs=(X,), calls=[(X,)])
+
+
+def test_entries_are_listed_with_their_numbers() -> None:
+    with archive.open(FIXTURES / "effects" / "windowed.pt") as opened:
+        facts = inspect_effects(opened)
+    assert [(one.method, one.entry) for one in facts.methods] == [("forward", number) for number in (1, 2, 3)]
+    assert "not len(self.history) + 1 > 3" in [one.text for one in facts.methods[1].guards]
+    assert effects_text(facts).plain.count("# forward, 2 of 3: a call for which") == 1
+    with archive.open(FIXTURES / "effects" / "counting.pt") as opened:
+        assert [one.entry for one in inspect_effects(opened).methods] == [0]
 
 
 class Entries:

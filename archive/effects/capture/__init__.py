@@ -2,14 +2,16 @@
 
 The modules from the highest to the lowest; each imports only from lower ones:
 
-- ``capture``, ``attempt``, ``next_snapshot``: as many calls as are needed, one call, the state behind it;
+- ``capture``, ``entries``, ``attempt``, ``next_snapshot``: as many calls as are needed, one call, the state
+  behind it; ``comparing``, ``other_arms``, ``original_values``: what entries have in common and what not;
 - ``finish``, ``bounds``, ``sharing``, ``initial``: a call's graph and table are completed;
 - ``functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``,
   ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins
   and metadata;
 - ``proxies``, ``containers``, ``open_list``, ``tracked_dict``: proxies of everything that a call can change;
 - ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
-- ``graph_builder``, ``inputs``, ``guards``, ``scalars``, ``python_numbers``, ``shape``: graph and guards;
+- ``graph_builder``, ``decisions``, ``inputs``, ``guards``, ``scalars``, ``python_numbers``, ``shape``: graph
+  and guards;
 - ``side_effects``, ``flattening``, ``reach``, ``pending``, ``variables``: the table of effects;
 - ``sites``, ``sources``, ``function_code``, ``operations``: facts about code and PyTorch.
 """
