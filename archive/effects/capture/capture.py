@@ -93,7 +93,10 @@ def capture_entries(
     try:
         found = Entries(module, method, calls, 1, Found()).find()
     except CaptureError as error:
-        found = _deciding(module, method, calls, most, error)
+        found = []
+        reason = CaptureError(error.message, error.filename, error.line)  # without the frames of its calls
+    if not found:
+        found = _deciding(module, method, calls, most, reason)
     return tuple(Captured(one.graph, one.call.side_effects) for one in found)
 
 
