@@ -104,6 +104,16 @@ def test_a_companion_that_is_another_cut_or_none_explains_nothing(lie: Said, tru
     assert done.stdout.count(b"top(Ranker)") == 0
 
 
+def test_another_companion_of_the_same_facts_explains_nothing(truth: list[Facts], tmp_path: Path) -> None:
+    archive.convert(FLEET / "Ranker.ptdbg", tmp_path / "other.ptdbg", "mapped")
+    lie = Said(200, (tmp_path / "other.ptdbg").read_bytes())
+    entries = [one | {"size": 1 << 20} for one in truth]
+    with saying(server_of(entries, HONEST | {"Ranker": lie})) as url:
+        done = run("symbolicate", "--store", url, stdin=LOG)
+    assert b"gives another companion 765c5a945fdcb44468a450a4c51f42c2 than it lists" in done.stderr
+    assert done.stdout.count(b"top(Ranker)") == 0
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
