@@ -43,13 +43,14 @@ def forged(
     inflated: int | None = None,
     size: int | None = None,
     version: int = 1,
+    body: bytes | None = None,
 ) -> None:
     """Put a kept companion into a store whose header fits its frame, but for what is given."""
     told = notes if isinstance(notes, bytes) else json.dumps(notes).encode()
     plain = kin(number) if plain is None else plain
     frame = zstandard.ZstdCompressor(level=19).compress(told + plain)
     fields = (
-        *(MAGIC, version, depth, *base, digest_of(told, plain), digest_of(plain)),
+        *(MAGIC, version, depth, *base, body or digest_of(told, plain), digest_of(plain)),
         len(plain) if size is None else size,
         len(told + plain) if inflated is None else inflated,
         len(told),
@@ -144,6 +145,11 @@ def test_a_base_that_leads_back_is_refused(store: Store) -> None:
 def test_a_companion_of_another_archive_is_refused(store: Store) -> None:
     forged(store, 7, plain=kin(8), notes=NOTES | {"recipe": [[0, 0]] * kin(8)[13]})
     assert f"expected archive id {id_of(7)}, found {id_of(8)}" in problem_of(store, 7)
+
+
+def test_a_base_that_is_not_what_it_says_is_refused(store: Store) -> None:
+    forged(store, 7, notes=NOTES | {"recipe": [[0, 0]] * kin(7)[13]}, body=digest_of(b"another"))
+    assert "expected the body that was kept, found another" in problem_of(store, 7)
 
 
 def test_a_file_of_another_version_is_refused(store: Store) -> None:

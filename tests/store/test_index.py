@@ -99,6 +99,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
 def test_an_index_that_is_no_index_is_made_anew(kind: str, store: Store) -> None:
     before = store.entries()
     BROKEN[kind](store.folder.index)
+    assert read_index(store.folder.index) == {}
     with Store.open(store.file) as again:
         assert again.entries() == before
     if kind not in {"a link to nothing", "a pipe"}:  # neither is replaced

@@ -222,8 +222,9 @@ def test_a_companion_that_is_replaced_takes_nothing_from_its_kin(store: Store) -
     for number in range(4):
         store.add(kin(number))
     store.add(kin(1, line=77), replace=True)
-    assert store.companion(id_of(1)) == kin(1, line=77)
-    assert [store.companion(id_of(number)) for number in (0, 2, 3)] == [kin(number) for number in (0, 2, 3)]
+    again = Store.open(store.file)
+    assert again.companion(id_of(1)) == kin(1, line=77)
+    assert [again.companion(id_of(number)) for number in (0, 2, 3)] == [kin(number) for number in (0, 2, 3)]
 
 
 def test_one_that_was_removed_can_be_added_again(store: Store) -> None:
