@@ -104,7 +104,7 @@ def test_broken_records_end_in_errors_of_this_library(model: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("problem", [MemoryError(), RecursionError("maximum recursion depth exceeded")])
 @pytest.mark.parametrize(
-    "at", ["archive.reader.pickle_records.read_trees", "archive.container.container.inflate"]
+    "at", ["archive.reader.pickle_records.read_trees", "archive.container.record.inflate"]
 )
 def test_memory_and_stack_that_end_are_limit_errors_with_the_file(
     at: str, problem: Exception, tmp_path: Path
