@@ -37,6 +37,8 @@ FORGED = os.fsdecode(b"a\nwell\x1b[2J\xe2\x80\xae\xff.ptl")
 """A file name: a line end, a sequence that clears the screen, an override of direction, no UTF-8."""
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 """Sequences of rich's own: bold and plain."""
+WIDE = "1000"
+"""Columns: what is wrapped begins a line anywhere, also at a word of a long path."""
 LINE = b"            x = self.blocks(x)"
 HOSTILE_LINE = "\x1b[2J\x9b31m\u202e\u2028\x07\x7f\r\u200b".encode().ljust(len(LINE))
 LOG = b"\x1b]0;title\x07\x9b Debug info for handle(s): debug_handles:{%d}, was not found.\n" % HANDLE
@@ -85,6 +87,7 @@ def styled(*arguments: object, stdin: bytes = b"") -> str:
     with CliRunner().isolation(stdin) as (_, err, _):
         with (
             os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+            mock.patch.dict(os.environ, COLUMNS=WIDE),
             mock.patch.object(sys, "stdout", terminal),
             mock.patch.object(sys, "argv", ["debug-archive", *map(str, arguments)]),
             pytest.raises(SystemExit) as ended,
