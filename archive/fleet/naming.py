@@ -71,7 +71,7 @@ class Naming:
         ]
         self._found = deque[Named](maxlen=MOST_NAMED)
         self._near = deque[Named](maxlen=MOST_NAMED)
-        self._had_failure = False
+        self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
         self._number = 0
 
     def named(self, stream: Stream) -> Named | None:
@@ -82,9 +82,24 @@ class Naming:
         """
         if self._found:
             return _latest(self._found, stream)
-        near = [one for one in self._near if self._number - one.line <= NEAR]
-        own = [one for one in near if stream.text_of(one.data) is not None or _process(one, stream) is None]
-        return _united(own) if own else None
+        near = [one for one in self._near if self._number - one.line <= NEAR and self._is_for(one, stream)]
+        return _united(near) if near else None
+
+    def _is_for(self, one: Named, stream: Stream) -> bool:
+        """Whether a line near a failure may name its model: no other process's, and no earlier failure's.
+
+        Args:
+            one: the line.
+            stream: the failure's lines.
+        """
+        is_same = stream.text_of(one.data) is not None
+        if not is_same and _process(one.data, stream) is not None:
+            return False
+        between = [data for number, data in self._failed if one.line <= number < self._number]
+        return not any(
+            not is_same or stream.text_of(data) is not None or _process(data, stream) is None
+            for data in between
+        )
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line.
@@ -93,35 +108,32 @@ class Naming:
             line: the line.
             number: its number.
         """
+        if number < self._number:  # another log
+            self._found.clear()
+            self._near.clear()
+            self._failed.clear()
         self._number = number
         if len(line) > MAX_SEARCHED:
             self._found.clear()  # it may name another model further on
-        line = line[:MAX_SEARCHED]
         for pattern, known in self._patterns:
-            name = pattern.found_in(line, number)
+            name = pattern.found_in(line[:MAX_SEARCHED], number)
             if name:
                 text = decoded(name)
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
-                self._found.append(Named(by.get(text, ()), text, number, line))
+                self._found.append(Named(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
                 return
         self._saw_ids(line, number)
-        self._had_failure |= has_failure(line)
+        if has_failure(line):
+            self._failed.append((number, line[:MAX_SEARCHED]))
 
     def _saw_ids(self, line: bytes, number: int) -> None:
-        """Take note of the archive ids in a line.
-
-        A failure may be of each model that is named near it, but of none that is named above an earlier
-        failure.
-        """
+        """Take note of the archive ids in a line, wherever they stand: a failure may be of each model."""
         found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]
         ids = [one for one in found if one in self._models.by_id]
         if not ids:
             return
-        if self._had_failure:
-            self._near.clear()
-        self._had_failure = False
         models = [model for one in ids for model in self._models.by_id[one]]
-        self._near.append(Named(models, ids[-1], number, line))
+        self._near.append(Named(models, ids[-1], number, line[:MAX_SEARCHED]))
 
 
 def _latest(found: Sequence[Named], stream: Stream) -> Named:
@@ -135,18 +147,18 @@ def _latest(found: Sequence[Named], stream: Stream) -> Named:
     for one in reversed(found):
         if stream.text_of(one.data) is not None:
             return _united([one, *others])
-        if _process(one, stream) is None:
+        if _process(one.data, stream) is None:
             others.append(one)
     if others and others[0] is found[-1]:
         return found[-1]
     # Numbers differ between lines of one process, too. The latest line of each process may be meant.
-    return _united(list({_process(one, stream): one for one in found if one not in others}.values()))
+    return _united(list({_process(one.data, stream): one for one in found if one not in others}.values()))
 
 
-def _process(one: Named, stream: Stream) -> bytes | None:
+def _process(line: bytes, stream: Stream) -> bytes | None:
     """What tells a line's process from others of the same logger; None for a line of another form."""
-    text = stream.loosened.text_of(one.data)
-    return None if text is None else TIMES.sub(b"", one.data.replace(text, b""))
+    text = stream.loosened.text_of(line)
+    return None if text is None else TIMES.sub(b"", line.replace(text, b""))
 
 
 def _united(found: Sequence[Named]) -> Named:

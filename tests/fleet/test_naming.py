@@ -202,3 +202,35 @@ def test_an_archive_id_near_the_failure_is_not_another_processs() -> None:
     assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Encoder"])
     assert of(naming, failing(3)) is None
     assert of(naming, LINE) == ["Ranker", "Encoder"]
+
+
+FAILED = b'{"msg": "Debug info for handle(s): debug_handles:{8}, was not found."}'
+
+
+def id_of(name: str) -> str:
+    return next(one for one in IDS[name] if len(one) == 32)
+
+
+def test_an_archive_id_names_no_model_of_a_second_failure() -> None:
+    naming = Naming(MODELS)
+    naming.saw(f"loaded {id_of('Ranker')}".encode(), 1)
+    naming.saw(FAILED, 2)
+    assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(FAILED, 3)
+    assert named(naming) is None
+
+
+def test_an_archive_id_counts_wherever_it_stands_in_a_line() -> None:
+    naming = Naming(MODELS)
+    naming.saw(id_of("Ranker").encode(), 1)
+    naming.saw(b" " * MAX_SEARCHED + id_of("Encoder").encode(), 2)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+
+
+@pytest.mark.parametrize("names", [None, r"model=(\w+)"])
+def test_lines_of_one_log_name_no_model_of_another(names: str | None) -> None:
+    naming = Naming(MODELS, names=names)
+    naming.saw(f"model=Ranker {id_of('Ranker')}".encode(), 2)
+    assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(b"another log", 1)
+    assert named(naming) is None
