@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import (
@@ -20,12 +21,15 @@ from urllib.request import (
     UnknownHandler,
 )
 
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.urls import shown
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
     from typing import IO
+
+    from _typeshed import WriteableBuffer
 
 SECONDS_OF_SILENCE = 30.0
 """Seconds in which a server must say something."""
@@ -37,13 +41,87 @@ LONGEST_WAIT = 10.0
 """Seconds between two tries."""
 MOST_OF_PROBLEM = 1 << 16
 """Bytes of a refusal that are read."""
-HANDLERS = (
-    *(ProxyHandler, HTTPHandler, HTTPSHandler),
-    *(HTTPRedirectHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, UnknownHandler),
-)
 BUSY = 503
 NOT_MODIFIED = 304
 UNAUTHORIZED = 401
+
+
+class _Received(io.RawIOBase):
+    """What a socket receives, until the time of an answer is over.
+
+    A socket's own timeout starts anew with each byte: a server that sends single bytes would last for days.
+
+    Args:
+        raw: the socket's file.
+        socket: the socket.
+    """
+
+    def __init__(self, raw: io.RawIOBase, socket: socket.socket) -> None:
+        self._raw = raw
+        self._socket = socket
+        self._end = time.monotonic() + SECONDS
+
+    def readable(self) -> bool:
+        """Whether it can be read: yes."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        """Receive bytes.
+
+        Raises:
+            ArchiveError: the time is over.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self._late()
+        self._socket.settimeout(min(left, SECONDS_OF_SILENCE))
+        try:
+            return self._raw.readinto(buffer)
+        except TimeoutError:
+            if left < SECONDS_OF_SILENCE:
+                raise self._late() from None
+            raise
+
+    @staticmethod
+    def _late() -> ArchiveError:
+        return ArchiveError(f"an answer that takes more than {SECONDS:g} s")
+
+    def close(self) -> None:
+        """Close the socket's file."""
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer whose headers and body arrive in time."""
+
+    def __init__(self, sock: socket.socket, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 (http's)
+        super().__init__(sock, *arguments, **named)
+        self.fp = io.BufferedReader(_Received(self.fp.detach(), sock))
+
+
+class _Plain(http.client.HTTPConnection):
+    response_class = _Response
+
+
+class _Encrypted(http.client.HTTPSConnection):
+    response_class = _Response
+
+
+class _PlainHandler(HTTPHandler):
+    def http_open(self, req: Request) -> http.client.HTTPResponse:
+        return self.do_open(_Plain, req)
+
+
+class _EncryptedHandler(HTTPSHandler):
+    def https_open(self, req: Request) -> http.client.HTTPResponse:
+        return self.do_open(_Encrypted, req)
+
+
+HANDLERS = (
+    *(ProxyHandler, _PlainHandler, _EncryptedHandler),
+    *(HTTPRedirectHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, UnknownHandler),
+)
 
 
 class Reply(NamedTuple):
@@ -127,12 +205,13 @@ class Connection:
             ArchiveError: none will.
         """
         try:
-            with self._opener.open(request, timeout=SECONDS_OF_SILENCE) as found:
+            with in_file(self.name), self._opener.open(request, timeout=SECONDS_OF_SILENCE) as found:
                 return Reply(found.status, self._body(found, most))
         except HTTPError as error:
             with error:
                 return self._refused(error)
-        except (URLError, http.client.HTTPException, OSError) as error:
+        # A ValueError is of what the server says: a redirection to no address, a chunk of -5 bytes.
+        except (URLError, http.client.HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             why = f"cannot be reached: {one_line(str(reason) or type(reason).__name__)}"
             raise _AgainError(why, 1.0) from None
@@ -153,13 +232,11 @@ class Connection:
             ArchiveError: it is too long, or comes too slowly.
             HTTPException: it is cut.
         """
-        data, end = bytearray(), time.monotonic() + SECONDS
+        data = bytearray()
         while piece := found.read(PIECE):
             data += piece
             if len(data) > most:
                 raise ArchiveError(f"an answer of more than {most:,} bytes", file=self.name)
-            if time.monotonic() > end:
-                raise ArchiveError(f"an answer that takes more than {SECONDS:g} s", file=self.name)
         if found.length:  # what is still to come after the end
             raise http.client.IncompleteRead(b"", found.length)
         return bytes(data)
@@ -191,9 +268,9 @@ def _detail(error: IO[bytes]) -> str:
     try:
         found = json.loads(error.read(MOST_OF_PROBLEM))
         detail = found["detail"]
-    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
+    except (ValueError, RecursionError, LookupError, TypeError, OSError, http.client.HTTPException):
         detail = getattr(error, "reason", "")
-    return one_line(str(detail))
+    return one_line(shown(str(detail)))
 
 
 def _seconds(retry_after: str) -> float:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +29,7 @@ from tests.support.lying_server import Said, saying
 from tests.support.servers import FILES, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
@@ -251,3 +255,63 @@ def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
 
 def test_digests_are_those_of_the_store(truth: list[Facts]) -> None:
     assert {one["digest"] for one in truth} == {digest_of(data) for data in DATA.values()}
+
+
+@contextmanager
+def sending(*pieces: bytes, pause: float = 0) -> Iterator[str]:
+    """A server that sends these bytes, with pauses between them, whatever it is asked; its address."""
+
+    def run() -> None:
+        with suppress(OSError):  # the client left
+            client, _ = listening.accept()
+            with client:
+                client.recv(1 << 16)
+                for piece in pieces:
+                    client.sendall(piece)
+                    Event().wait(pause)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=run)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "head", [HEAD + b"Content-Length: 900\r\n\r\n", HEAD + b"X: "], ids=["body", "header"]
+)
+def test_single_bytes_do_not_last_longer_than_an_answer_may(
+    head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SECONDS", 0.3)
+    start = monotonic()
+    with sending(head, *([b"x"] * 20), pause=0.1) as url:
+        with pytest.raises(ArchiveError, match=r"an answer that takes more than 0\.3 s"):
+            Connection(url).ask("/", most=1_000)
+        taken = monotonic() - start
+    assert taken < 1.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 404 No\r\n\r\n" + b"[" * 60_000, "404: No"),
+        (b"HTTP/1.1 302 No\r\nLocation: http://" + b"a" * 70 + b".de/\r\n\r\n", "cannot be reached"),
+        (b"HTTP/1.1 302 No\r\nLocation: file:///x?token=secret\r\n\r\n", "is not allowed"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\nxxxxx", "read length"),
+    ],
+    ids=["deep", "no host", "file", "chunk"],
+)
+def test_what_no_server_says_ends_in_one_line(
+    answer: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "TRIES", 1)
+    with sending(answer) as url, pytest.raises(ArchiveError) as refused:
+        Connection(url).ask("/", most=1_000)
+    assert why in str(refused.value)
+    assert "secret" not in str(refused.value)
