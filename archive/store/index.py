@@ -55,8 +55,12 @@ TABLE = """CREATE TABLE companions (
 ) WITHOUT ROWID"""
 TYPES = (str, int, str, str, str, bytes, str, str, str, int, int, str, str, str, int, int, int, int)
 INSERT = f"INSERT INTO companions VALUES ({', '.join('?' * len(TYPES))})"  # noqa: S608 (of constants)
-MOST_BYTES, MOST_HANDLES = 1 << 30, 1 << 26
-"""Bytes of an index, and of one model's handles, that are read."""
+MOST_BYTES = 1 << 30
+"""Bytes of an index that is read."""
+LEAST_HANDLES, HANDLES_A_BYTE = 1 << 22, 16
+"""Inflated bytes of all handles that any index may have, and those that each byte of it allows besides.
+
+A run takes 16 of them, and ten times as many in memory."""
 
 
 def build_index(entries: Iterable[Entry]) -> bytes:
@@ -100,8 +104,11 @@ def _entries(data: bytes) -> Iterator[Entry]:
         memory.deserialize(data)
         memory.execute("PRAGMA query_only = ON")
         _check(memory)
+        room = LEAST_HANDLES + HANDLES_A_BYTE * len(data)
         for row in memory.execute("SELECT * FROM companions"):
-            yield _entry(row)
+            entry = _entry(row, room)
+            room -= 16 * len(entry.facts.handles)
+            yield entry
 
 
 def _check(memory: sqlite3.Connection) -> None:
@@ -140,11 +147,15 @@ def _row(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+def _entry(row: Sequence[Any], room: int) -> Entry:
     """An entry of its row.
 
+    Args:
+        row: the row.
+        room: inflated bytes that its handles may have.
+
     Raises:
-        ValueError: a value is of another type.
+        ValueError: a value is of another type, or the handles are too long.
     """
     if tuple(map(type, row)) != TYPES:
         raise ValueError
@@ -154,7 +165,7 @@ def _entry(row: Sequence[Any]) -> Entry:
         raise ValueError
     archive_id, prefix, serialization_id, top, qualified_top = model
     facts = Facts(
-        archive_id, prefix, serialization_id, top, qualified_top, _unpacked(handles), frozenset(names)
+        archive_id, prefix, serialization_id, top, qualified_top, _unpacked(handles, room), frozenset(names)
     )
     return Entry(facts, root, file, added, size, digest, body, base, depth, Signature(number, kept, changed))
 
@@ -165,14 +176,21 @@ def _packed(handles: Sequence[range]) -> bytes:
     return zlib.compress(np.diff(ends, prepend=0).astype("<i8").tobytes())
 
 
-def _unpacked(data: bytes) -> tuple[range, ...]:
+def _unpacked(data: bytes, room: int) -> tuple[range, ...]:
     """Ranges of handles.
 
+    Args:
+        data: the ranges, packed.
+        room: bytes that they may have inflated.
+
     Raises:
-        ValueError: the data were changed.
+        ValueError: the data were changed, or are too long.
     """
     engine = zlib.decompressobj()
-    ends = np.cumsum(np.frombuffer(engine.decompress(data, MOST_HANDLES), "<i8")).tolist()
+    inflated = engine.decompress(data, room + 1)  # where 0 would mean: without bound
+    if len(inflated) > room:
+        raise ValueError
+    ends = np.cumsum(np.frombuffer(inflated, "<i8")).tolist()
     if not engine.eof or len(ends) % 2:
         raise ValueError
     return tuple(starmap(range, zip(ends[::2], ends[1::2], strict=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import zlib
 from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from archive.store.entries import Entry
 
 NUMBERS = range(5)
+RUNS = zlib.compress(bytes([1, *bytes(7)]) * 200_000)
+"""100,000 runs of one handle; five models have 500,000, which would take 80 MB."""
 
 
 @pytest.fixture
@@ -89,6 +92,10 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "with numbers for texts": lambda index: changed(index, "UPDATE companions SET top = x'00'"),
     "with broken handles": lambda index: changed(index, "UPDATE companions SET handles = x'78'"),
     "with huge handles": lambda index: changed(index, "UPDATE companions SET handles = zeroblob(1000000)"),
+    "with handles that inflate to much": lambda index: changed(
+        index,
+        f"UPDATE companions SET handles = x'{RUNS.hex()}'",  # noqa: S608 (of a constant)
+    ),
     "with code that is no list": lambda index: changed(index, "UPDATE companions SET code = '{}'"),
     "a link to nothing": lambda index: replaced(index, lambda path: path.symlink_to("nothing")),
     "a pipe": lambda index: replaced(index, os.mkfifo),
