@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 PREFIX = "debug-archive-serve-"
-LOCK, NEW_LOCK = "lock", "lock.new"
+LOCK, NEW_LOCK = "spool.lock", "spool.lock.new"
+"""A store has a `lock`, too, and may have a name like a spool's."""
 FULL = "the server holds as many bytes of other requests as it may; try again"
 
 

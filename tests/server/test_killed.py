@@ -91,3 +91,14 @@ def test_the_folder_of_a_server_that_lives_stays(tmp_path: Path, monkeypatch: py
     first.close()
     second.close()
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+def test_a_store_that_is_called_like_the_folder_of_a_server_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = store_of(tmp_path / f"{PREFIX}models")
+    before = sorted(store.rglob("*"))
+    assert store / "lock" in before
+    Spool(100).close()
+    assert sorted(store.rglob("*")) == before
