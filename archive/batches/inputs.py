@@ -39,7 +39,8 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
 
     A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
     stands for any folders.
-    A file that is named twice is found once.
+    A file that is named twice is found once. Links to folders are not followed, for they may lead in circles:
+    a search of a folder yields the link itself.
 
     Args:
         inputs: files, folders to search, and globs.
@@ -81,7 +82,9 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
         return
     parts = Path(pattern).parts
     fixed = Path(*parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
-    matches = sorted(iglob(pattern, recursive=True))  # noqa: PTH207 (Path's takes no absolute pattern)
+    fits = iglob(pattern, recursive=True)  # noqa: PTH207 (Path's takes no absolute pattern)
+    searched = parts.index("**") if "**" in parts else len(parts)
+    matches = sorted(match for match in fits if not _is_behind_link(match, searched))
     if not matches:
         raise ArchiveError("nothing matches", file=pattern)
     top = Path(resolved(fixed))
@@ -90,6 +93,13 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
         if not any(Path(resolved(match)).is_relative_to(folder) for folder in inner):
             for one in _below(match, skipped):
                 yield one._replace(name=os.path.relpath(one.file, fixed), searched=True)
+
+
+def _is_behind_link(match: str, searched: int) -> bool:
+    """Whether a match lies behind a link to a folder, from part ``searched`` of its path on."""
+    parts = Path(match).parts
+    folders = (Path(*parts[:end]) for end in range(searched + 1, len(parts) + 1))
+    return any(folder.is_symlink() and folder.is_dir() for folder in folders)
 
 
 def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
@@ -102,7 +112,8 @@ def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
         return
     for parent, folders, names in os.walk(top, onerror=_refuse):
         folders[:] = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
-        for file in (Path(parent, name) for name in sorted(names)):
+        links = [name for name in folders if Path(parent, name).is_symlink()]  # walk does not follow them
+        for file in (Path(parent, name) for name in sorted([*names, *links])):
             yield Input(str(file), str(file.relative_to(top)), searched=True)
 
 

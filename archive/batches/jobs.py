@@ -210,7 +210,9 @@ def _check_targets(jobs: Sequence[Job]) -> None:
                 raise ArchiveError("is an input, too; nothing is written", file=name_of(target))
             if place in written:
                 files = " and ".join(dict.fromkeys((written[place], job.file)))
+                twins = written[place] != job.file
+                way_out = "; a folder above both keeps their names apart" if twins else ""
                 raise ArchiveError(
-                    f"would be written twice, for {files}; nothing is written", file=name_of(target)
+                    f"would be written twice, for {files}; nothing is written{way_out}", file=name_of(target)
                 )
             written[place] = job.file

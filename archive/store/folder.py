@@ -85,9 +85,11 @@ class Folder:
         """Make the folder a store, unless it is one.
 
         Raises:
-            ArchiveError: it holds other files, or is a store of an unknown version.
+            ArchiveError: it is a file, holds other files, or is a store of an unknown version.
             OSError: it cannot be written.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise ArchiveError("is a file, and a store is a folder", file=str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
         ours = {MARK, COMPANIONS, BASES, INDEX, LOCK}
         others = sorted(name for name in os.listdir(self.path) if name not in ours and name[0] != ".")  # noqa: PTH208

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.batches.reading import Listed, listing, readings
+from archive.reader.recognition import FileKind
 from tests.support.corpus import RELEASES
 
 needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system kills in another way")
@@ -57,3 +59,22 @@ def test_files_are_listed_with_their_paths_below_what_was_searched() -> None:
     globbed = listing([str(RELEASES / "torch-2.*" / "nested.ptl")])
     assert globbed.searched
     assert [Path(file.relative).name for file in globbed.files] == ["nested.ptl"] * len(globbed.files)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_to_a_folder_is_not_followed_but_told(tmp_path: Path) -> None:
+    models, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
+    for folder in (models, elsewhere):
+        folder.mkdir()
+        shutil.copy(RELEASES / "torch-2.13.0" / "nested.pt", folder)
+    (models / "linked.pt").symlink_to(models / "nested.pt")
+    (models / "circle").symlink_to(models)
+    (models / "away").symlink_to(elsewhere)
+    found = listing([str(models)])
+    assert [file.relative for file in found.files] == ["linked.pt", "nested.pt"]
+    assert found.others == {FileKind.LINK: 2}
+    assert [file.relative for file in listing([f"{models}/**/*.pt"]).files] == ["linked.pt", "nested.pt"]
+    assert listing([f"{models}/**"]).files == found.files
+    # Who names the link, or a pattern for its very place, means it.
+    assert [file.relative for file in listing([str(models / "away")]).files] == ["nested.pt"]
+    assert [file.relative for file in listing([f"{models}/a*/**/*.pt"]).files] == ["away/nested.pt"]

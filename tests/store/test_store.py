@@ -178,6 +178,12 @@ def test_a_folder_with_other_files_is_not_made_a_store(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_file_in_the_place_of_a_store_is_named(tmp_path: Path) -> None:
+    (tmp_path / "symbols").write_text("mine")
+    with pytest.raises(ArchiveError, match="symbols: is a file, and a store is a folder"):
+        Store.open(tmp_path / "symbols", create=True)
+
+
 def test_a_store_of_another_version_is_left_alone(store: Store) -> None:
     (store.folder.path / "debug-archive-store").write_text("debug-archive store, version 7\n")
     for create in (False, True):

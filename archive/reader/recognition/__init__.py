@@ -108,8 +108,9 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
         None for a file that may be of any kind: it is cut, broken or cannot be read, as opening it will tell.
     """
     try:
-        if not is_url(file) and not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 (pathlib costs start-up)
-            return FileKind.UNKNOWN
+        mode = stat.S_IFREG if is_url(file) else os.stat(file).st_mode  # noqa: PTH116 (pathlib costs start-up)
+        if not stat.S_ISREG(mode):
+            return FileKind.LINK if stat.S_ISDIR(mode) else FileKind.UNKNOWN
         kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
     except (ArchiveError, OSError):
         return None

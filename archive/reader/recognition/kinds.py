@@ -44,6 +44,7 @@ class FileKind(StrEnum):
     SEVEN_ZIP = "7z"
     TAR = "tar"
     EMPTY = "empty file"
+    LINK = "link to a folder"
     UNKNOWN = "unknown"
 
 
@@ -94,6 +95,7 @@ ADVICE = {
     FileKind.SEVEN_ZIP: "unpack it first: `7z x`",
     FileKind.TAR: "unpack it first: `tar -x`",
     FileKind.EMPTY: "copy or download it again",
+    FileKind.LINK: "a search does not follow it; name it itself, and what is in it is found",
     FileKind.UNKNOWN: "this tool reads TorchScript archives, lite ones, torch.package and its own companions",
 }
 
