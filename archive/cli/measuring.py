@@ -159,7 +159,7 @@ class Run:
             return
         if not is_folder(base):
             raise click.UsageError(
-                f"several files are compared with those of a folder, and BASE is none: {name_of(base)}"
+                f"several files are compared with those of a folder, and BASE is no folder: {name_of(base)}"
             )
         seen: dict[str, str] = {}
         for name, relative in files.files:

@@ -24,6 +24,7 @@ OUTCOMES = {
     "replaced": "replaced",
     "same": "kept already",
     "no debug info": "without debug info, and left out",
+    "failed": "failed",
 }
 """The words for what became of files."""
 
@@ -90,7 +91,7 @@ def added_line(file: str, kept: Kept | Added) -> str:
 def added_total(counts: Mapping[str, int]) -> str:
     """What became of all files."""
     parts = [f"{counts[outcome]:,} {words}" for outcome, words in OUTCOMES.items() if counts.get(outcome)]
-    return f"{counted(sum(counts.values()), 'file')}: {', '.join(parts) or 'none added'}"
+    return f"{counted(sum(counts.values()), 'file')}: {', '.join(parts)}"
 
 
 def cleaned_line(cleaned: Cleaned) -> str:

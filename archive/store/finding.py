@@ -15,6 +15,8 @@ LISTED = 3
 """Companions that a message names."""
 BEGINNING = re.compile(r"[0-9a-f]{4,32}")
 """The beginning of an archive id."""
+TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
+"""What is no beginning of an archive id yet."""
 
 
 def found_by(word: str, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -30,7 +32,8 @@ def found_by(word: str, entries: Sequence[Entry]) -> Sequence[Entry]:
 def not_one(word: str, found: Sequence[Entry]) -> str:
     """Why a word does not mean one companion."""
     if not found:
-        return f"no companion has the id, prefix or name {word!r}"
+        short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
+        return f"no companion has the id, prefix or name {word!r}{short}"
     labels = ", ".join(entry.label for entry in found[:LISTED])
     more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
     return f"{word!r} may be {labels}{more}; give the id"

@@ -122,7 +122,7 @@ def test_one_file_may_be_compared_with_that_of_its_name_in_a_folder(models: Path
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["models", "--base", "models/old.ptl"], "BASE is none: models/old.ptl"),
+        (["models", "--base", "models/old.ptl"], "BASE is no folder: models/old.ptl"),
         (["models", "--budget", "+1KB"], "a budget of +1,000 bytes is for the difference from a BASE"),
         (["models/b", "again", "--base", "models"], "would be compared with the same models/new.ptl"),
     ],

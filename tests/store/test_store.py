@@ -160,6 +160,8 @@ def test_a_word_that_means_several_or_none_says_so(store: Store) -> None:
         store.one("model")
     with pytest.raises(ArchiveError, match="no companion has the id, prefix or name 'other'"):
         store.one("other")
+    with pytest.raises(ArchiveError, match="or name '000'; of an id, give four digits or more"):
+        store.one("000")
     with pytest.raises(ArchiveError, match="'0000' may be"):
         store.one("0000")
     with pytest.raises(ArchiveError, match="no companion has the archive id"):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""
+FAILED = "failed"
+"""The outcome of a file that is broken, refused or not there."""
 
 
 class _Asked(NamedTuple):
@@ -66,20 +68,24 @@ def command(
     if not is_url(path):
         Store.open(path, create=True, limits=limits)
     add = partial(_add, asked=_Asked(path, limits, replace))
-    facts, counts, status = [], Counter[str](), Status.WELL
+    facts: list[dict[str, object]] = []
+    counts, status = Counter[str](), Status.WELL
     with reading(found, add, "adding", jobs, as_json=as_json) as (lines, results):
         for one in results:
             status = max(status, status_of(one))
             if one.error:
                 lines.note(problem(one))
+                counts[FAILED] += 1
+                facts.append({"file": one.file.label, "outcome": FAILED, "reason": one.error})
                 continue
             outcome = one.facts.outcome if one.facts else WITHOUT
             counts[outcome] += 1
-            facts.append({"file": one.file.name, "outcome": outcome} | _facts(one.facts))
+            named = {"file": one.file.label, "outcome": outcome}
+            facts.append(named | _facts(one.facts) | named)  # the entry's file is a name without its folder
             if one.facts and not as_json:
-                lines.write_line(added_line(one.file.name, one.facts))
+                lines.write_line(added_line(one.file.label, one.facts))
             elif not one.facts and not found.searched:
-                lines.note(f"{one.file.name}: no debug info in it, and left out")
+                lines.note(f"{one.file.label}: no debug info in it, and left out")
     if not is_url(path):
         with Store.open(path, limits=limits) as store:
             store.entries()  # those of other processes are in the index, too
