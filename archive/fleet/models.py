@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from archive.store.entry_json import Listed
 
 K = TypeVar("K", int, str)
-MOST_OPEN = 32
-"""Models that are open at a time; of the others, the facts alone are kept."""
+MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
+"""Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
+where their files have more bytes together. Of the others, the facts alone are kept."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
@@ -86,6 +87,14 @@ class Model:
         with self.open() as opened:
             return facts_of(opened)
 
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its file; many where it is elsewhere."""
+        try:
+            return Path(self.file).stat().st_size
+        except OSError:
+            return BYTES_OPEN
+
     @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: its file, with and without folder and ending; its top class."""
@@ -103,6 +112,7 @@ class KeptModel(Model):
     def __init__(self, store: Store | Server, entry: Entry | Listed) -> None:
         super().__init__(entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts
+        self.size = entry.size
         self._store = store
         self._entry = entry
 
@@ -143,6 +153,7 @@ class Models:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
         self._open: OrderedDict[Model, Archive] = OrderedDict()
+        self._open_bytes = 0
 
     def __len__(self) -> int:
         return len(self.all)
@@ -213,13 +224,15 @@ class Models:
         """
         if model not in self._open:
             self._open[model] = model.open()
+            self._open_bytes += model.size
         self._open.move_to_end(model)
         return self._open[model]
 
     def closed(self) -> Iterator[Model]:
         """Close the models that were not used for longest, and name them."""
-        while len(self._open) > MOST_OPEN:
+        while len(self._open) > MOST_OPEN or (len(self._open) > LEAST_OPEN and self._open_bytes > BYTES_OPEN):
             model, opened = self._open.popitem(last=False)
+            self._open_bytes -= model.size
             opened.close()
             yield model
 
@@ -227,6 +240,7 @@ class Models:
         """Close all models."""
         while self._open:
             self._open.popitem()[1].close()
+        self._open_bytes = 0
 
 
 def models_of(store: Store | Server) -> Models:

@@ -113,6 +113,18 @@ def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(models.all[0]).startswith("<Model ")
 
 
+def test_small_models_stay_open_and_large_ones_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures that many models may have ask each in turn: one that was closed would be opened each time."""
+    monkeypatch.setattr("archive.fleet.models.LEAST_OPEN", 1)
+    for most, kept in ((sum(model.size for model in MODELS.all), 3), (0, 1)):
+        monkeypatch.setattr("archive.fleet.models.BYTES_OPEN", most)
+        models = models_in([FLEET])
+        for model in models.all:
+            models.archive(model)
+        assert list(models.closed()) == list(models.all)[: 3 - kept]
+        models.close()
+
+
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(?u)a", "(?P<x>a)(?(2)b|c)"])
 def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> None:
     with pytest.raises(ArchiveError, match="is no regular expression"):
