@@ -68,10 +68,11 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
     again = _again(task, job, sources)
     try:
         if task.dry_run:
-            return _planned(task, job, sources, force=force)
-        for target in job.targets:
-            places.make_folder_of(target)
-        done = _called(task, job, sources, job.targets, force=force)
+            done = _planned(task, job, sources, force=force)
+        else:
+            for target in job.targets:
+                places.make_folder_of(target)
+            done = _called(task, job, sources, job.targets, force=force)
     except ExistsError:
         if not task.many:
             raise

@@ -92,6 +92,8 @@ def test_after_the_work_a_dry_run_says_that_nothing_is_left(folder: Path) -> Non
     before = snapshot(folder)
     dry = called(*words, "--dry-run", "--json")
     assert [one["outcome"] for one in json.loads(dry.stdout)] == ["same", "to do"]
+    assert json.loads(dry.stdout)[1]["reason"] == "done again: the result was gone"
+    assert "bytes; done again: the result was gone\n" in called(*words, "--dry-run").stdout
     assert snapshot(folder) == before
 
 

@@ -207,11 +207,12 @@ def _line(outcome: Outcome, words: Words, manner: Manner) -> str:
         return f"{_name(outcome)}: {outcome.kind}"
     if not outcome.outputs:
         return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}"
+    made = outcome.kind in {OutcomeKind.DONE, OutcomeKind.TO_DO}
+    again = f"; {outcome.reason}" if made and outcome.reason else ""
     if manner.dry_run:
-        return "; ".join(_would(outcome, words))
+        return "; ".join(_would(outcome, words)) + again
     if outcome.kind is OutcomeKind.NOTHING_TO_DO and outcome.facts is None:
         return f"{_name(outcome)}: {outcome.kind}: {outcome.reason}; copied"
-    again = f"; {outcome.reason}" if outcome.kind is OutcomeKind.DONE and outcome.reason else ""
     return words.line(outcome.facts, *_sizes(outcome)) + again
 
 
