@@ -80,7 +80,7 @@ test: lint
 lint: .venv/.ready
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check --quiet
-	@.venv/bin/mypy
+	@.venv/bin/mypy --num-workers $(WORKERS)
 	@PYTHONPATH=. .venv/bin/lint-imports
 
 .venv/.fuzz-ready: .venv/.ready
