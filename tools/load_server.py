@@ -26,7 +26,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from tests.fleet.test_three_models import FLEET
 from tests.support.servers import Running, store_of
 

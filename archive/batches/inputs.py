@@ -103,18 +103,24 @@ def _is_behind_link(match: str, searched: int) -> bool:
 
 
 def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
-    """A file itself, or the files in a folder."""
+    """A file itself, or the files in a folder; the folder where it has none, so that it is told."""
     if not is_folder(top):
         yield Input(top, last_part(top), searched=False)
         return
     if is_url(top):
         yield from _elsewhere(top, list(elsewhere.below(top)), skipped)
         return
+    is_empty = True
     for parent, folders, names in os.walk(top, onerror=_refuse):
-        folders[:] = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
+        searched = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
+        is_empty &= len(searched) == len(folders)
+        folders[:] = searched
         links = [name for name in folders if Path(parent, name).is_symlink()]  # walk does not follow them
         for file in (Path(parent, name) for name in sorted([*names, *links])):
+            is_empty = False
             yield Input(str(file), str(file.relative_to(top)), searched=True)
+    if is_empty:
+        yield Input(top, last_part(top), searched=True)
 
 
 def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection[str]) -> Iterator[Input]:
@@ -136,6 +142,14 @@ def told(others: Mapping[FileKind, int]) -> str:
     """The number of files, and of each kind."""
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
     return f"{sum(others.values()):,} ({kinds})"
+
+
+def other_files(others: Mapping[FileKind, int]) -> str:
+    """What a message adds where nothing is found that is wanted: the other files, if there are some."""
+    files: dict[FileKind, int] = {
+        kind: count for kind, count in others.items() if count and kind is not FileKind.EMPTY_FOLDER
+    }
+    return f", but other files: {told(files)}" if files else ""
 
 
 def _refuse(error: OSError) -> None:

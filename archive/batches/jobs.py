@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
 from archive.base.urls import name_of
 from archive.batches import places
-from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
+from archive.batches.inputs import KNOWN_KINDS, found, names_several, other_files
 from archive.batches.lines import MANIFEST_NAME
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
@@ -188,8 +188,7 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
         what = "archive" if wanted is ARCHIVE_KINDS else "companion"
-        beside = f", but other files: {told(planned.others)}" if planned.others else ""
-        raise ArchiveError(f"no {what} in it{beside}", file=where)
+        raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
     if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)
     _check_targets(jobs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import KNOWN_KINDS, found, names_several, told
+from archive.batches.inputs import KNOWN_KINDS, found, names_several, other_files
 from archive.batches.lines import MANIFEST_NAME
 from archive.batches.places import last_part, resolved
 from archive.batches.pool import Lost, in_order, results
@@ -97,8 +97,8 @@ def listing(inputs: Sequence[str], skipped: Collection[str] = (), *, mapped: boo
         else:
             others[kind] += last_part(one.file) != MANIFEST_NAME
     if not files:
-        beside = f", but other files: {told(+others)}" if +others else ""
-        raise ArchiveError(f"no archive or companion in it{beside}", file=", ".join(map(name_of, inputs)))
+        where = ", ".join(map(name_of, inputs))
+        raise ArchiveError(f"no archive or companion in it{other_files(others)}", file=where)
     return Listing(files, all(map(names_several, inputs)), +others)
 
 

@@ -15,7 +15,7 @@ from archive.cli import printing
 from archive.cli.status import Status
 from archive.client.address import is_server
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import Models, models_in, models_of, store_at
+from archive.fleet.sources import models_in, models_of, store_at
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.unpacking import unpacked
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.debuginfo.symbolicate import Style
+    from archive.fleet.models import Models
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""

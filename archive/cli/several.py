@@ -17,10 +17,11 @@ from archive.cli.progress import tracker
 from archive.cli.status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.batches.reading import Listed, Listing, Reading
     from archive.cli.progress import Tracker
+    from archive.reader.recognition import FileKind
 
 FactsT = TypeVar("FactsT")
 FEW = 32
@@ -60,8 +61,13 @@ def reading(
         tracker(doing, count, as_json=as_json) as lines,
     ):
         yield lines, lines.track(results)
-    if listing.others:
-        printing.note(f"neither archives nor companions, and left out: {told(listing.others)}")
+    note_left_out(listing.others)
+
+
+def note_left_out(others: Mapping[FileKind, int]) -> None:
+    """Note what a search has found and no command takes, if there is some."""
+    if others:
+        printing.note(f"neither archives nor companions, and left out: {told(others)}")
 
 
 def problem(reading: Reading[FactsT]) -> str:

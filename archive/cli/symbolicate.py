@@ -203,7 +203,7 @@ def _named_by(
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.fleet.models import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
+    from archive.fleet.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
     found = models.named_by(handles)

@@ -7,6 +7,7 @@ not used for longest go first when all together are too long. A cache that canno
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -62,7 +63,10 @@ class Cache:
         """
         path = self._path(key, digest)
         try:
-            data = path.read_bytes()
+            if not stat.S_ISREG(path.stat().st_mode):  # others may write here: a pipe has no end
+                return None
+            with path.open("rb") as file:
+                data = file.read(self._most + 1)
         except OSError:
             return None
         with suppress(OSError):  # a cache of others may be read

@@ -10,8 +10,8 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.fleet.answers import FleetAnswers
-from archive.fleet.models import models_in
 from archive.fleet.naming import Naming
+from archive.fleet.sources import models_in
 from archive.verbs.logs import Explainer
 
 if TYPE_CHECKING:

@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.urls import is_url, name_of
-from archive.client.address import is_server
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind, recognise
-from archive.store.folder import is_store
-from archive.store.store import Store
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
     from archive.reader.facts import Facts
     from archive.store.entries import Entry
     from archive.store.entry_json import Listed
+    from archive.store.store import Store
 
 K = TypeVar("K", int, str)
 MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
@@ -98,7 +95,7 @@ class Model:
     @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: its file, with and without folder and ending; its top class."""
-        return frozenset({self.file, *_names_of(self.file), self.facts.top, self.facts.qualified_top} - {""})
+        return self.facts.names(self.file) | {self.file}
 
 
 class KeptModel(Model):
@@ -128,14 +125,7 @@ class KeptModel(Model):
     @property
     def names(self) -> frozenset[str]:
         """What a log may call the model: the file that was added, and the top class."""
-        found = {self.file, *_names_of(self._entry.file), self.facts.top, self.facts.qualified_top}
-        return frozenset(found - {""})
-
-
-def _names_of(file: str) -> set[str]:
-    """The name of a file, with and without ending."""
-    path = Path(file)
-    return {path.name, path.stem, path.name.partition(".")[0]}
+        return self.facts.names(self._entry.file) | {self.file}
 
 
 class Models:
@@ -241,91 +231,3 @@ class Models:
         while self._open:
             self._open.popitem()[1].close()
         self._open_bytes = 0
-
-
-def models_of(store: Store | Server) -> Models:
-    """The models in a store, here or behind a server.
-
-    Raises:
-        ArchiveError: the server cannot be reached, or says what cannot be.
-        OSError: the store cannot be read.
-    """
-    kept: list[Model] = [KeptModel(store, entry) for entry in store.entries()]
-    unread = {f"{store.file}: {key}": why for key, why in store.unread.items()}
-    # A failure may be of these, too: it is not another's.
-    models = Models(kept + [Model(file, limits=DEFAULT_LIMITS) for file in unread])
-    models.unread |= unread
-    return models
-
-
-def store_at(source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Store | Server:
-    """A store by its folder, or by the address of its server.
-
-    Raises:
-        ArchiveError: the folder is no store, or the address none.
-        OSError: the folder cannot be read.
-    """
-    if is_url(source):
-        from archive.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
-
-        return Server(source, limits=limits)
-    return Store.open(source, limits=limits)
-
-
-def models_in(
-    sources: Sequence[str | os.PathLike[str]],
-    *,
-    companion: str | os.PathLike[str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    mapped: bool = True,
-) -> Models:
-    """The models in files and folders.
-
-    Args:
-        sources: files, here or by URL, which must be archives or companions; folders that are searched for
-            some; stores, by their folder or the address of their server (``http://host:8080``).
-        companion: of the only file, where it was split off.
-        limits: what a file may cost.
-        mapped: whether files are mapped.
-
-    Raises:
-        ArchiveError: a file is of another kind, or there is no model in a folder; a companion is given, and
-            several files.
-        OSError: a file or folder cannot be read.
-    """
-    if companion is not None and (len(sources) > 1 or Path(sources[0]).is_dir()):
-        raise ArchiveError("a companion is for one archive", file=os.fspath(companion))
-    models = Models([])
-    for source in sources:
-        path = Path(source)
-        if is_server(source) or is_store(path):
-            models += models_of(store_at(source, limits=limits))
-            continue
-        files: Sequence[str | os.PathLike[str]] = [source]
-        if path.is_dir():
-            files = sorted(_below(path, limits, mapped=mapped))
-        else:
-            _check_kind(source, limits)
-        if not files:
-            raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-        models += Models(Model(file, companion, limits=limits, mapped=mapped) for file in files)
-    return models
-
-
-def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
-    """The archives and companions in a folder, at any depth, and what may be one."""
-    for path in folder.rglob("*"):
-        if path.is_file() and listed_kind(path, limits=limits, mapped=mapped) in {*KINDS, None}:
-            yield path
-
-
-def _check_kind(path: str | os.PathLike[str], limits: Limits) -> None:
-    """Refuse a file that is no archive and no companion.
-
-    Raises:
-        ArchiveError: it is of another kind, or contradicts itself.
-        OSError: it cannot be read.
-    """
-    found = recognise(path, limits=limits)
-    if found.kind not in KINDS:
-        raise found.refusal(name_of(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,16 @@ class Facts:
         """The ids that stand for this model alone."""
         prefix = str(self.prefix) if self.prefix else ""
         return frozenset({self.archive_id, prefix, self.serialization_id}) - {""}
+
+    def names(self, file: str) -> frozenset[str]:
+        """What a log may call the model: its file, with and without ending; its top class.
+
+        Args:
+            file: the file's path.
+        """
+        path = PurePath(file)
+        classes = (self.top, self.qualified_top)
+        return frozenset({path.name, path.stem, path.name.partition(".")[0], *classes}) - {""}
 
     def may_have_handles(self, digits: str) -> bool:
         """Whether digits can be split into handles of the model; nothing else is asked of these.

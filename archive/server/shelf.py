@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.fleet.models import Models, models_of
+from archive.fleet.sources import models_of
 from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.fleet.models import Models
 
 
 class UnreadableError(ArchiveError):

@@ -112,3 +112,25 @@ def _smaller(entry: Entry, entries: Mapping[str, Entry], files: KeptFiles) -> by
             data = smallest(one, kin_of(entry.facts, kin), files)
             return data if len(data) < entry.kept_size else b""
     return b""
+
+
+def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
+    """Keep a companion that goes as a base, if others are, or may be, kept by it.
+
+    Raises:
+        OSError: the store cannot be written.
+    """
+    try:
+        body = files.header(archive_id).body.hex()
+    except (ArchiveError, FileNotFoundError):  # it is broken or was never there: nothing is kept by it
+        return
+    if not folder.base_path(body).exists() and _may_be_needed(folder, body):
+        folder.write(folder.base_path(body), folder.kept_path(archive_id).read_bytes())
+
+
+def _may_be_needed(folder: Folder, body: str) -> bool:
+    """Whether a companion is, or may be, kept by a body."""
+    try:
+        return body in needed_bases(folder)
+    except ArchiveError:  # a file is broken: what it needs is not known
+        return True

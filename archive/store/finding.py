@@ -41,6 +41,4 @@ def not_one(word: str, found: Sequence[Entry]) -> str:
 
 def _words(entry: Entry) -> set[str]:
     """The words that mean a companion alone, or a few."""
-    facts, path = entry.facts, PurePath(entry.file)
-    names = {entry.file, path.stem, path.name.partition(".")[0], facts.top, facts.qualified_top}
-    return {*facts.ids, entry.label, *names} - {""}
+    return {*entry.facts.ids, entry.label, *entry.facts.names(entry.file)}

@@ -13,7 +13,7 @@ from archive.store.adding import TakenError, check_prefix, has_base, holds, new_
 from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.checking import checked
 from archive.store.choosing import kin_of, smallest
-from archive.store.cleaning import clean, needed_bases
+from archive.store.cleaning import clean, set_aside
 from archive.store.entries import Entry, label_of
 from archive.store.files import KeptFiles
 from archive.store.finding import found_by, not_one
@@ -212,7 +212,7 @@ class Store:
             check_prefix(new.facts, entries)
             if not has_base(data, entries):
                 data = build_kept(new.companion, None)
-            self._set_aside(key)
+            set_aside(self.folder, self._files, key)
             path = self.folder.kept_path(key)
             was_there = path.exists()  # be it a file that cannot be read
             self.folder.write(path, data, force=was_there)
@@ -255,7 +255,7 @@ class Store:
         """
         self._checked_id(archive_id)
         with self._changing():
-            self._set_aside(archive_id)
+            set_aside(self.folder, self._files, archive_id)
             self.folder.kept_path(archive_id).unlink(missing_ok=True)
         self._catalogue.write(at_least=UNWRITTEN)
 
@@ -295,20 +295,3 @@ class Store:
         """The entries as they are while nobody else changes the store."""
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)
-
-    def _set_aside(self, archive_id: str) -> None:
-        """Keep a companion that goes as a base, if others are, or may be, kept by it."""
-        try:
-            body = self._files.header(archive_id).body.hex()
-        except (ArchiveError, FileNotFoundError):  # it is broken or was never there: nothing is kept by it
-            return
-        if not self.folder.base_path(body).exists() and self._may_be_needed(body):
-            data = self.folder.kept_path(archive_id).read_bytes()
-            self.folder.write(self.folder.base_path(body), data)
-
-    def _may_be_needed(self, body: str) -> bool:
-        """Whether a companion is, or may be, kept by a body."""
-        try:
-            return body in needed_bases(self.folder)
-        except ArchiveError:  # a file is broken: what it needs is not known
-            return True

@@ -154,3 +154,11 @@ def test_a_verb_or_option_that_is_none_is_refused(
         archive.batch(verb, STACK, tmp_path / "out", **options)
     assert str(refused.value) == problem
     assert files(tmp_path) == []
+
+
+def test_an_empty_folder_is_told_beside_others_and_refused_alone(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = called("shrink", models, tmp_path / "empty", "-o", tmp_path / "out", "-j", 1)
+    assert "left out: 2 (empty folder: 1, unknown: 1)\n" in done.stderr
+    alone = called("shrink", tmp_path / "empty", "-o", tmp_path / "other")
+    assert str(alone.exception) == f"{tmp_path / 'empty'}: no archive in it"

@@ -235,3 +235,13 @@ def test_a_zip_that_is_no_archive_has_a_line_where_it_is_named() -> None:
     assert lines("inspect", KINDS / "state_dict.pt", NESTED)[0] == (
         f"{KINDS / 'state_dict.pt'}: state dict, 2,236 bytes, 0 of debug info, 0 handles"
     )
+
+
+@pytest.mark.parametrize("command", ["verify", "inspect", "sizes"])
+def test_an_empty_folder_is_told(command: str, models: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+    (models / "notes").mkdir()
+    done = called(command, "models", tmp_path / "empty")
+    assert "left out: 2 (empty folder: 1, unknown: 1)\n" in done.stderr
+    alone = called(command, tmp_path / "empty", "-j", 1)
+    assert str(alone.exception) == f"{tmp_path / 'empty'}: no archive or companion in it"

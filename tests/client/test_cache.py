@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,3 +102,15 @@ def test_the_folder_is_that_of_the_environment() -> None:
     assert folder_of({"XDG_CACHE_HOME": "relative"}) == home
     assert folder_of({"XDG_CACHE_HOME": "/x"}) == Path("/x/debug-archive")
     assert folder_of({"XDG_CACHE_HOME": "/x", "DEBUG_ARCHIVE_CACHE": "/y"}) == Path("/y")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
+def test_a_pipe_where_others_may_write_is_no_file_of_the_cache(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"ab-{digest_of(b'')}.kept")
+    assert Cache(tmp_path).get("ab", digest_of(b"")) is None
+
+
+def test_a_file_that_is_longer_than_the_cache_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / f"ab-{digest_of(bytes(9))}.kept").write_bytes(bytes(9))
+    assert Cache(tmp_path, most=9).get("ab", digest_of(bytes(9))) == bytes(9)
+    assert Cache(tmp_path, most=4).get("ab", digest_of(bytes(9))) is None

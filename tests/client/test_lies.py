@@ -20,7 +20,7 @@ from archive.client.cache import digest_of
 from archive.client.connection import Connection
 from archive.client.server import COMPANIONS, Server
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_of
+from archive.fleet.sources import models_of
 from archive.store.entry_json import entry_json, listed
 from archive.store.store import Store
 from tests.fleet.test_three_models import FAILURES, FLEET

@@ -8,7 +8,7 @@ import pytest
 
 from archive import ArchiveError, Limits
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from tests.fleet.test_three_models import FAILURES, FLEET, NAMES, companions, of_one
 from tests.support.zips import SMALL, put, zipped
 

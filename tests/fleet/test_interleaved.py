@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from tests.fleet.test_three_models import FAILURES, FLEET
 from tests.support.framings import FRAMINGS, SECOND, Framing
 from tests.support.reports import case

@@ -9,8 +9,8 @@ import pytest
 
 from archive import ArchiveError
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
 from archive.fleet.naming import MAX_SEARCHED, NEAR, Naming
+from archive.fleet.sources import models_in
 from archive.verbs.logs.beginnings import Beginning
 from archive.verbs.logs.lines import Line, Lines
 from tests.fleet.test_three_models import FAILURES, FLEET, of_one

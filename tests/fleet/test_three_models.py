@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from archive.reader.facts import Facts
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from archive.fleet.answers import FleetAnswers
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case

@@ -17,7 +17,6 @@ from archive.base.output import STANDARD_OUTPUT
 from archive.base.urls import name_of
 from archive.batches.batch import outcomes
 from archive.batches.executors import dask_executor
-from archive.batches.inputs import told
 from archive.batches.jobs import plan
 from archive.batches.outcome import OutcomeKind
 from archive.batches.places import exists
@@ -27,6 +26,7 @@ from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.files.words import WORDS
 from archive.cli.progress import tracker
+from archive.cli.several import note_left_out
 from archive.cli.status import Status
 from archive.report.outcome_text import Sized, copied_text, total_line, would_text
 
@@ -179,8 +179,7 @@ def _several(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status
                 lines.note(_problem(outcome))
             elif not manner.as_json:
                 lines.write_line(_line(outcome, words, manner))
-    if work.others:
-        printing.note(f"neither archives nor companions, and left out: {told(work.others)}")
+    note_left_out(work.others)
     if manner.as_json:
         printing.write_json([_facts(outcome, words) for outcome in finished])
     else:

@@ -14,7 +14,7 @@ from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.cli.store.options import added_store_option
-from archive.fleet.models import store_at
+from archive.fleet.sources import store_at
 from archive.report.store_text import added_line, added_total, entry_facts
 from archive.store.making import NoDebugInfoError
 from archive.store.store import Store

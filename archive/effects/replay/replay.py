@@ -30,7 +30,8 @@ from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
 from archive.formats.effects.model import ATTRIBUTE_OPS, Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
-from archive.formats.effects.rules import MOST_SHOWN, check_method
+from archive.formats.effects.references import MOST_SHOWN
+from archive.formats.effects.rules import check_method
 from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:

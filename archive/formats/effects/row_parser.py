@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import New, Output, Stored
+from archive.formats.effects.references import CONTAINER_KINDS
 from archive.formats.effects.rows import (
     NO_REFERENCE,
     ConstantRow,
@@ -15,7 +16,6 @@ from archive.formats.effects.rows import (
     ValueRow,
     parse_literal,
 )
-from archive.formats.effects.rules import CONTAINER_KINDS
 from archive.formats.effects.weights import TEXT_BYTES
 
 if TYPE_CHECKING:

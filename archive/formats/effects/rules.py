@@ -9,40 +9,26 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.effects.computed import COMPUTED, operand_count
 from archive.formats.effects.model import (
     At,
-    Attribute,
     ClosureCell,
     Computed,
     Constant,
     GlobalName,
-    Item,
     Length,
-    Local,
     Look,
-    Made,
-    New,
     Op,
     Output,
-    Stored,
     Temporary,
 )
-from archive.formats.effects.source_text import literal_of, value_text
+from archive.formats.effects.references import References, short
+from archive.formats.effects.source_text import literal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Value
 
-    from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
-
-NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
-"""Kinds of :class:`Made` that are made of a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS)
-"""Kinds of :class:`Made`."""
 QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
 """A class or function: ``module:qualname``."""
-MOST_SHOWN = 60
-"""Characters of a value in a message."""
 
 
 class Operand(StrEnum):
@@ -133,7 +119,7 @@ def check_table(table: EffectTable) -> None:
             raise ArchiveError(f"the entries of method {shown(method)} are not beside one another")
     for effects in table.methods:
         check_method(effects)
-    state = _References(None)
+    state = References(None)
     for row, (source, value) in enumerate(table.state):
         try:
             state.source(source)
@@ -150,7 +136,7 @@ def check_method(effects: MethodEffects) -> None:
     """
     place = "its inputs or result"
     try:
-        references = _References(_made(effects))
+        references = References(_made(effects))
         references.sources(effects.inputs)
         references.values(effects.result)
         for number, effect in enumerate(effects.effects):
@@ -188,7 +174,7 @@ def _check_effect(effect: Effect) -> None:
         raise ArchiveError(f"{effect.op} of what is no {SOURCE_WORDS[rule.source]}")
     for what, operand, value in (("key", rule.key, effect.key), ("value", rule.value, effect.value)):
         if not _fits(operand, value):
-            found = "nothing" if value is None else _short(value)
+            found = "nothing" if value is None else short(value)
             raise ArchiveError(f"{effect.op}, {what}", expected=operand, found=found)
 
 
@@ -210,9 +196,9 @@ def _fits(operand: Operand, value: Value | None) -> bool:
 def _check_guard(guard: Guard) -> None:
     look = guard.look
     if not isinstance(guard.subject, GUARD_SUBJECTS.get(look, (At, Output))):
-        raise ArchiveError(f"{look} of {_short(guard.subject)}")
+        raise ArchiveError(f"{look} of {short(guard.subject)}")
     if not _is_guard_value(GUARD_VALUES[look], guard.value):
-        raise ArchiveError(f"{look} as {_short(guard.value)}")
+        raise ArchiveError(f"{look} as {short(guard.value)}")
     if look not in GUARD_KEYS:
         fits = guard.key is None
     else:
@@ -232,94 +218,3 @@ def _is_guard_value(wanted: type, value: Value) -> bool:
 def _check_default(value: Value) -> None:
     if not isinstance(value, Constant):
         raise ArchiveError("a default that is no constant")
-
-
-def _is_named(kind: str, items: tuple[Value, ...]) -> bool:
-    text = literal_of(items[0]) if len(items) == 1 else None
-    return isinstance(text, str) and NAMED_KINDS[kind].fullmatch(text) is not None
-
-
-def _short(value: Value) -> str:
-    """A value as Python, cut for a message."""
-    return value_text(value)[:MOST_SHOWN]
-
-
-class _References:
-    """Checks sources and values of one method or of the state, each object once.
-
-    Args:
-        made: numbers of the method's temporaries; None for the state, which has none and may hold ``Stored``.
-    """
-
-    def __init__(self, made: Collection[int] | None) -> None:
-        self._in_state = made is None
-        self._made = frozenset(made or ())
-        self._seen: dict[int, object] = {}  # by id; holding the object keeps the id its own
-
-    def sources(self, sources: Iterable[Source]) -> None:
-        """Check some sources."""
-        for source in sources:
-            self.source(source)
-
-    def values(self, *values: Value | None) -> None:
-        """Check some values, of which None is none."""
-        for value in values:
-            if value is not None:
-                self.value(value)
-
-    def subject(self, value: Value) -> None:
-        """Check the subject of a guard, which alone may be computed."""
-        if not isinstance(value, Computed):
-            self.value(value)
-            return
-        if id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        if value.op not in COMPUTED:
-            raise ArchiveError(expected=f"one of {', '.join(COMPUTED)}", found=shown(value.op))
-        if len(value.items) != operand_count(value.op):
-            raise ArchiveError(f"{value.op} of {len(value.items)} operands")
-        for item in value.items:
-            if not isinstance(item, At | Constant | Computed):
-                raise ArchiveError(f"{value.op} of {_short(item)}")
-            self.subject(item)
-
-    def source(self, source: Source) -> None:
-        """Refuse a source below a temporary that no effect makes."""
-        while isinstance(source, Attribute | Item | Length):
-            if id(source) in self._seen:
-                return
-            self._seen[id(source)] = source
-            source = source.base
-        if isinstance(source, Temporary) and source.number not in self._made:
-            raise ArchiveError(f"temporary {source.number}, which nothing makes")
-        if not isinstance(source, Temporary | Local | GlobalName | ClosureCell):
-            raise ArchiveError(expected="a source", found=shown(source))
-
-    def value(self, value: Value) -> None:  # noqa: C901 (one a kind)
-        """Refuse a value that a method, or the state, cannot have."""
-        if id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        match value:
-            case Made(kind, items):
-                if kind not in CONTAINER_KINDS:
-                    raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
-                if kind == "dict" and len(items) % 2:
-                    raise ArchiveError("a dict with a key that has no value")
-                if kind in NAMED_KINDS and not _is_named(kind, items):
-                    raise ArchiveError(f"no {kind}: {', '.join(map(_short, items))}")
-                for item in items:
-                    self.value(item)
-            case At(source):
-                self.source(source)
-            case New(number) if number not in self._made:
-                raise ArchiveError(f"object {number}, which nothing makes")
-            case Stored(number) if not self._in_state or number < 0:
-                raise ArchiveError(f"stored tensor {number}, which is for the state alone")
-            case Output(index) if self._in_state or index < 0:
-                raise ArchiveError(f"output {index}, which there is not")
-            case New() | Stored() | Output() | Constant():
-                pass
-            case _:
-                raise ArchiveError(expected="a value", found=shown(value))

@@ -110,11 +110,16 @@ def listed_kind(file: str | Path, *, limits: Limits = DEFAULT_LIMITS, mapped: bo
     try:
         mode = stat.S_IFREG if is_url(file) else os.stat(file).st_mode  # noqa: PTH116 (pathlib costs start-up)
         if not stat.S_ISREG(mode):
-            return FileKind.LINK if stat.S_ISDIR(mode) else FileKind.UNKNOWN
+            return _kind_of_folder(file) if stat.S_ISDIR(mode) else FileKind.UNKNOWN
         kind = recognise(file if mapped else in_memory(file), limits=limits, look=False).kind
     except (ArchiveError, OSError):
         return None
     return None if kind is FileKind.CUT else kind
+
+
+def _kind_of_folder(path: str | Path) -> FileKind:
+    """The kind of a folder that a search names in the place of files: it follows no links."""
+    return FileKind.LINK if os.path.islink(path) else FileKind.EMPTY_FOLDER  # noqa: PTH114 (pathlib costs start-up)
 
 
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")

@@ -45,6 +45,7 @@ class FileKind(StrEnum):
     TAR = "tar"
     EMPTY = "empty file"
     LINK = "link to a folder"
+    EMPTY_FOLDER = "empty folder"
     UNKNOWN = "unknown"
 
 
@@ -96,6 +97,7 @@ ADVICE = {
     FileKind.TAR: "unpack it first: `tar -x`",
     FileKind.EMPTY: "copy or download it again",
     FileKind.LINK: "a search does not follow it; name it itself, and what is in it is found",
+    FileKind.EMPTY_FOLDER: "no file is in it or below it",
     FileKind.UNKNOWN: "this tool reads TorchScript archives, lite ones, torch.package and its own companions",
 }
 

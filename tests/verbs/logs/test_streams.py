@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive.fleet.explaining import explainer_of
-from archive.fleet.models import models_in
+from archive.fleet.sources import models_in
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.beginnings import Beginning
 from archive.verbs.logs.failures import LiteFailure
