@@ -14,7 +14,7 @@ from archive.verbs.listing import listed
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.budget import Budget
 from tests.support.commands import run
-from tests.support.corpus import RELEASES
+from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.halves import halves
 from tests.support.kinds import KINDS, ZIPS
 from tests.support.zips import zipped
@@ -232,3 +232,10 @@ def test_a_broken_companion_is_named(tmp_path: Path) -> None:
     data[-1] ^= 1
     path.write_bytes(data)
     assert run("sizes", path).stderr.startswith(f"debug-archive: {path}: section ".encode())
+
+
+def test_a_budget_of_debug_info_holds_for_companions() -> None:
+    companion = FIXTURES / "fleet" / "Ranker.ptdbg"
+    done = CliRunner().invoke(group, ["sizes", str(companion), "--budget", "debug=3KB"])
+    assert done.stderr == f"debug-archive: {companion}: debug: 3,859 bytes, 859 over the budget of 3,000\n"
+    assert done.exit_code == 1

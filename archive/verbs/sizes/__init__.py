@@ -91,9 +91,9 @@ def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
 
 
 def _account(opened: Archive, *, inside: bool) -> Account:
-    if opened.companion:
+    if opened.companion is not None and not opened.has_code:
         with in_file(opened.file):
             labelled = list(companion_pieces(opened.companion))
-    else:
+    else:  # of an archive, its own file: an embedded companion is a record of it
         labelled = list(pieces(Archive(opened.container), inside=inside))
-    return Account(opened.file, opened.size, tuple(labelled))
+    return Account(opened.file, opened.size, tuple(labelled), not opened.has_code)

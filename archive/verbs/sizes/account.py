@@ -101,15 +101,19 @@ class Account:
         file: its name.
         size: its size in bytes, which the sizes of each view add up to.
         pieces: all of its bytes, in pieces.
+        is_companion: whether it is a companion, which is debug info as a whole.
     """
 
     file: str
     size: int
     pieces: tuple[Piece, ...] = field(repr=False)
+    is_companion: bool = field(repr=False)
 
     @property
     def debug_bytes(self) -> int:
-        """Stored bytes of all debug records, without their headers."""
+        """Stored bytes of all debug records, without their headers; the whole size of a companion."""
+        if self.is_companion:
+            return self.size
         return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG_KINDS)
 
     def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:

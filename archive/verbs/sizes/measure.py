@@ -63,7 +63,7 @@ class Measures:
     Attributes:
         file: its name.
         size: in bytes.
-        debug_bytes: stored bytes of all debug records.
+        debug_bytes: stored bytes of all debug records; the whole size of a companion.
         labels: sizes by the view.
         base: the same of the file that it is compared with; None where there is none.
         judged: the outcomes of its budgets.

@@ -19,7 +19,8 @@ from archive.companion.magic import is_companion
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.verbs.inspect import inspect
 from archive.verbs.sizes import Size, SizeChange, View
-from tests.support.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES, raw
+from archive.verbs.summary import summarise
+from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES, raw
 from tests.support.strategies import patient
 from tests.support.tampering import NESTED_1_2, PLAIN, STACK
 from tests.support.zips import zipped
@@ -113,6 +114,24 @@ def test_debug_info_is_what_inspection_says() -> None:
     with archive.open(NESTED) as opened:
         assert archive.sizes(opened).debug_bytes == inspect(opened).debug_bytes
         assert len(opened.records) > 0  # still open
+
+
+def test_an_opened_archive_is_accounted_by_its_own_file(tmp_path: Path) -> None:
+    embedded, small, aside = tmp_path / "embedded.ptl", tmp_path / "small.ptl", tmp_path / "aside.ptdbg"
+    archive.shrink(NESTED, embedded, level="embed")
+    archive.split(NESTED, small, aside)
+    for path, companion in ((embedded, None), (small, aside), (aside, None)):
+        with archive.open(path, companion=companion) as opened:
+            account = archive.sizes(opened)
+        assert adds_up(account, path.stat().st_size)
+        assert account.pieces == archive.sizes(path).pieces
+        assert account.debug_bytes == archive.sizes(path).debug_bytes
+
+
+def test_a_companion_is_debug_info_as_a_whole() -> None:
+    companion = FIXTURES / "fleet" / "Ranker.ptdbg"
+    assert archive.sizes(companion).debug_bytes == companion.stat().st_size
+    assert summarise(companion).debug_bytes == companion.stat().st_size
 
 
 def test_a_broken_zip_is_refused() -> None:
