@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_WORKERS = 61
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KILLED = "the process that worked on it was killed; is there enough memory?"
 CLEAN_END = 2.0
-"""Seconds that a worker has to end in the clean way when its parent is gone."""
+"""Seconds that a worker has to end in the clean way, between two items or when its parent is gone."""
 INTERRUPTED = 130
 """The exit status of a worker that a signal ended."""
 
@@ -99,19 +99,22 @@ def _pooled(
 
 
 def _in_worker(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
-    """Call the function in a worker process."""
+    """Call the function in a worker process, which a signal ends once its work has cleaned up."""
     try:
-        return work(item)
+        with _handled_by(_leave):
+            if _ending.is_set():
+                os._exit(INTERRUPTED)  # the signal came between two items
+            return work(item)
     finally:
-        # A signal has ended the work, and all is cleaned up; the pool would go on with the next item.
-        if signal.getsignal(signal.SIGTERM) is _stay:
+        # The function has cleaned up; the pool would go on with the next item.
+        if _ending.is_set():
             os._exit(INTERRUPTED)
 
 
 def _prepare_worker() -> None:
     """Prepare a worker: a signal ends it quietly, and so does the end of the process that started it."""
     for one in ENDING_SIGNALS:
-        signal.signal(one, _leave)
+        signal.signal(one, _end_soon)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -121,19 +124,46 @@ def _end_with_parent() -> None:
     assert parent is not None  # noqa: S101 (a worker has one)
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)  # the clean way, which waits for calls into C code
+    _end_late()
+
+
+def _end_late() -> None:
+    """End this worker, whatever it does, after the time for the clean way."""
     time.sleep(CLEAN_END)
     os._exit(INTERRUPTED)
 
 
+_ending = Event()
+"""A signal has come to this worker; later ones are ignored, so that its clean-up is not interrupted."""
+
+
 def _leave(*_: object) -> None:
-    """End this worker, once: later signals are ignored."""
-    for one in ENDING_SIGNALS:
-        signal.signal(one, _stay)
-    raise SystemExit(INTERRUPTED)
+    """End the work on an item; :func:`_in_worker` ends the worker."""
+    if not _ending.is_set():
+        _ending.set()
+        raise SystemExit(INTERRUPTED)
 
 
-def _stay(*_: object) -> None:
-    """Ignore a signal: this worker is ending already, and its clean-up must not be interrupted."""
+def _end_soon(*_: object) -> None:
+    """End a worker between two items.
+
+    An exception would do harm here: where a result is on its way to the parent, it cuts the result in two, or
+    keeps the lock of the pipe that all workers write to, and they and the parent wait for ever.
+    """
+    if not _ending.is_set():
+        _ending.set()
+        Thread(target=_end_late, daemon=True).start()
+
+
+@contextmanager
+def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
+    """Let a function handle the signals that end a worker."""
+    before = {one: signal.signal(one, handler) for one in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for one, former in before.items():
+            signal.signal(one, former)
 
 
 @contextmanager
