@@ -1,16 +1,21 @@
-"""A profile: a timeline that can be shown as text, and saved as a trace for Chrome and Perfetto."""
+"""A profile: a timeline that can be shown as text, and saved for viewers of traces and flame graphs."""
 
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.profile.stacks import folded_stacks, speedscope
 from archive.backend.profile.text import table
 from archive.backend.profile.timeline import Timeline
 from archive.backend.profile.trace import chrome_trace
+from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive.base.output import Target
 
 
@@ -25,18 +30,45 @@ class Profile(Timeline):
         """The trace: see :mod:`archive.backend.profile.trace`."""
         return chrome_trace(self)
 
+    def folded(self) -> str:
+        """Folded stacks: see :mod:`archive.backend.profile.stacks`."""
+        return folded_stacks(self)
+
+    def speedscope(self) -> dict[str, Any]:
+        """The file for speedscope: see :mod:`archive.backend.profile.stacks`."""
+        return speedscope(self)
+
     def save(self, path: Target, *, force: bool = False) -> None:
-        """Write the trace as JSON, one event a line.
+        """Write the profile in the format that the file's name asks for.
 
         Args:
-            path: the target; takes its name only when complete.
+            path: the target; takes its name only when complete. ``x.speedscope.json`` is for speedscope,
+                ``x.folded`` holds folded stacks for ``flamegraph.pl``, and any other ``x.json`` a trace for
+                Chrome and Perfetto.
             force: replace an existing file.
 
         Raises:
-            ArchiveError: the target exists and ``force`` is not given.
+            ArchiveError: the name has none of these endings, or the target exists and ``force`` is not given.
             OSError: it cannot be written.
         """
-        trace = self.chrome_trace()
-        events = ",\n".join(map(json.JSONEncoder(allow_nan=False).encode, trace.pop("traceEvents")))
+        name = os.fspath(path)
+        kind = next((ending for ending in WRITERS if name.endswith(ending)), None)
+        if kind is None:
+            raise ArchiveError(expected=f"a name that ends in {', '.join(WRITERS)}", found=name)
         with replacing(path, force=force) as file:
-            file.write(f'{json.dumps(trace)[:-1]}, "traceEvents": [\n{events}\n]}}\n'.encode())
+            file.write(WRITERS[kind](self).encode())
+
+
+def _trace_text(profile: Profile) -> str:
+    """The trace as JSON, one event a line."""
+    trace = profile.chrome_trace()
+    events = ",\n".join(map(json.JSONEncoder(allow_nan=False).encode, trace.pop("traceEvents")))
+    return f'{json.dumps(trace)[:-1]}, "traceEvents": [\n{events}\n]}}\n'
+
+
+WRITERS: dict[str, Callable[[Profile], str]] = {
+    ".speedscope.json": lambda profile: json.dumps(profile.speedscope(), allow_nan=False) + "\n",
+    ".folded": Profile.folded,
+    ".json": _trace_text,
+}
+"""The text of a file by its name's ending; the first ending that fits counts."""
