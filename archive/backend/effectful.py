@@ -194,9 +194,14 @@ def _signature(names: str, given: Mapping[Local, Value]) -> inspect.Signature:
         given: the defaults of parameters that captured calls left out.
     """
     defaults = {argument.name: value for argument, value in given.items()}
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    words = list(filter(None, names.split(", ")))
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind: Any = inspect.Parameter.POSITIONAL_ONLY if "/" in words else plain
     parameters = []
-    for name in filter(None, names.split(", ")):
+    for name in words:
+        if name == "/":
+            kind = plain
+            continue
         if name.startswith("*"):
             kind = inspect.Parameter.KEYWORD_ONLY
             if name != "*":

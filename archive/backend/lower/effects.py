@@ -14,6 +14,7 @@ import torch
 
 from archive.backend.lower.relocating import Relocating
 from archive.effects.capture.capture import capture_entries
+from archive.effects.capture.module_hooks import has_hooks
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
@@ -51,7 +52,7 @@ class WithEffects:
         side_effects: the changes that each method makes.
         arguments: the parameters of ``forward``: first those that were given, then those that took their
             defaults. ``*name`` takes all further positional arguments; after ``*`` alone, arguments are given
-            by name.
+            by name; those before ``/`` never are.
     """
 
     module: torch.nn.Module
@@ -193,7 +194,10 @@ def _of(module: torch.nn.Module, source: Source) -> object:
 def _arguments(
     module: torch.nn.Module, example_inputs: Sequence[Any], defaults: Collection[str]
 ) -> list[str]:
-    """The parameters of ``forward``; see :class:`WithEffects`."""
+    """The parameters of ``forward``; see :class:`WithEffects`.
+
+    Hooks of the module see which arguments are given by name. None are in captured calls, so none are later.
+    """
     names: list[str] = []
     starred = False
     for one in inspect.signature(module.forward).parameters.values():
@@ -207,4 +211,7 @@ def _arguments(
                 starred = True
                 names.append("*")
             names.append(one.name)
+    positional = [name for name in names if name[0] != "*"]
+    if positional and has_hooks(module):
+        names.insert(len(positional), "/")
     return names

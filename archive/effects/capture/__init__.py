@@ -8,7 +8,8 @@ The modules from the highest to the lowest; each imports only from lower ones:
 - ``functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``,
   ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins
   and metadata;
-- ``proxies``, ``containers``, ``open_list``, ``tracked_dict``: proxies of everything that a call can change;
+- ``proxies``, ``containers``, ``open_list``, ``tracked_dict``, ``untouchable``: proxies of everything that a
+  call can change; ``module_hooks``: calls of modules that have hooks;
 - ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
 - ``graph_builder``, ``decisions``, ``inputs``, ``guards``, ``scalars``, ``python_numbers``, ``shape``: graph
   and guards;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,9 +13,10 @@ from archive.effects.capture.call import CapturedCall, Found
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
+from archive.effects.capture.module_hooks import call_module, has_hooks
 from archive.effects.capture.objects import Objects
 from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.proxies import ObjectProxy, has_hooks
+from archive.effects.capture.proxies import ObjectProxy
 from archive.effects.capture.sites import error_at, of_model
 from archive.effects.capture.sources import is_literal
 from archive.effects.capture.torch_calls import TorchCalls
@@ -74,7 +76,8 @@ def attempt(
     call.side_effects.method = method
     wrapping.name_paths(module)
     proxy = call.wrap(module, Local("self"))
-    result = _result(call, proxy, method, _wrapped(wrapping, call, module, method, arguments))
+    given = _wrapped(wrapping, call, module, method, arguments)
+    result = _result(call, _called(call, proxy, module, method), given)
     broken = _unfollowed(call, functions)
     if broken is not None:
         raise broken
@@ -86,10 +89,19 @@ def attempt(
 def _check_call(module: Any) -> None:  # noqa: ANN401
     """Refuse a module that does more than ``forward`` when it is called."""
     name = type(module).__qualname__
-    if isinstance(module, torch.nn.Module) and has_hooks(module):
-        raise CaptureError(f"a {name} with hooks of its own")
     if isinstance(module, torch.nn.Module) and type(module).__call__ is not torch.nn.Module.__call__:
         raise CaptureError(f"a {name} with a __call__ of its own")
+
+
+def _called(call: CapturedCall, proxy: Any, module: Any, method: str) -> Any:  # noqa: ANN401
+    """What is called: the method, or the module itself if it has hooks."""
+    if _is_hooked(module, method):
+        return partial(call_module, call, proxy)
+    return getattr(proxy, method)
+
+
+def _is_hooked(module: Any, method: str) -> bool:  # noqa: ANN401
+    return method == "forward" and isinstance(module, torch.nn.Module) and has_hooks(module)
 
 
 def _wrapped(
@@ -107,6 +119,8 @@ def _wrapped(
         raise CaptureError(f"{method}: {error}") from error
     names = dict(bound.arguments)
     call.guards.name_arguments(getattr(type(module), method, None), signature.parameters)
+    if _is_hooked(module, method):
+        _check_hooked(call, signature, names)
     _note_defaults(call, signature, names)
     given: list[Any] = []
     for name, value in names.items():
@@ -116,6 +130,18 @@ def _wrapped(
         else:
             given.append(wrapping.argument(value, Local(name)))
     return tuple(given)
+
+
+def _check_hooked(call: CapturedCall, signature: inspect.Signature, given: Collection[str]) -> None:
+    """Refuse arguments that are left out: hooks of the module get those alone that a call gives."""
+    left = [
+        name
+        for name, one in signature.parameters.items()
+        if name not in given and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    if left:
+        raise CaptureError(f"a module with hooks, which may ask whether {left[0]!r} is given: give it")
+    call.guards.read_all()
 
 
 def _note_defaults(call: CapturedCall, signature: inspect.Signature, given: Collection[str]) -> None:
@@ -131,7 +157,7 @@ def _note_defaults(call: CapturedCall, signature: inspect.Signature, given: Coll
             call.guards.constant(one.default, Local(name))
 
 
-def _result(call: CapturedCall, proxy: Any, method: str, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
     """Call the method.
 
     Raises:
@@ -141,7 +167,7 @@ def _result(call: CapturedCall, proxy: Any, method: str, arguments: tuple[Any, .
     result: Any = None
     with torch.random.fork_rng(devices=()), TorchCalls(call):
         try:
-            result = getattr(proxy, method)(*arguments)
+            result = called(*arguments)
             call.functions.settle()
         except CaptureError as refusal:
             error = refusal

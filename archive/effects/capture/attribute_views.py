@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.proxies import class_behind
 from archive.effects.capture.snapshot import REGISTERED
 from archive.effects.capture.variables import ABSENT, DELETED
@@ -153,9 +154,10 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  
         raise KeyError(f"attribute '{name}' already exists")
 
 
-REGISTRATIONS: dict[Any, Any] = {
+METHODS: dict[Any, Any] = {
+    torch.nn.Module.__call__: call_module,
     torch.nn.Module.register_buffer: register_buffer,
     torch.nn.Module.add_module: register_module,
     torch.nn.Module.register_module: register_module,
 }
-"""Methods of modules that register something, as this package does them."""
+"""Methods of modules as this package does them."""

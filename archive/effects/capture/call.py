@@ -151,6 +151,7 @@ class CapturedCall:
         real: real objects by variable.
         met: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
+        modules: the module itself and its parts, by identity.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
 
@@ -176,6 +177,7 @@ class CapturedCall:
         self.real: dict[Variable, Any] = {}
         self.met: dict[Variable, Statement | None] = {}
         self.paths: dict[int, Source] = {}
+        self.modules: dict[int, torch.nn.Module] = {}
         self.ambiguous: set[Source] = set()
 
     # --- the model's statement ---------------------------------------------------------------------

@@ -172,6 +172,10 @@ class Guards:
             elif own is function:
                 self._unread.add(name)
 
+    def read_all(self) -> None:
+        """Note that any argument may be read, since hooks get them too."""
+        self._unread.clear()
+
     def is_read(self, name: str) -> bool:
         """Whether the method, or a decorator around it, may read an argument."""
         return name not in self._unread

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.attribute_views import REGISTRATIONS, STANDARD_SETTERS, AttributeView
+from archive.effects.capture.attribute_views import METHODS, STANDARD_SETTERS, AttributeView
 from archive.effects.capture.autograd import apply_function
 from archive.effects.capture.function_code import importable, is_model_module
-from archive.effects.capture.proxies import ClassProxy, call_module, class_behind, has_plain_new, proxy_class
+from archive.effects.capture.module_hooks import call_module
+from archive.effects.capture.proxies import ClassProxy, class_behind, has_plain_new, proxy_class
 from archive.effects.capture.snapshot import REGISTERED
 from archive.effects.capture.variables import ABSENT, DELETED
 from archive.formats.effects.model import Attribute, GlobalName, Look
@@ -138,8 +139,8 @@ class Objects:
     def _bound(self, raw: Any, cls: type, proxy: Any, variable: Variable | None, name: str) -> Any:  # noqa: ANN401
         """An attribute of a class, bound to a proxy."""
         call = self._call
-        if isinstance(raw, FunctionType) and raw in REGISTRATIONS:
-            return partial(REGISTRATIONS[raw], call, proxy)
+        if isinstance(raw, FunctionType) and raw in METHODS:
+            return partial(METHODS[raw], call, proxy)
         if isinstance(raw, FunctionType):
             return MethodType(call.functions.copy(raw), proxy)
         if isinstance(raw, staticmethod):
@@ -186,7 +187,7 @@ class Objects:
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__getattr__: lambda key: self.load(proxy, key, custom=True),
-            torch.nn.Module.__call__: lambda *args, **kwargs: call_module(self._call, proxy, args, kwargs),
+            torch.nn.Module.__call__: partial(call_module, self._call, proxy),
         }.get(raw)
 
     def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from archive.effects.capture.function_code import is_model_module
-from archive.effects.capture.snapshot import instance_dict
+from archive.effects.capture.module_hooks import call_module
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
-MODULE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = tuple(f"_global{name}" for name in MODULE_HOOKS)
 OWN_METHODS = frozenset(
     (
         "__init__",
@@ -39,74 +37,6 @@ OWN_METHODS = frozenset(
 """Methods that a proxy class has itself, or that Python calls when it makes a class or an object."""
 METACLASSES = ("type", "ABCMeta")
 """Metaclasses whose classes can have proxies."""
-OPERATIONS = (
-    "__call__",
-    "__getattr__",
-    "__setattr__",
-    "__delattr__",
-    "__getitem__",
-    "__setitem__",
-    "__delitem__",
-    "__len__",
-    "__iter__",
-    "__next__",
-    "__contains__",
-    "__bool__",
-    "__add__",
-    "__radd__",
-    "__iadd__",
-    "__sub__",
-    "__isub__",
-    "__mul__",
-    "__imul__",
-    "__or__",
-    "__ior__",
-    "__and__",
-    "__lt__",
-    "__gt__",
-    "__le__",
-    "__ge__",
-    "__eq__",
-    "__ne__",
-    "__hash__",
-    "__str__",
-    "__repr__",
-    "__format__",
-    "__enter__",
-    "__exit__",
-    "__array__",
-    "__index__",
-    "__int__",
-    "__float__",
-    "__reversed__",
-)
-"""Methods through which Python code uses an object."""
-
-
-class Untouchable:
-    """The proxy of an object that cannot be followed: any use of it is refused.
-
-    Args:
-        call: the captured call.
-        kind: name of the object's class.
-    """
-
-    def __init__(self, call: CapturedCall, kind: str) -> None:
-        object.__setattr__(self, "_parts", (call, kind))
-
-
-def _untouchable(name: str) -> None:
-    def method(self: Untouchable, *args: object, **_: object) -> Any:  # noqa: ANN401
-        call, kind = object.__getattribute__(self, "_parts")
-        if name == "__getattr__" and args[0] == "__torch_function__":
-            raise AttributeError(args[0])
-        call.refuse(f"what is done to a {kind} cannot be followed")
-
-    setattr(Untouchable, name, method)
-
-
-for _name in OPERATIONS:
-    _untouchable(_name)
 
 
 def is_followed(value: Any) -> bool:  # noqa: ANN401
@@ -165,7 +95,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
     names |= _own_methods(call, cls)
     caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
     if caller is torch.nn.Module.__call__:
-        names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, args, kwargs)
+        names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
     elif isinstance(caller, FunctionType):
         names["__call__"] = _forwarded(call, caller)
     if names.get("__eq__") is not None and "__hash__" not in names:
@@ -194,25 +124,6 @@ def _forwarded(call: CapturedCall, function: FunctionType) -> Any:  # noqa: ANN4
         return call.functions.copy(function)(self, *args, **kwargs)
 
     return method
-
-
-def call_module(call: CapturedCall, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Call a module as PyTorch does if it has no hooks.
-
-    Raises:
-        CaptureError: it has hooks.
-    """
-    real = call.real[call.side_effects[proxy]]
-    if has_hooks(real):
-        call.refuse(f"a {type(real).__name__} with hooks of its own")
-    return proxy.forward(*args, **kwargs)
-
-
-def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether PyTorch runs hooks when a module is called: its own, or those of all modules."""
-    own = instance_dict(module)
-    hooked = any(own.get(name) for name in MODULE_HOOKS)
-    return hooked or any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS)
 
 
 class ClassProxy:

@@ -19,12 +19,13 @@ from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.proxies import ClassProxy, Untouchable, is_followed
+from archive.effects.capture.proxies import ClassProxy, is_followed
 from archive.effects.capture.python_numbers import MATH, NUMBERS
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sources import is_plain
 from archive.effects.capture.tracked_dict import TrackedDict
+from archive.effects.capture.untouchable import Untouchable
 from archive.effects.looking import type_name
 from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Look
 
@@ -84,6 +85,8 @@ class Wrapping:
             for name in path.split(".") if path else ():
                 source = Attribute(source, name)
             self._call.paths.setdefault(id(one), source)
+            if isinstance(one, torch.nn.Module):
+                self._call.modules[id(one)] = one
 
     def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, PLR0911
         """The value that the model gets for a real one.

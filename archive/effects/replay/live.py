@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from archive.effects.replay.errors import StateError
 
@@ -112,7 +115,7 @@ def _functions(module: object) -> Iterator[FunctionType]:
     seen: dict[int, object] = {}
     waiting: list[Any] = []
     for part in _parts(module):
-        waiting.append(part)
+        waiting += [part, *_hooks(part)]
         for base in type(part).__mro__:
             if _package(base.__module__) not in FOREIGN_PACKAGES:
                 waiting += vars(base).values()
@@ -127,6 +130,13 @@ def _functions(module: object) -> Iterator[FunctionType]:
             waiting += [one.__globals__.get(name) for name in _global_names(one.__code__)]
 
 
+def _hooks(part: object) -> Iterator[object]:
+    """The hooks of a module; none of other objects."""
+    for name, hooks in vars(part).items() if isinstance(part, torch.nn.Module) else ():
+        if name.endswith("_hooks") and isinstance(hooks, dict):
+            yield from hooks.values()
+
+
 def _global_names(code: CodeType) -> Iterator[str]:
     """Names that a code object, or one inside it, may look up in its globals."""
     waiting = [code]
@@ -137,11 +147,11 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 
 def _unwrapped(one: Any) -> Callable[..., object]:  # noqa: ANN401
-    """The function behind a method, static method, class method or property."""
+    """The function behind a method, static method, class method, property or partial function."""
     if isinstance(one, property):
         one = one.fget
-    while isinstance(one, staticmethod | classmethod | MethodType):
-        one = one.__func__
+    while isinstance(one, staticmethod | classmethod | MethodType | partial):
+        one = one.func if isinstance(one, partial) else one.__func__
     return one  # type: ignore[no-any-return]
 
 

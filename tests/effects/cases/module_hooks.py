@@ -1,12 +1,14 @@
-"""Hooks on modules: forward, pre and backward hooks that were there before the first call; weight norm."""
+"""Hooks on modules that were there before the first call; weight norm, old and new."""
 
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from tests.support.effect_cases import OURS, Cases, with_gradient
 
@@ -46,6 +48,14 @@ def counted(module: nn.Module, _: Any, __: Any) -> None:
     module.calls += 1
 
 
+def with_result(_: nn.Module, args: Any, kwargs: Any, output: torch.Tensor) -> torch.Tensor:
+    return output * 2 + len(args) + len(kwargs)
+
+
+def seen_in(seen: list[torch.Tensor], _: nn.Module, __: Any, output: torch.Tensor) -> None:
+    seen.append(output)
+
+
 def halved(_: nn.Module, inputs: Any, __: Any) -> Any:
     return (inputs[0] / 2,)
 
@@ -62,21 +72,21 @@ class Around(nn.Module):
         return self.inner(x * 2 + 1)
 
 
-@CASES.add(says="a hooks_outer with hooks of its own")
+@CASES.add()
 class hooks_outer(Around):
     def __init__(self) -> None:
         super().__init__()
         self.register_forward_hook(twice_and_one)
 
 
-@CASES.add(says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)")
+@CASES.add()
 class hooks_inner(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.register_forward_hook(twice_and_one)
 
 
-@CASES.add(says="a Sequential with hooks of its own")
+@CASES.add()
 class hooks_allowed_modules(Around):
     def __init__(self) -> None:
         super().__init__()
@@ -84,10 +94,10 @@ class hooks_allowed_modules(Around):
             one.register_forward_hook(functools.partial(noted_by_name, name))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.net(x)  # here
+        return self.net(x)
 
 
-@CASES.add(says="a Linear with hooks of its own")
+@CASES.add()
 class hooks_allowed_modules_compiles(Around):
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +108,7 @@ class hooks_allowed_modules_compiles(Around):
         return self.net(x)
 
 
-@CASES.add(says="a Linear with hooks of its own", arguments=with_gradient)
+@CASES.add(arguments=with_gradient)
 class hooks_allowed_modules_compiles_self_contained(Around):
     def __init__(self) -> None:
         super().__init__()
@@ -109,18 +119,18 @@ class hooks_allowed_modules_compiles_self_contained(Around):
         return self.net(x) * self.net(x)
 
 
-@CASES.add(says="what is done to a OrderedDict cannot be followed")
+@CASES.add()
 class dunder_call_explicitly(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.register_forward_hook(twice_and_one)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner.__call__(x)  # here
+        return self.inner.__call__(x)
 
 
 @CASES.add(
-    says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)", arguments=with_gradient
+    says="a Doubling with hooks on the way back", at="return self.inner(x * 2 + 1)", arguments=with_gradient
 )
 class backward_hooks(Around):
     def __init__(self) -> None:
@@ -128,7 +138,7 @@ class backward_hooks(Around):
         self.inner.register_full_backward_hook(halved)
 
 
-@CASES.add(says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)")
+@CASES.add()
 class udo_instance_method_as_hook(Around):
     def __init__(self) -> None:
         super().__init__()
@@ -138,26 +148,148 @@ class udo_instance_method_as_hook(Around):
         return (args[0] + 1,)
 
 
-@CASES.add(OURS, says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)")
+@CASES.add(OURS)
 class pre_hook(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.register_forward_pre_hook(first_plus_one)
 
 
-@CASES.add(OURS, says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)")
+@CASES.add(OURS)
 class pre_hook_with_keywords(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.register_forward_pre_hook(with_keywords, with_kwargs=True)
 
 
-@CASES.add(OURS, says="a Doubling with hooks of its own", at="return self.inner(x * 2 + 1)")
+@CASES.add(OURS)
 class counting_hook(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.calls = 0
         self.inner.register_forward_hook(counted)
+
+
+@CASES.add(OURS)
+class hooks_with_keywords_in_their_order(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner.register_forward_hook(twice_and_one)
+        self.inner.register_forward_hook(with_result, with_kwargs=True, prepend=True)
+
+
+@CASES.add(OURS)
+class hook_with_a_closure(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        features: dict[str, torch.Tensor] = {}
+
+        def kept(_: nn.Module, __: Any, output: torch.Tensor) -> None:
+            features["last"] = output
+
+        self.inner.register_forward_hook(kept)
+
+
+class Recorder:
+    """Hooks that count, and keep what they get."""
+
+    def __init__(self) -> None:
+        self.outputs: list[torch.Tensor] = []
+
+    def kept(self, _: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:
+        self.outputs.append(output)
+        return output * self.outputs[0].sum()
+
+    def __call__(self, _: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:
+        self.outputs.append(output)
+        return output
+
+
+@CASES.add(OURS)
+class hook_of_an_object(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder = Recorder()
+        self.inner.register_forward_hook(self.recorder.kept)
+
+
+@CASES.add(OURS)
+class object_as_hook(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder = Recorder()
+        self.inner.register_forward_hook(self.recorder)
+
+
+@CASES.add(
+    OURS,
+    says="a hook of a Recorder, which no attribute of a module holds",
+    at="return self.inner(x * 2 + 1)",
+)
+class hook_of_an_object_nobody_holds(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner.register_forward_hook(Recorder().kept)
+
+
+@CASES.add(
+    OURS,
+    says="a hook of a Recorder, which no attribute of a module holds",
+    at="return self.inner(x * 2 + 1)",
+)
+class hook_of_an_object_that_is_replaced(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder = Recorder()
+        self.inner.register_forward_hook(self.recorder.kept)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.recorder = Recorder()
+        return super().forward(x)
+
+
+@CASES.add(OURS)
+class hook_with_a_list_of_the_model(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[torch.Tensor] = []
+        self.inner.register_forward_hook(functools.partial(seen_in, self.seen))
+
+
+@CASES.add(OURS)
+class hook_that_is_always_called(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Failing()
+        self.inner.register_forward_hook(counted, always_call=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            return self.inner(x)
+        except ValueError:
+            return x * 2
+
+
+class Failing(nn.Module):
+    """A module that fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ValueError(x)
+
+
+@CASES.add(
+    OURS,
+    says="a hook that is no code of Python: a method-wrapper",
+    at="return self.inner(x * 2 + 1)",
+)
+class builtin_method_as_hook(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner.register_forward_hook([].__contains__)
 
 
 @CASES.add(OURS)
@@ -182,6 +314,28 @@ class weight_norm_hook(Around):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         return self.layer(x)
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class old_weight_norm(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            self.net[0] = nn.utils.weight_norm(self.net[0])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class pruned(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        prune.l1_unstructured(self.net[0], "weight", 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
 
 
 @CASES.add()
