@@ -19,8 +19,8 @@ import torch
 from archive.backend import lower, lowered_archive
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "effects"
-NAMES = ("counting", "caching", "toggling", "windowed")
-FROZEN = {1: "counting", 2: "counting", 3: "caching"}
+NAMES = ("counting", "caching", "toggling", "windowed", "reporting")
+FROZEN = {1: "counting", 2: "counting", 3: "caching", 4: "reporting"}
 """The model whose archive is frozen, by version of the effects."""
 
 

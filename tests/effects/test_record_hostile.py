@@ -58,8 +58,8 @@ def with_effect(*effect: object) -> Callable[[], bytes]:
 
 
 HOSTILE = [
-    (lambda: packed((4, *ROWS[1:])), "field version: expected 1 or 2 or 3, found 4"),
-    (lambda: packed((4,)), "field version: expected 1 or 2 or 3, found 4"),
+    (lambda: packed((5, *ROWS[1:])), "field version: expected 1 or 2 or 3 or 4, found 5"),
+    (lambda: packed((5,)), "field version: expected 1 or 2 or 3 or 4, found 5"),
     (lambda: packed((2, *ROWS[1:])), "expected a tuple of 8"),
     (lambda: packed((2, *ROWS[1:], (((), ()),))), "field conditions: a table without conditions"),
     (lambda: packed((2, *ROWS[1:], ())), "field conditions: not one for each method"),

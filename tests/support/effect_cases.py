@@ -34,6 +34,7 @@ KINDS = {
     "tensor_hooks": "hooks on tensors",
     "module_hooks": "hooks on modules",
     "autograd": "`autograd.Function`",
+    "logs": "prints, logs and warnings",
     "records": "dataclasses and named tuples",
     "subclasses": "subclasses of `dict` and `list`",
     "numeric": "numbers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import re
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from torch.nn.parameter import UninitializedParameter
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
 from tests.support.effect_cases import Cases, fresh
+from tests.support.effect_output import shown
 from tests.support.effect_running import Direct
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.support.effect_cases import Case
 
-CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops))
+CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger)
 """What is no state."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.Size)
@@ -80,11 +82,15 @@ def _compared(kind: str, case: Case, modules: list[ModuleType], loaded: Direct |
     same = Comparing(unchanged)
     for number in range(case.calls):
         ours, theirs = case.arguments(number), case.arguments(number)
-        wanted = model(*ours)
+        told: tuple[list[Any], list[Any]] = [], []
+        with shown(told[0]):
+            wanted = model(*ours)
         try:
-            found = loaded(*theirs)
+            with shown(told[1]):
+                found = loaded(*theirs)
         except REFUSALS as error:
             return _refused(error, kind, number)
+        assert told[0] == told[1], f"call {number}: what is printed"
         _backward(wanted)
         _backward(found)
         same.same([wanted, list(ours)], [found, list(theirs)], f"call {number}")

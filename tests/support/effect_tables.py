@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.computed import COMPUTED, operand_count
+from archive.formats.effects.known_calls import CATEGORIES, LOG, PRINT, WARN
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -229,8 +230,31 @@ _OF_TYPE: dict[Any, SearchStrategy[Literal]] = {
 }
 
 
+SETTINGS_OF: dict[GlobalName, SearchStrategy[Literal]] = {
+    PRINT: st.tuples(names, names),
+    LOG: st.tuples(names, st.sampled_from([10, 20, 25]), names, st.integers(), names),
+    WARN: st.tuples(st.sampled_from(CATEGORIES), names, st.integers(), names),
+}
+
+
+@st.composite
+def _calls(draw: DrawFn, made: tuple[int, ...]) -> Effect:
+    function = draw(st.sampled_from(sorted(SETTINGS_OF, key=str)))
+    count = draw(st.integers(0, 3)) if function == PRINT else 1
+    formatted = st.builds(
+        lambda before, spec, one: Made("format", (Constant(f"{before}{{0{spec}}}"), one)),
+        names,
+        st.sampled_from(["", ":>12d", ":.3f"]),
+        values(made),
+    )
+    said = [draw(values(made) | formatted) for _ in range(count)]
+    return Effect(Op.CALL, function, Constant(draw(SETTINGS_OF[function])), Made("tuple", tuple(said)))
+
+
 @cache
 def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
+    if op is Op.CALL:
+        return _calls(made)
     rule = OP_RULES[op]
     if rule.source in (GlobalName, ClosureCell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)

@@ -13,6 +13,7 @@ from archive.effects.capture.call import CapturedCall, Found
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
+from archive.effects.capture.kept_calls import KeptCalls
 from archive.effects.capture.module_hooks import call_module, has_hooks
 from archive.effects.capture.objects import Objects
 from archive.effects.capture.open_list import OpenList
@@ -71,6 +72,7 @@ def attempt(
     if method == "forward":
         _check_call(module)
     call = CapturedCall(snapshot, found, outermost=attempt.__code__)
+    call.kept_calls = KeptCalls(call)
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
     call.side_effects.method = method
@@ -169,6 +171,7 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
         try:
             result = called(*arguments)
             call.functions.settle()
+            call.texts.check()
         except CaptureError as refusal:
             error = refusal
         except Exception as failure:  # noqa: BLE001 (whatever the model raises)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.call import CapturedCall
 
-INPUT_OUTPUT = ("print", "open", "input", "breakpoint")
+INPUT_OUTPUT = ("open", "input", "breakpoint")
 
 
 class NumberType:
@@ -218,6 +218,7 @@ def replaced_builtins(call: CapturedCall, numbers: Mapping[type, NumberType]) ->
     return vars(builtins) | {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: proxy for kind, proxy in numbers.items()},
+        "print": call.kept_calls.printed,
         "super": replaced.super_of,
         "type": TypeOf(call, numbers),
         "len": replaced.length,

@@ -18,12 +18,13 @@ from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.side_effects import SideEffects
 from archive.effects.capture.sites import Owner, Statement, here, is_recomputed, model_frames
+from archive.effects.capture.texts import Texts
 from archive.effects.capture.variables import ABSENT, DELETED, VariableKind
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import CellType, CodeType, FrameType, ModuleType
 
     from archive.effects.capture.snapshot import Snapshot
@@ -105,6 +106,17 @@ class ObjectProxies(Protocol):
         """Make a new object of a class."""
 
 
+class KeptCalls(Protocol):
+    """Calls that the table keeps: of ``print``, loggers and ``warnings.warn``."""
+
+    @property
+    def printed(self) -> Callable[..., None]:
+        """Note a call of ``print``."""
+
+    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
+        """The proxy of ``logging``, ``warnings``, a logger or a function of them; None for other values."""
+
+
 @dataclass(slots=True)
 class Found:
     """Changes that calls were seen to make; it grows until a call shows nothing new.
@@ -113,17 +125,19 @@ class Found:
         written: sources that calls set.
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
+        other_calls: places of calls that take a text, and that the table cannot keep.
         deciding: whether guards may look at what calls change; this never changes.
     """
 
     written: set[Source] = field(default_factory=set)
     resized: set[Source] = field(default_factory=set)
     mutated: set[Source] = field(default_factory=set)
+    other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
     deciding: bool = False
 
     def size(self) -> int:
         """The number of changes seen."""
-        return len(self.written) + len(self.resized) + len(self.mutated)
+        return len(self.written) + len(self.resized) + len(self.mutated) + len(self.other_calls)
 
 
 class CapturedCall:
@@ -139,8 +153,10 @@ class CapturedCall:
         deciding: whether guards may look at what calls change, so that each entry is for some states alone.
         functions: see ``FunctionCopies``.
         objects: see ``ObjectProxies``.
+        kept_calls: see ``KeptCalls``.
         guards: conditions that the call relies on.
         builder: builds the graph.
+        texts: texts of values that differ from call to call.
         side_effects: the table of effects.
         seen_written: sources that this call sets.
         seen_mutated: sources of lists and dicts that this call changes.
@@ -158,6 +174,7 @@ class CapturedCall:
     wrap: Wrap
     functions: FunctionCopies
     objects: ObjectProxies
+    kept_calls: KeptCalls
 
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot
@@ -166,6 +183,8 @@ class CapturedCall:
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)
+        self.texts = Texts(found.other_calls, self.here, self.refuse)
+        self.builder.text_of = self.texts.of
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
         self.seen_written: set[Source] = set()
         self.seen_mutated: set[Source] = set()

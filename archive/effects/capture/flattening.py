@@ -12,6 +12,7 @@ from archive.effects.capture.reach import Reach
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sites import error_at
 from archive.effects.capture.sources import LITERALS, NAMED, SOURCES, named
+from archive.effects.capture.texts import Text
 from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Variable, VariableKind
 from archive.effects.errors import ValueRefusedError
 from archive.formats.effects.model import (
@@ -46,6 +47,10 @@ SET_OPS = {
     VariableKind.CELL: Op.SET_CELL,
     VariableKind.GLOBAL: Op.SET_GLOBAL,
 }
+
+
+RANKS = {Op.COPY: 0, Op.CALL: 2}
+"""Places of ops among the others: first or last."""
 
 
 class Flat(NamedTuple):
@@ -84,7 +89,7 @@ class Flattening:
 
     # --- values ------------------------------------------------------------------------------------
 
-    def value(self, value: object) -> Value:
+    def value(self, value: object) -> Value:  # noqa: PLR0911 (one a kind)
         """A Python value as a value of the table.
 
         Raises:
@@ -100,6 +105,8 @@ class Flattening:
         known = self._table.graph_value(value)
         if known is not None:
             return self._of_graph(known)
+        if type(value) is Text:
+            return Made("format", (Constant(value.template), *self._items(value.values)))
         if type(value) in LITERALS:
             return Constant(value)  # type: ignore[arg-type]
         return named(value) if isinstance(value, NAMED) else self._made(value)
@@ -228,22 +235,23 @@ class Flattening:
             yield effect, hook.statement
 
     def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
-        rows: list[tuple[tuple[bool, int], Effect, Statement | None]] = []
+        rows: list[tuple[tuple[int, int], Effect, Statement | None]] = []
         for (variable, name), (number, statement) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
             with _naming(statement):
                 effect = self._store(variable, name)
             if effect is not None:
-                rows.append(((True, number), effect, statement))
+                rows.append(((1, number), effect, statement))
         for mutation in self._table.log:
             target = mutation.target
             source = self._source(target) if isinstance(target, Variable) else target
             with _naming(mutation.statement):
                 key = None if mutation.key is ABSENT else self.value(mutation.key)
                 value = None if mutation.value is ABSENT else self.value(mutation.value)
-            # Tensors come first: other effects may put another tensor where this one was found.
-            order = mutation.op is not Op.COPY, mutation.order
+            # Tensors come first: other effects may put another tensor where this one was found. Calls come
+            # last: what they print cannot be taken back.
+            order = RANKS.get(mutation.op, 1), mutation.order
             rows.append((order, Effect(mutation.op, source, key, value), mutation.statement))
         for _, effect, statement in sorted(rows, key=itemgetter(0)):
             yield effect, statement

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source
 
-OWN_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__")
+OWN_NAMES = ("__builtins__", "__name__", "__package__", "__spec__", "__file__", "__warningregistry__")
 
 
 class Globals(dict[str, Any]):

@@ -46,6 +46,7 @@ class GraphBuilder:
         constants: tensors that are the same in every call, by their names in the graph.
         last: the last placeholder, behind which the next one goes; at first the graph's root.
         refuse: see above.
+        text_of: gives a mark in the place of a value's text, if a table can hold the text; else None.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class GraphBuilder:
         deciding: bool = False,
     ) -> None:
         self._guards, self._here, self.refuse = guards, here, refuse
+        self.text_of: Callable[[object, str], str | None] = lambda _, __: None
         self.graph = fx.Graph()
         self.inputs: list[Input] = []
         self._decisions = Decisions(self.inputs) if deciding else None

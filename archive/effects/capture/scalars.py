@@ -72,6 +72,10 @@ class Arithmetic(python_numbers.Graph, Protocol):
         """Whether a guard can tell the Python number of a number of the graph."""
 
     @property
+    def text_of(self) -> Callable[[object, str], str | None]:
+        """Give a mark in the place of a number's text, if a table can hold the text; else None."""
+
+    @property
     def refuse(self) -> Callable[[str], NoReturn]:
         """End the call with an error at the model's statement."""
 
@@ -214,6 +218,9 @@ def _needed(name: str, use: str) -> None:
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
             return self._arithmetic.refuse("a size in a function of PyTorch that has ways of its own with it")
+        text = self._arithmetic.text_of(self, *args) if name == "__format__" else None
+        if text is not None:
+            return text
         can_fix = self._arithmetic.can_fix(self)
         if can_fix and name == "__bool__" and type(self._value) is not bool:
             return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0)))

@@ -63,6 +63,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return register_hook(self._call, self._sizes, *args, **kwargs)
         if name == "item":
             return self.number(args[0])
+        text = self._call.texts.of(*args) if name == "__format__" else None
+        if text is not None:
+            return text
         if name in REFUSED:
             self._call.refuse(REFUSED[name])
         if torch.is_autocast_enabled("cpu") != self._autocast:

@@ -88,7 +88,7 @@ class Wrapping:
             if isinstance(one, torch.nn.Module):
                 self._call.modules[id(one)] = one
 
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, PLR0911
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, C901, PLR0911 (one a kind)
         """The value that the model gets for a real one.
 
         Args:
@@ -103,6 +103,9 @@ class Wrapping:
             return self._number(value, source)
         if self._is_special(value):
             return self._special(value)
+        kept = self._call.kept_calls.in_place_of(value)
+        if kept is not None:
+            return kept
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
                 self._call.guards.constant(value, source)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.looking import GUARD_HELPERS, holds
+from archive.effects.replay.calls import CALLS
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.named_values import NAMED
 from archive.effects.replay.steps import SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
@@ -198,11 +199,15 @@ class Compiler:
             parts["name"] = self._names.constant(effect.source.name)
         if effect.op is Op.REGISTER_HOOK and isinstance(effect.key, Constant):
             parts["code"] = self._names.constant(self._code[str(effect.key.value)])
+        if effect.op is Op.CALL and isinstance(effect.source, GlobalName):
+            parts["code"] = self._names.constant(CALLS[effect.source])
         return parts
 
     def _target(self, body: Expressions, effect: Effect) -> str:
         """A name for the object that an effect changes: dict of globals, cell, or value at its source."""
         source, constant = effect.source, self._names.constant
+        if effect.op is Op.CALL:
+            return "state"
         if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             return body.bind(f"state.target({constant(source.module)}, {constant(source.name)}, allowed)")
         if effect.op is Op.SET_CELL and isinstance(source, ClosureCell):

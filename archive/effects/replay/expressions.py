@@ -117,7 +117,7 @@ class Expressions:
         expression = self._expression(value)
         return self.bind(expression, late=self._late_count > count)
 
-    def _expression(self, value: Value) -> str:
+    def _expression(self, value: Value) -> str:  # noqa: PLR0911 (one a kind)
         """A value as an expression; only containers are spelled out."""
         if isinstance(value, Output):
             return f"out[{value.index}]"
@@ -126,6 +126,8 @@ class Expressions:
         items = [self._expression(item) for item in value.items]
         if value.kind in NAMED:
             return f"{value.kind}({items[0]})"
+        if value.kind == "format":
+            return f"{items[0]}.format({', '.join(items[1:])})"
         if value.kind == "list":
             return f"[{', '.join(items)}]"
         if value.kind in ("tuple", "size"):

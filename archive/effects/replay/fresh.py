@@ -200,7 +200,9 @@ class FreshState:
             later: whether the entry is not the method's first: what it needs, another one may have to make.
         """
         source = effect.source
-        if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
+        if effect.op is Op.CALL:
+            pass
+        elif effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
             self.globals.setdefault(source.module, {})
         elif effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
             self.cells.setdefault((source.function, source.name), CellType())

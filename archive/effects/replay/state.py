@@ -32,9 +32,10 @@ class State:
 
     Attributes:
         hooks: handles of the hooks that effects have registered, by number.
+        warned: warnings that were shown, by the Python module that warns, as ``warnings`` keeps them.
     """
 
-    __slots__ = ("cells", "globals", "hooks", "roots")
+    __slots__ = ("cells", "globals", "hooks", "roots", "warned")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class State:
         self.globals = {} if globals_ is None else globals_
         self.cells = {} if cells is None else cells
         self.hooks: dict[int, Any] = {}
+        self.warned: dict[str, dict[Any, Any]] = {}
 
     @property
     def module(self) -> Any:  # noqa: ANN401 (whatever was captured)

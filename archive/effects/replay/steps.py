@@ -21,8 +21,8 @@ class EffectStep(NamedTuple):
     """One op, as text and as function.
 
     The texts may name ``{target}``, ``{key}`` and ``{value}`` of the effect, ``{name}`` of a global name,
-    ``{code}``: the function that the key names, ``{plain}``: the set of classes known to be plain, and
-    ``{comma}``: a comma if there is a key.
+    ``{code}``: the function that the key or the source names, ``{plain}``: the set of classes known to be
+    plain, and ``{comma}``: a comma if there is a key.
 
     Attributes:
         backup: an expression, evaluated before the change.
@@ -82,6 +82,7 @@ STEPS = {
         "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({code})"
     ),
     Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
+    Op.CALL: EffectStep("None", "{code}(state, {key}, {value})", lambda *_: None),  # comes last
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
 SET_NEW_ATTRIBUTE = "object.__setattr__({target}, {key}, {value})"

@@ -99,7 +99,8 @@ class At:
 class Made:
     """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn.
 
-    A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``.
+    A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
+    ``format`` is a text: a template of ``str.format``, and its values.
     """
 
     kind: str
@@ -158,6 +159,7 @@ class Op(StrEnum):
     SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
     REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: "module:qualname")
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
+    CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
 
 
 ATTRIBUTE_OPS = (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE, Op.REGISTER_BUFFER, Op.REGISTER_TRANSIENT)

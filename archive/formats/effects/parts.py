@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def reads(value: Value) -> Iterator[Source]:
     """The sources that a value reads; those of a shared part once."""
-    for part in _parts([value]):
+    for part in parts_of([value]):
         if isinstance(part, At):
             yield part.source
 
 
-def _parts(values: list[Value]) -> Iterator[Value]:
+def parts_of(values: list[Value]) -> Iterator[Value]:
     """Values and those inside them, depth first, each object once."""
     seen: dict[int, Value] = {}
     waiting = values[::-1]
@@ -64,5 +64,5 @@ def output_count(effects: MethodEffects) -> int:
         value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
     ]
     values += [guard.subject for guard in effects.guards]
-    parts = _parts([effects.result, *values])
+    parts = parts_of([effects.result, *values])
     return 1 + max((part.index for part in parts if isinstance(part, Output)), default=-1)

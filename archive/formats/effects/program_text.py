@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from archive.formats.effects.known_calls import CATEGORIES
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Effect, MethodEffects, Source, Value
 
-CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float")
+CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float", "print", *CATEGORIES)
 """Builtins that a program calls; nothing else in it may have their names."""
 NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
 """Dicts whose items are attributes of the object that has them."""

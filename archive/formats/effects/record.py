@@ -57,6 +57,7 @@ source                 source                                ()
 list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
 dtype, device          ``NO_REFERENCE``                      a constant: the text
+format (version 4)     ``NO_REFERENCE``                      a template and its values
 op of a computed       ``NO_REFERENCE``                      its operands
 number (version 3)
 =====================  ====================================  ==================
@@ -91,6 +92,7 @@ Rules:
 - A table without guards and defaults has version 1, and no field ``conditions``.
 - A table has version 3 if a method has several entries, a guard looks at a computed number or at whether
   something is None, or a source is a length.
+- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``.
 - Facts obey ``rules``.
 
 So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
@@ -106,8 +108,8 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
-from archive.formats.effects.model import Computed, Length, Look
-from archive.formats.effects.parts import guarded, places
+from archive.formats.effects.model import Computed, Length, Look, Made, Op
+from archive.formats.effects.parts import guarded, parts_of, places
 from archive.formats.effects.row_parser import RowParser
 from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.effects.rules import check_table
@@ -117,17 +119,23 @@ from archive.formats.schema import Int, Ragged, Sequence, String, Tuple, build, 
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-VERSIONS = (1, 2, 3)
+VERSIONS = (1, 2, 3, 4)
 """Versions of the record.
 
 - 1: all tables but ``conditions``.
 - 2: adds ``conditions``; written only for tables that have some.
 - 3: several entries of a method, computed numbers and lengths; written only for tables that have some.
+- 4: the ops and kinds of values in ``SINCE_4``; written only for tables that have some.
 """
+
+SINCE_4: frozenset[Op | str] = frozenset((Op.CALL, "format"))
+"""Ops and kinds of values that version 4 adds."""
 
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
@@ -158,6 +166,7 @@ EFFECTS_SCHEMAS = {
     1: Tuple(**FIELDS),
     2: Tuple(**FIELDS, conditions=CONDITIONS),
     3: Tuple(**FIELDS, conditions=CONDITIONS),
+    4: Tuple(**FIELDS, conditions=CONDITIONS),
 }
 
 
@@ -221,9 +230,20 @@ def _check_version(table: EffectTable, version: int) -> None:
 
 def _version_of(table: EffectTable) -> int:
     methods = table.methods
+    if not SINCE_4.isdisjoint(_words(table)):
+        return 4
     if len({method.method for method in methods}) < len(methods) or _is_state_read(table):
         return 3
     return 2 if any(method.guards or method.defaults for method in methods) else 1
+
+
+def _words(table: EffectTable) -> Iterator[Op | str]:
+    """The ops of a table, and the kinds of its values."""
+    effects = [effect for method in table.methods for effect in method.effects]
+    values = [value for effect in effects for value in (effect.key, effect.value) if value is not None]
+    values += [method.result for method in table.methods] + [value for _, value in table.state]
+    yield from (effect.op for effect in effects)
+    yield from (part.kind for part in parts_of(values) if isinstance(part, Made))
 
 
 def _is_state_read(table: EffectTable) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED, operand_count
+from archive.formats.effects.known_calls import is_template
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made of a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS)
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format")
 """Kinds of :class:`Made`."""
 MOST_SHOWN = 60
 """Characters of a value in a message."""
@@ -95,19 +96,14 @@ class References:
         if not isinstance(source, Temporary | Local | GlobalName | ClosureCell):
             raise ArchiveError(expected="a source", found=shown(source))
 
-    def value(self, value: Value) -> None:  # noqa: C901 (one a kind)
+    def value(self, value: Value) -> None:
         """Refuse a value that a method, or the state, cannot have."""
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
         match value:
             case Made(kind, items):
-                if kind not in CONTAINER_KINDS:
-                    raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
-                if kind == "dict" and len(items) % 2:
-                    raise ArchiveError("a dict with a key that has no value")
-                if kind in NAMED_KINDS and not _is_named(kind, items):
-                    raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
+                _check_made(kind, items)
                 for item in items:
                     self.value(item)
             case At(source):
@@ -124,6 +120,23 @@ class References:
                 raise ArchiveError(expected="a value", found=shown(value))
 
 
+def _check_made(kind: str, items: tuple[Value, ...]) -> None:
+    """Refuse a kind that there is not, or one of other items."""
+    if kind not in CONTAINER_KINDS:
+        raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
+    if kind == "dict" and len(items) % 2:
+        raise ArchiveError("a dict with a key that has no value")
+    if kind in NAMED_KINDS and not _is_named(kind, items):
+        raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
+    if kind == "format" and not _is_formatted(items):
+        raise ArchiveError(f"no template of its values: {', '.join(map(short, items[:1]))}")
+
+
 def _is_named(kind: str, items: tuple[Value, ...]) -> bool:
     text = literal_of(items[0]) if len(items) == 1 else None
     return isinstance(text, str) and NAMED_KINDS[kind].fullmatch(text) is not None
+
+
+def _is_formatted(items: tuple[Value, ...]) -> bool:
+    template = literal_of(items[0]) if items else None
+    return isinstance(template, str) and is_template(template, len(items) - 1)

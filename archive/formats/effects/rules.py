@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.known_calls import problem_of
 from archive.formats.effects.model import (
     At,
     ClosureCell,
@@ -69,6 +70,7 @@ OP_RULES = {
     Op.SAVE_FOR_BACKWARD: OpRule(value=Operand.ANY),
     Op.REGISTER_HOOK: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.NUMBER),
     Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
+    Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
 }
 SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
 """Kinds of sources in messages."""
@@ -176,6 +178,9 @@ def _check_effect(effect: Effect) -> None:
         if not _fits(operand, value):
             found = "nothing" if value is None else short(value)
             raise ArchiveError(f"{effect.op}, {what}", expected=operand, found=found)
+    problem = problem_of(effect) if effect.op is Op.CALL else None
+    if problem is not None:
+        raise ArchiveError(f"{effect.op}: {problem}")
 
 
 def _fits(operand: Operand, value: Value | None) -> bool:

@@ -13,6 +13,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.computed import COMPARISONS, COMPUTED
+from archive.formats.effects.known_calls import call_text
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -255,6 +256,8 @@ class Printer:
         items = [self.value(item) for item in value.items]
         if value.kind == "list":
             return f"[{', '.join(items)}]"
+        if value.kind == "format":
+            return f"{items[0]}.format({', '.join(items[1:])})"
         if value.kind in ("dtype", "device"):
             text = str(literal_of(value.items[0]))
             return text if value.kind == "dtype" else f"torch.device({text!r})"
@@ -265,6 +268,8 @@ class Printer:
 
     def effect(self, effect: Effect) -> str:  # noqa: PLR0911 (one an op)
         """An effect as a statement."""
+        if effect.op is Op.CALL:
+            return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
         source = self.source(effect.source)
         key = "" if effect.key is None else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)

@@ -1,0 +1,212 @@
+"""Calls that a table keeps: ``print``, loggers and ``warnings.warn``. Replay makes them after all changes.
+
+What they print is kept as it is at the call: lists are copied, tensors cloned by the graph.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from archive.effects.capture.containers import plain
+from archive.effects.capture.scalars import is_scalar
+from archive.effects.capture.shape import Shape
+from archive.effects.capture.sources import LITERALS, NAMED
+from archive.effects.looking import PLAIN_TENSORS
+from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
+from archive.formats.effects.model import Constant, Op
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from archive.effects.capture.call import CapturedCall
+    from archive.formats.effects.model import GlobalName
+
+METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
+"""Levels, by the methods of loggers that log at them."""
+
+
+class KeptCalls:
+    """Notes the calls of one captured call.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Note a call, to be made again at replay."""
+        self._call.check_once()
+        self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
+
+    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+        """A value that is printed, as it is now.
+
+        Raises:
+            CaptureError: a table cannot keep it.
+        """
+        if isinstance(value, str) and type(value) is str:
+            return self._call.texts.resolved(value, caller)
+        if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
+            return value
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        value = plain(value)
+        if type(value) in (tuple, list):
+            return type(value)(self.shown(one, caller) for one in value)
+        if type(value) in (Shape, torch.Size):
+            return Shape(self.shown(one, caller) for one in value)
+        if type(value) is dict:
+            return {self.shown(key, caller): self.shown(one, caller) for key, one in value.items()}
+        return self._call.refuse(f"a {type(value).__qualname__} that is printed")
+
+    def _tensor(self, tensor: Any) -> Any:  # noqa: ANN401
+        """A copy of a tensor; its text must not tell of operations that a graph may do otherwise."""
+        if type(tensor) not in PLAIN_TENSORS[:1] or tensor.requires_grad:
+            self._call.refuse("a tensor with a gradient, or a parameter, that is printed: print it detached")
+        return tensor.clone()
+
+    def printed(
+        self,
+        *values: object,
+        sep: object = None,
+        end: object = None,
+        file: object = None,
+        flush: bool = False,
+    ) -> None:
+        """Replace ``print``."""
+        caller = sys._getframe(1)
+        if file is not None and file is not sys.stdout:
+            self._call.refuse("print to a file")
+        settings = (" " if sep is None else sep, "\n" if end is None else end)
+        if not all(type(one) is str for one in settings):
+            self._call.refuse("print with a separator that is no plain text")
+        del flush  # a matter of time alone
+        self.note(PRINT, settings, tuple(self.shown(one, caller) for one in values))
+
+    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
+        """Replace ``warnings.warn``."""
+        caller = sys._getframe(1)
+        kind = UserWarning if category is None else self._call.objects.real_of(category)
+        if more or type(stacklevel) is not int or stacklevel > 1:
+            self._call.refuse("a warning at another line than its own: stacklevel")
+        if kind.__name__ not in CATEGORIES or getattr(builtins, kind.__name__) is not kind:
+            self._call.refuse(f"a warning of a class of its own, {kind.__qualname__}")
+        if type(message) is not str:
+            self._call.refuse("a warning that is no plain text")
+        module = caller.f_globals.get("__name__") or "<string>"
+        settings = (kind.__name__, caller.f_code.co_filename, caller.f_lineno, module)
+        self.note(WARN, settings, (self.shown(message, caller),))
+
+    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
+        """Note what a logger is told.
+
+        Args:
+            name: of the logger.
+            level: of the message.
+            caller: the frame that logs.
+            values: the message and its arguments.
+            more: keyword arguments.
+        """
+        if any(more.values()) or type(level) is not int:
+            self._call.refuse(f"a logger that is told more than a message: {', '.join(more) or 'level'}")
+        if not values or type(values[0]) is not str:
+            self._call.refuse("a message of a logger that is no plain text")
+        code = caller.f_code
+        settings = (name, level, code.co_filename, caller.f_lineno, code.co_name)
+        self.note(LOG, settings, tuple(self.shown(one, caller) for one in values))
+
+    # --- what the model has in place of modules and loggers -----------------------------------------
+
+    def in_place_of(self, value: Any) -> Any:  # noqa: ANN401
+        """What the model gets for ``logging``, ``warnings``, a logger or a function of them; else None."""
+        if value is logging:
+            return LoggingModule(self)
+        if value is warnings:
+            return WarningsModule(self)
+        if value is warnings.warn:
+            return self.warned
+        if isinstance(value, logging.Logger):
+            return LoggerView(self, value.name)
+        return None
+
+    def refuse(self, message: str) -> NoReturn:
+        """Give up, naming the model's line."""
+        self._call.refuse(message)
+
+
+class LoggerView:
+    """The proxy of a logger.
+
+    Args:
+        calls: notes what it is told.
+        name: of the logger; "" for the functions of ``logging`` itself.
+    """
+
+    def __init__(self, calls: KeptCalls, name: str) -> None:
+        self._calls = calls
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The logger's name."""
+        return self._name
+
+    def log(self, level: Any, *values: Any, **more: Any) -> None:  # noqa: ANN401
+        """Log at a level."""
+        self._calls.logged(self._name, level, sys._getframe(1), values, more)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name not in METHODS:
+            self._calls.refuse(f"what is done to a Logger cannot be followed: {name}")
+
+        def method(*values: Any, **more: Any) -> None:  # noqa: ANN401
+            self._calls.logged(self._name, METHODS[name], sys._getframe(1), values, more)
+
+        return method
+
+
+class LoggingModule:
+    """The proxy of ``logging``.
+
+    Args:
+        calls: notes what loggers are told.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        self._calls = calls
+
+    def getLogger(self, name: str | None = None) -> LoggerView:  # noqa: N802 (Python's name)
+        """The proxy of a logger."""
+        return LoggerView(self._calls, logging.getLogger(name).name)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name == "log" or name in METHODS:
+            return getattr(LoggerView(self._calls, ""), name)
+        found = getattr(logging, name)
+        if isinstance(found, int | type):
+            return found
+        return self._calls.refuse(f"logging.{name}: what it does outside the model would be lost")
+
+
+class WarningsModule:
+    """The proxy of ``warnings``.
+
+    Args:
+        calls: notes warnings.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name == "warn":
+            return self._calls.warned
+        return self._calls.refuse(f"warnings.{name}: what it does outside the model would be lost")

@@ -1,0 +1,113 @@
+"""Calls that a record may ask for: of ``print``, of loggers and of ``warnings.warn``; nothing else is called.
+
+The source of a call names the function. Its key holds settings that are the same in each call, its value what
+is printed:
+
+===================  =====================================================  ==============================
+source               key                                                    value
+===================  =====================================================  ==============================
+builtins.print       sep, end                                               what is printed
+logging.getLogger    name of the logger, level, filename, line, function    the message and its arguments
+warnings.warn        category, filename, line, Python module                the text
+===================  =====================================================  ==============================
+
+Filename, line and function are those of the model, which formatters and filters of warnings see. A logger's
+name "" stands for ``logging.info`` and its kin: they set the root logger up if nobody did.
+"""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import TYPE_CHECKING
+
+from archive.formats.effects.model import Constant, GlobalName, Made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.formats.effects.model import Effect, Literal, Value
+
+PRINT = GlobalName("builtins", "print")
+LOG = GlobalName("logging", "getLogger")
+WARN = GlobalName("warnings", "warn")
+SETTINGS: dict[GlobalName, tuple[type, ...]] = {
+    PRINT: (str, str),
+    LOG: (str, int, str, int, str),
+    WARN: (str, str, int, str),
+}
+"""Types of the settings of each function."""
+CATEGORIES = (
+    "Warning",
+    "UserWarning",
+    "DeprecationWarning",
+    "PendingDeprecationWarning",
+    "FutureWarning",
+    "RuntimeWarning",
+    "SyntaxWarning",
+    "ImportWarning",
+    "UnicodeWarning",
+    "BytesWarning",
+    "ResourceWarning",
+)
+"""Categories of warnings: Python's own."""
+LEVELS = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
+"""Methods of loggers, by level."""
+SPEC = re.compile(r"[^0-9{}]*(?:[0-9]{1,3}(?![0-9])[^0-9{}]*){0,2}")
+"""A format specification that asks for no more than 999 characters and 999 digits."""
+
+
+def is_template(text: str, count: int) -> bool:
+    """Whether a text is a template of ``str.format`` for so many values, by their numbers in turn."""
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError:
+        return False
+    fields = [(name, spec, conversion) for _, name, spec, conversion in parts if name is not None]
+    return [name for name, _, _ in fields] == [str(number) for number in range(count)] and all(
+        conversion is None and SPEC.fullmatch(spec or "") and (spec or "").isascii()
+        for _, spec, conversion in fields
+    )
+
+
+def problem_of(effect: Effect) -> str | None:
+    """What is wrong with a call; None if nothing is."""
+    if not isinstance(effect.source, GlobalName) or effect.source not in SETTINGS:
+        return "a function that no record may call"
+    settings = effect.key.value if isinstance(effect.key, Constant) else None
+    wanted = SETTINGS[effect.source]
+    if not isinstance(settings, tuple) or tuple(map(type, settings)) != wanted:
+        return f"its settings are no {', '.join(one.__name__ for one in wanted)}"
+    if effect.source == WARN and settings[0] not in CATEGORIES:
+        return f"{settings[0]!r} is no warning of Python's own"
+    count = len(effect.value.items) if isinstance(effect.value, Made) and effect.value.kind == "tuple" else -1
+    if count < 0 or (effect.source == LOG and not count) or (effect.source == WARN and count != 1):
+        return "what it prints is missing"
+    return None
+
+
+def call_text(effect: Effect, shown: Callable[[Value], str], module: Callable[[str], str]) -> str:
+    """A call as Python; the model's place, which formatters may see, is left out.
+
+    Args:
+        effect: the call.
+        shown: a value as Python.
+        module: a Python module as Python.
+    """
+    assert isinstance(effect.value, Made)  # noqa: S101 (checked)
+    assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
+    arguments = list(map(shown, effect.value.items))
+    settings: Literal = effect.key.value
+    assert isinstance(settings, tuple)  # noqa: S101 (checked)
+    if effect.source == PRINT:
+        named = {"sep": (settings[0], " "), "end": (settings[1], "\n")}
+        arguments += [f"{name}={given!r}" for name, (given, usual) in named.items() if given != usual]
+        return f"print({', '.join(arguments)})"
+    if effect.source == WARN:
+        return f"{module('warnings')}.warn({', '.join([*arguments, str(settings[0])])})"
+    name, level = settings[:2]
+    method = LEVELS.get(level) if isinstance(level, int) else None
+    logger = f"{module('logging')}.getLogger({name!r})" if name else module("logging")
+    if method is None:
+        return f"{logger}.log({', '.join([repr(level), *arguments])})"
+    return f"{logger}.{method}({', '.join(arguments)})"
