@@ -171,12 +171,12 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
         try:
             result = called(*arguments)
             call.functions.settle()
-            call.texts.check()
         except CaptureError as refusal:
             error = refusal
         except Exception as failure:  # noqa: BLE001 (whatever the model raises)
             error = _failed(failure)
             error.__cause__ = failure
+    call.texts.close()
     if call.refusal is not None and error is not call.refusal:
         raise call.refusal
     if error is not None:

@@ -183,7 +183,7 @@ class CapturedCall:
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)
-        self.texts = Texts(found.other_calls, self.here, self.refuse)
+        self.texts = Texts(found.other_calls, self.refuse)
         self.builder.text_of = self.texts.of
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
         self.seen_written: set[Source] = set()

@@ -3,7 +3,7 @@
 Python's f-strings make a text at once. So a number of the graph gives a *mark* in the place of its text, if
 the text goes straight into a call, as in ``print(f"step {self.step}")``. The code tells: between the number
 and the call there is nothing that could look at the text. If the call is one that a table can hold, the marks
-become fields of a template; otherwise the model is refused.
+become fields of a template; otherwise the model is called again without marks.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from archive.effects.capture.sites import error_at, of_model
+from archive.effects.capture.sites import of_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
-    from archive.effects.capture.sites import Statement
 
 MARK = re.compile("\0([0-9]+)\0")
 PUSHES = frozenset(
@@ -88,20 +87,18 @@ class Texts:
     """Keeps the marks of one call.
 
     Args:
-        other_calls: places of calls that are known to be others; ``check`` adds those of this attempt.
-        here: tells which of the model's statements runs.
+        other_calls: places of calls that are known to be others; ``close`` adds those of this attempt.
         refuse: ends the call with an error at the model's statement.
     """
 
     def __init__(
         self,
         other_calls: set[tuple[CodeType, int]],
-        here: Callable[[], Statement | None],
         refuse: Callable[[str], NoReturn],
     ) -> None:
-        self._other_calls, self._here, self._refuse = other_calls, here, refuse
+        self._other_calls, self._refuse = other_calls, refuse
         self._marks: list[Mark] = []
-        self._open: dict[int, Statement | None] = {}
+        self._open: set[int] = set()
 
     def of(self, value: object, spec: str) -> str | None:
         """A mark in the place of a value's text; None if the text does not go straight into a call."""
@@ -111,7 +108,7 @@ class Texts:
         target = call_of(frame.f_code, frame.f_lasti)
         if target is None or (frame.f_code, target) in self._other_calls or MARK.search(spec):
             return None
-        self._open[len(self._marks)] = self._here()
+        self._open.add(len(self._marks))
         self._marks.append(Mark(value, spec, frame.f_code, target))
         return f"\0{len(self._marks) - 1}\0"
 
@@ -143,20 +140,14 @@ class Texts:
             here = _offset(caller.f_code, caller.f_lasti)
             if mark is None or mark.code is not caller.f_code or mark.call != here:
                 self._refuse("a text that holds what differs from call to call")
-            self._open.pop(int(piece), None)
+            self._open.discard(int(piece))
             template.append(f"{{{len(values)}:{mark.spec}}}" if mark.spec else f"{{{len(values)}}}")
             values.append(mark.value)
         return Text("".join(template), tuple(values))
 
-    def check(self) -> None:
-        """Refuse a text with marks that went elsewhere; the next attempt knows where.
-
-        Raises:
-            CaptureError: there is such a text: what became of it is not known.
-        """
+    def close(self) -> None:
+        """Note where texts with marks went that are none of these calls; the call is then tried again."""
         self._other_calls |= {(self._marks[one].code, self._marks[one].call) for one in self._open}
-        for statement in self._open.values():
-            raise error_at("a text: the number it depends on differs from call to call", statement)
 
 
 @cache
