@@ -77,6 +77,7 @@ class Delegate:
         self._module = lowered
         self._top = lowered._type().annotation_str.rpartition(".")[2]
         self._debug = debug
+        self._methods: dict[str, tuple[inspect.Signature, int, bool]] = {}
         self._runtime = self.backend.runtime()
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
@@ -140,25 +141,35 @@ class Delegate:
         """
         if method not in self._compiled:
             raise AttributeError(f"expected a lowered method ({', '.join(self._compiled)}), found {method}")
-        schema = self._module._get_method(method).schema
-        bound = _signature(schema).bind(*inputs, **named)
-        bound.apply_defaults()
+        signature, count, is_tuple = self._described(method)
+        values = list(inputs)
+        if named or len(inputs) != len(signature.parameters):
+            bound = signature.bind(*inputs, **named)
+            bound.apply_defaults()
+            values = list(bound.arguments.values())
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
         self._runtime.last_handle = NO_HANDLE
         try:
-            results = self._runtime.execute(self._compiled[method], list(bound.arguments.values()))
+            results = self._runtime.execute(self._compiled[method], values)
         except Exception as error:
             handle = error.handle if isinstance(error, OperationError) else self._runtime.last_handle
             told = None if handle < 0 else self.symbolicate([handle])
             raise BackendError(str(error), self.backend.name, told) from error
-        types, is_tuple = codegen.results(schema)
-        if len(results) != len(types):
+        if len(results) != count:
             raise BackendError(
-                f"method {method}: expected {len(types)} results of the backend, found {len(results)}",
+                f"method {method}: expected {count} results of the backend, found {len(results)}",
                 self.backend.name,
             )
         return tuple(results) if is_tuple else results[0]
+
+    def _described(self, method: str) -> tuple[inspect.Signature, int, bool]:
+        """A method's signature, the number of its results, and whether they are a tuple."""
+        if method not in self._methods:
+            schema = self._module._get_method(method).schema
+            types, is_tuple = codegen.results(schema)
+            self._methods[method] = _signature(schema), len(types), is_tuple
+        return self._methods[method]
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
         """Explain debug handles, inner ones first. Module paths start at the lowered module."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -100,9 +99,14 @@ class Effectful:
                 entry_names(effects.method for effects in table.methods), table.methods, strict=True
             )
         ]
+        self._latest = 0
+        # By number of an entry, the one that followed last time: calls come in patterns.
+        self._following = list(range(len(self._entries)))
         names = getattr(delegate.module, EFFECTS_ARGUMENTS)
         defaults = dict(pair for effects in table.methods for pair in effects.defaults)
         self._signature = _signature(names, defaults)
+        by_place = [one.kind is one.POSITIONAL_OR_KEYWORD for one in self._signature.parameters.values()]
+        self._positional = tuple(self._signature.parameters) if all(by_place) else None
         self._has_defaults = bool(defaults) or "*" in names
 
     @classmethod
@@ -139,25 +143,38 @@ class Effectful:
             ReplayError: an effect failed; the state is as before.
             TypeError: the arguments do not fit ``forward``.
         """
-        bound = self._signature.bind(*inputs, **named)
-        if self._has_defaults:
-            bound.apply_defaults()
-        refusals: list[GuardError] = []
+        arguments = self._arguments(inputs, named)
+        refusals: dict[int, GuardError] = {}
         failure: BackendError | None = None
-        for entry in self._entries:
+        likely = self._following[self._latest]
+        for number in (likely, *range(likely), *range(likely + 1, len(self._entries))):
+            entry = self._entries[number]
             try:
-                return self._made(entry, bound.arguments)
+                result = self._made(entry, arguments)
             except GuardError as error:
-                refusals.append(error)
+                refusals[number] = error
             except BackendError as error:
                 if len(self._entries) == 1 or not entry.guards_results:
                     raise
                 failure = failure or error  # the entry may be for other results than this call's
+            else:
+                self._following[self._latest] = self._latest = number
+                return result
         if failure is not None:
             raise failure
         if len(refusals) == 1:
             raise refusals[0]
-        raise max(refusals, key=attrgetter("number")).of(len(refusals))
+        nearest = max(range(len(refusals)), key=lambda number: refusals[number].number)
+        raise refusals[nearest].of(len(refusals))
+
+    def _arguments(self, inputs: tuple[object, ...], named: dict[str, object]) -> Mapping[str, Any]:
+        """The arguments of a call by name."""
+        if self._positional is not None and not named and len(inputs) == len(self._positional):
+            return dict(zip(self._positional, inputs, strict=True))
+        bound = self._signature.bind(*inputs, **named)
+        if self._has_defaults:
+            bound.apply_defaults()
+        return bound.arguments
 
     def _made(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Run an entry, and make its changes.

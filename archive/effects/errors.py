@@ -9,6 +9,9 @@ class LoweringError(RuntimeError):
     """A module cannot be lowered. The message is PyTorch's own where PyTorch has one."""
 
 
+ITEM_CHANGED = "a tensor in a list, which the graph takes as a whole, is changed in place"
+
+
 class CaptureError(LoweringError):
     """A model cannot be lowered because it cannot be captured.
 

@@ -81,7 +81,7 @@ def setting(name: object) -> object:
     return SETTINGS[str(name)]()
 
 
-def _number(value: Any) -> Any:  # noqa: ANN401
+def number(value: Any) -> Any:  # noqa: ANN401
     """A number of a computed expression.
 
     Raises:
@@ -112,7 +112,7 @@ def computed(op: str, *operands: Any) -> Any:  # noqa: ANN401
     if op in TENSOR_SIZES:
         return TENSOR_SIZES[op](*operands)
     function = NUMBER_FUNCTIONS.get(op) or getattr(operator, op)
-    return function(*map(_number, operands))
+    return function(*map(number, operands))
 
 
 FOUND: dict[Look, Callable[[Any, Any], Any]] = {
@@ -176,7 +176,7 @@ GUARD_HELPERS = {
     "disjoint": apart,
     "is_tensor": is_tensor,
     "kind_of": kind_of,
-    "computed": computed,
+    "number": number,
     "same_literal": same_literal,
     "setting": setting,
     "type_name": type_name,

@@ -88,7 +88,7 @@ def test_a_window_longer_than_all_plays_is_an_entry() -> None:
     compare(eager, loaded, [(argument(number)[0],) for number in range(103)])
 
 
-@pytest.mark.parametrize("cls", [models.Stacked, models.Tables])
+@pytest.mark.parametrize("cls", [models.Listed, models.Tables])
 def test_dynamo_compiles_as_many_frames(cls: type[nn.Module]) -> None:
     """Dynamo compiles a frame anew whenever its guards fail."""
     torch._dynamo.reset()
@@ -123,8 +123,8 @@ def test_what_never_comes_to_an_end_is_refused_with_its_line() -> None:
     with pytest.raises(CaptureError, match=said):
         lower(models.Growing(), "aten", effects=True, example_inputs=(X,))
     with pytest.raises(CaptureError, match="; 3 tables are not enough"):
-        lower(models.Stacked(), "aten", effects=True, example_inputs=(X,), entries=3)
-    assert len(capture_entries(models.Stacked(7), [(X,)], most=8)) == 8
+        lower(models.Listed(), "aten", effects=True, example_inputs=(X,), entries=3)
+    assert len(capture_entries(models.Listed(7), [(X,)], most=8)) == 8
 
 
 def test_an_arm_that_is_left_out_is_refused_when_a_call_takes_it() -> None:

@@ -21,6 +21,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     Effect,
     EffectTable,
     GlobalName,
@@ -35,6 +36,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects
+from archive.formats.effects.source_text import guard_text
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.verbs.migrate.migrate import migrate
 from archive.verbs.shrink import shrink
@@ -246,6 +248,23 @@ def test_a_length_is_read_and_never_set() -> None:
     assert read(build_effects(effects)) == effects
     with pytest.raises(ArchiveError, match="setattr of a length"):
         build_effects(table(Effect(Op.SET_ATTRIBUTE, length, Constant("count"), Constant(1))))
+
+
+def test_a_guard_for_each_item_of_a_list_is_of_version_4() -> None:
+    (one,) = COUNTING.methods
+    each = At(Each(attribute("history")))
+    guard = Guard(Look.TYPE, each, Constant("tensor"))
+    effects = replace(COUNTING, methods=(replace(one, guards=(guard,)),))
+    assert read(build_effects(effects)) == effects
+    assert guard_text(guard) == "all(isinstance(item, torch.Tensor) for item in self.history)"
+    for refused in (
+        Guard(Look.SAME, each, At(SELF)),
+        Guard(Look.EQUAL, Computed("neg", (each,)), Constant(1)),
+    ):
+        with pytest.raises(ArchiveError):
+            build_effects(replace(COUNTING, methods=(replace(one, guards=(refused,)),)))
+    with pytest.raises(ArchiveError, match="expected a source"):
+        build_effects(table(Effect(Op.APPEND, attribute("history"), None, each)))
 
 
 def test_an_archive_gives_out_its_effects() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 
 from archive.base.errors import ArchiveError
-from archive.effects.replay.errors import ReplayError
-from archive.effects.replay.replay import prepared, replay
+from archive.effects.replay.errors import GuardError, ReplayError
+from archive.effects.replay.replay import inputs, prepared, replay
+from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
+    Attribute,
     Constant,
+    Each,
     Effect,
     GlobalName,
+    Guard,
     Local,
+    Look,
     Made,
     MethodEffects,
     New,
@@ -257,3 +263,15 @@ def test_special_attributes_are_refused(effect: Effect) -> None:
 def test_effects_that_break_a_rule_are_refused() -> None:
     with pytest.raises(ReplayError, match="expected a text"):
         prepared(forward(Effect(Op.SET_ATTRIBUTE, SELF, Constant(1), Output(0))))
+
+
+def test_a_guard_for_each_item_names_the_item_that_breaks_it() -> None:
+    guard = Guard(Look.TYPE, At(Each(Attribute(Local("self"), "seen"))), Constant("float"))
+    method = MethodEffects("forward", (), Constant(None), (), (guard,))
+    for held, said in (([0.5, 1.5], ""), ([], ""), ([0.5, 2, 1.5], "found int"), (None, "cannot be told")):
+        state = State({"self": SimpleNamespace(seen=held)})
+        if not said:
+            assert inputs(method, state, {}) == []
+            continue
+        with pytest.raises(GuardError, match=rf"expected all\(type\(item\) is float .*{said}"):
+            inputs(method, state, {})

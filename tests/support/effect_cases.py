@@ -26,6 +26,7 @@ KINDS = {
     "global_names": "globals",
     "cells": "closure variables",
     "lists": "lists",
+    "histories": "histories",
     "tensors": "tensors in place",
     "objects": "objects",
     "attributes": "attributes of modules",

@@ -19,6 +19,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     Effect,
     EffectTable,
     GlobalName,
@@ -210,7 +211,8 @@ def _guards(draw: DrawFn) -> Guard:
             Look.SETTING: st.just(Constant(None)),
             Look.EQUAL: computed | places,
             Look.IS_NONE: st.builds(At, readable(())),
-        }.get(look, places)
+            Look.SAME: places,
+        }.get(look, places | st.builds(At, st.builds(Each, sources(()))))
     )
     wanted = GUARD_VALUES[look]
     if wanted is At:

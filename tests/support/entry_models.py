@@ -72,13 +72,25 @@ class Window(nn.Module):
 
 
 class Stacked(Window):
-    """The same, read as a whole: each length is an entry."""
+    """The same, read as a whole by the graph."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.history.append(x)
         if len(self.history) > self.length:
             self.history.pop(0)
         return torch.stack(self.history).mean(0)
+
+
+class Listed(Window):
+    """The same, read item by item: each length is an entry."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.history.append(x)
+        if len(self.history) > self.length:
+            self.history.pop(0)
+        for one in self.history:
+            x = x + one
+        return x
 
 
 class Tables(nn.Module):
@@ -212,7 +224,8 @@ ENTRIES: dict[type[nn.Module], int] = {
     Toggle: 2,
     Steps: 3,
     Window: 3,
-    Stacked: 4,
+    Stacked: 3,
+    Listed: 4,
     Tables: 2,
     Lazy: 2,
     Turning: 3,

@@ -10,6 +10,7 @@ from archive.backend.graph.graphs import Call, Operation
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
+from archive.effects.capture import list_functions
 from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ class Relocating:
         """Give an operation a site.
 
         An operation that was inlined from a function of PyTorch keeps its own range and the calls inside that
-        function; the site becomes the call of the function.
+        function; the site becomes the call of the function. Functions that stand for builtins have no source.
         """
+        if operation.stack and _is_builtin(operation.range):
+            operation.stack = ()
         span = None if site.span is None else self._range(site.span)
         calls = self._calls(site.steps)
         if operation.stack:
@@ -98,6 +101,11 @@ class Relocating:
             source = Source(StringView(strings, 0), StringView(strings, 1), span.line)
             self._ranges[span] = SourceRange(source, span.start, span.end)
         return self._ranges[span]
+
+
+def _is_builtin(span: SourceRange | None) -> bool:
+    """Whether a range is in one of the functions that do what Python's builtins do."""
+    return span is not None and str(span.source.filename or "") == list_functions.__file__
 
 
 def _filled(sites: list[Site | None]) -> list[Site | None]:

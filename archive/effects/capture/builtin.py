@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.list_functions import extreme, total_of
+from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.open_list import OpenList
+from archive.effects.capture.open_part import OpenPart
 from archive.effects.capture.python_numbers import MATH, NUMBERS, math_function
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.formats.effects.model import GlobalName
@@ -74,6 +77,26 @@ class NumberType:
         return hash(self._kind)
 
 
+class ListType(NumberType):
+    """The proxy of ``list``: a list of a list of unknown length is of unknown length, too.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        super().__init__(call, list)
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        """Make a list."""
+        if len(args) == 1 and isinstance(args[0], OpenList | OpenPart):
+            return args[0].as_part()
+        return list(*args)
+
+    def __getitem__(self, kind: Any) -> Any:  # noqa: ANN401
+        return list[kind]
+
+
 class MathModule:
     """The proxy of ``math``: its functions compute numbers of the graph.
 
@@ -129,6 +152,8 @@ class TypeOf:
         if len(args) != 1:
             return type(*args)
         cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
+        if issubclass(cls, MadeList):
+            cls = list
         if cls in self._numbers:
             return self._numbers[cls]
         if self._call.side_effects.variable_of(args[0]) is None:
@@ -191,7 +216,7 @@ class ReplacedBuiltins:
     @staticmethod
     def length(value: Any) -> Any:  # noqa: ANN401
         """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
-        if isinstance(value, OpenList):
+        if isinstance(value, OpenList | OpenPart):
             return value.length()
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
 
@@ -203,9 +228,17 @@ class ReplacedBuiltins:
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
                 return functools.reduce(lambda one, two: compute(function, one, two), args)
+            if len(args) == 1 and not kwargs and isinstance(args[0], OpenList | OpenPart):
+                return extreme(self._call.builder, function, args[0])
             return function(*args, **kwargs)
 
         return chosen
+
+    def total(self, items: Any, *start: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Replace ``sum``: the graph itself adds the items of a list of unknown length."""
+        if isinstance(items, OpenList | OpenPart):
+            return total_of(self._call.builder, items, *start, **named)
+        return sum(items, *start, **named)
 
     def refused(self, name: str) -> Any:  # noqa: ANN401
         """Replace a function that reads from or writes to the outside."""
@@ -224,5 +257,6 @@ def replaced_builtins(call: CapturedCall, numbers: Mapping[type, NumberType]) ->
         "len": replaced.length,
         "__import__": replaced.imported,
         "min": replaced.choosing(min),
+        "sum": replaced.total,
         "max": replaced.choosing(max),
     }

@@ -44,7 +44,7 @@ class FunctionCopies(Protocol):
 
     @property
     def numbers(self) -> Mapping[type, object]:
-        """The proxies of ``int``, ``float`` and ``bool``."""
+        """The proxies of ``int``, ``float``, ``bool`` and ``list``."""
 
     @property
     def mathematics(self) -> Any:  # noqa: ANN401
@@ -168,6 +168,7 @@ class CapturedCall:
         met: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
         modules: the module itself and its parts, by identity.
+        lists: those that the graph takes as a whole, by source.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
 
@@ -189,6 +190,7 @@ class CapturedCall:
         self.seen_written: set[Source] = set()
         self.seen_mutated: set[Source] = set()
         self._lengths: dict[Source, Any] = {}
+        self.lists: dict[Source, list[Any]] = {}
         self.refusal: CaptureError | None = None
         self.originals: dict[Source, object] = {}
         self.aliases: dict[Source, Source] = {}
@@ -279,6 +281,10 @@ class CapturedCall:
             self.guards.note(Look.TYPE, source, "list")
             self._lengths[source] = self.builder.scalar_input(Length(source), length)
         return self._lengths[source]
+
+    def wrap_item(self, value: object, source: Source, index: int) -> Any:  # noqa: ANN401
+        """The proxy of an item of a list."""
+        return self.wrap(value, Item(source, index))
 
     # --- changes -----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.capture.sources import SOURCES
 from archive.effects.looking import same_literal, type_name
-from archive.formats.effects.model import At, Attribute, Computed, Constant, Item, Length, Look, Output
+from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
 from archive.formats.effects.parts import reads
 
 if TYPE_CHECKING:
@@ -138,5 +138,5 @@ def _chain(subject: object) -> Iterator[Source]:
         source = left.pop()
         if isinstance(source, SOURCES):
             yield source
-        if isinstance(source, Attribute | Item | Length):
+        if isinstance(source, Attribute | Item | Length | Each):
             left.append(source.base)

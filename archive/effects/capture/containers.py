@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from archive.effects.capture.open_list import OpenList
+from archive.effects.capture.open_part import OpenPart
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.formats.effects.model import Item, Op
 
@@ -168,7 +169,7 @@ def same(ours: list[Any], others: list[Any]) -> bool:
 
 def plain(value: Any) -> Any:  # noqa: ANN401
     """A value with plain lists and dicts in place of their proxies, at any depth."""
-    if isinstance(value, OpenList | TrackedList):
+    if isinstance(value, OpenList | TrackedList | OpenPart):
         return [plain(one) for one in value]
     if isinstance(value, TrackedDict):
         return {key: plain(one) for key, one in value.items()}
@@ -177,6 +178,12 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     if type(value) is dict:
         return {key: plain(one) for key, one in value.items()}
     return value
+
+
+def in_graph(value: Any) -> Any:  # noqa: ANN401
+    """An argument as :func:`plain` makes it, but that a list of unknown length becomes one of the graph."""
+    items = value.as_part() if isinstance(value, OpenList) else value
+    return items.in_graph() if isinstance(items, OpenPart) else plain(value)
 
 
 def contents(proxy: Any) -> Any:  # noqa: ANN401

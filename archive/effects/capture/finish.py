@@ -11,10 +11,11 @@ from torch import fx
 
 from archive.effects.capture.bounds import Bounds
 from archive.effects.capture.initial import initial_state, sources_in
+from archive.effects.capture.reach import Reach
 from archive.effects.capture.sharing import check_views, note_sharing
 from archive.effects.capture.sites import Statement, error_at
 from archive.effects.capture.sources import root_of
-from archive.effects.errors import CaptureError
+from archive.effects.errors import ITEM_CHANGED, CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Op
 
@@ -41,6 +42,8 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     """
     builder, effects = call.builder, call.side_effects
     effects.result = result
+    for part in Reach(effects).parts_of(result):
+        part.keep()
     effects.result_statement = _start_of(getattr(type(module), effects.method, None))
     with WITHOUT_MODES():
         _note_differences(call)
@@ -134,9 +137,12 @@ def _is_argument(source: Source) -> bool:
 def _note_differences(call: CapturedCall) -> None:
     """Note inputs whose elements differ from before, though no version counter says so."""
     for one in call.builder.inputs:
-        if isinstance(one.original, torch.Tensor) and not one.changed:
-            before = call.snapshot.tensor(one.original)
-            one.silently = not torch.equal(_comparable(one.proxy), _comparable(before))
+        for original, proxy in one.tensors:
+            before = call.snapshot.tensor(original)
+            if not one.changed and not torch.equal(_comparable(proxy), _comparable(before)):
+                if one.is_list:
+                    raise CaptureError(ITEM_CHANGED)
+                one.silently = True
 
 
 def _comparable(tensor: Any) -> Any:  # noqa: ANN401
@@ -150,8 +156,8 @@ def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
     for one in changed:
         if one.proxy.shape != one.original.shape:
             raise error_at("a tensor whose shape is changed in place", one.statement)
-    tensors = [one for one in call.builder.inputs if isinstance(one.original, torch.Tensor)]
-    users = Counter(one.original.untyped_storage().data_ptr() for one in tensors)
+    tensors = [original for one in call.builder.inputs for original, _ in one.tensors]
+    users = Counter(one.untyped_storage().data_ptr() for one in tensors)
     for one in changed:
         address = one.original.untyped_storage().data_ptr()
         if address and users[address] > 1:

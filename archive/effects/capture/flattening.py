@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
+from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.reach import Reach
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sites import error_at
@@ -83,7 +84,7 @@ class Flattening:
         self._outputs: dict[Hashable, int] = {}
         self._temporaries: dict[Variable | int, int] = {}
         self._reach = Reach(effects)
-        self._shared = self._reach.shared
+        self._shared: dict[int, Any] = {}
         self._hook_sources: dict[int, Source] = {}
         self._holders = 0
 
@@ -124,7 +125,7 @@ class Flattening:
         return Output(self._outputs.setdefault(known, len(self._outputs)))
 
     def _made(self, value: object) -> Value:
-        if type(value) is list or _plain_tuple(value):
+        if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):
             return Made(_kind(value), self._items(value))
         if type(value) is dict:
             pairs = tuple(part for key, one in value.items() for part in (self.value(key), self.value(one)))
@@ -147,6 +148,8 @@ class Flattening:
         for variable in dict.fromkeys(table.id_to_variable.values()):
             if variable in live and variable.mutation_type is MutationType.ATTRIBUTE_NEW:
                 self._temporaries[variable] = len(self._temporaries)
+        shared = self._reach.shared.items()
+        self._shared = {number: one for number, one in shared if table.graph_value(one) is None}
         for number in self._shared:
             self._temporaries[number] = len(self._temporaries)
         with _naming(table.result_statement):
@@ -285,7 +288,7 @@ def _naming(statement: Statement | None) -> Iterator[None]:
 
 
 def _class_of(value: object) -> str:
-    return f"builtins:{type(value).__name__}"
+    return f"builtins:{'dict' if isinstance(value, dict) else 'list'}"
 
 
 def _plain_tuple(value: object) -> bool:
@@ -298,7 +301,7 @@ def _plain_tuple(value: object) -> bool:
 def _kind(value: object) -> str:
     if type(value) in (Shape, torch.Size):
         return "size"
-    return "list" if type(value) is list else "tuple"
+    return "list" if isinstance(value, list) else "tuple"
 
 
 def _named(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.builtin import MathModule, NumberType, replaced_builtins
+from archive.effects.capture.builtin import ListType, MathModule, NumberType, replaced_builtins
 from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
 from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.sites import position_of, statement_in
@@ -110,13 +110,16 @@ class Functions:
         call: the captured call.
 
     Attributes:
-        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
+        numbers: the proxies of ``int``, ``float``, ``bool`` and ``list``, for the model to use.
         mathematics: the proxy of ``math``.
     """
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
-        self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
+        self.numbers: Mapping[type, NumberType] = {
+            **{kind: NumberType(call, kind) for kind in NUMBERS},
+            list: ListType(call),
+        }
         self.mathematics = MathModule(call)
         self._builtins = replaced_builtins(call, self.numbers)
         self._globals: dict[int, Globals] = {}

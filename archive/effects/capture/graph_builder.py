@@ -119,6 +119,23 @@ class GraphBuilder:
         self._input(Input(source, self._placeholder(source, type(value)), value, proxy))
         return proxy
 
+    def list_input(self, source: Source, originals: list[Any], data: list[Any], kind: type) -> list[Any]:
+        """Make a list an input.
+
+        Args:
+            source: where it lives.
+            originals: its items.
+            data: the items, tensors with their contents before the call.
+            kind: of the items: a tensor, a float or an int.
+
+        Returns:
+            Its proxy.
+        """
+        with WITHOUT_MODES():
+            proxy = [copied(one) if isinstance(one, torch.Tensor) else one for one in data]
+        self._input(Input(source, self._placeholder(source, list[kind]), originals, proxy))  # type: ignore[valid-type]
+        return proxy
+
     def _input(self, new: Input) -> None:
         new.node.meta["roots"] = frozenset([len(self.inputs)])
         self.inputs.append(new)

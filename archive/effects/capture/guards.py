@@ -15,6 +15,7 @@ from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
 from archive.formats.effects.model import (
     Attribute,
     Computed,
+    Each,
     GlobalName,
     Item,
     Length,
@@ -210,7 +211,7 @@ class Guards:
 def is_reachable(source: Source) -> bool:
     """Whether a table can hold a source, and replay may look there."""
     inner = source
-    while isinstance(inner, Attribute | Item | Length):
+    while isinstance(inner, Attribute | Item | Length | Each):
         if isinstance(inner, Item) and not is_literal(inner.key):
             return False
         if isinstance(inner, Attribute) and inner.name[:2] == inner.name[-2:] == "__":

@@ -16,6 +16,7 @@ from archive.formats.effects.model import (
     Attribute,
     Computed,
     Constant,
+    Each,
     Item,
     Length,
     Local,
@@ -95,7 +96,7 @@ class _Rows:
 
     def add(self, source: Source) -> None:
         """Add the value of a source, after those of the containers that it is in."""
-        chain = [source.base if isinstance(source, Length) else source]
+        chain = [source.base if isinstance(source, Length | Each) else source]
         while isinstance(chain[-1], Attribute | Item):
             chain.append(chain[-1].base)
         first = chain[-1]

@@ -21,7 +21,7 @@ class Input:
     Attributes:
         source: where it lives.
         node: its placeholder.
-        original: the model's own tensor, which stays as it is; or a number.
+        original: the model's own tensor or list, which stays as it is; or a number.
         proxy: the copy, or the number of the graph, that the call works with.
         version: version counter of the copy before the call.
         statement: the statement that last changed the tensor.
@@ -39,9 +39,24 @@ class Input:
     silently: bool = False
 
     @property
+    def tensors(self) -> list[tuple[Any, Any]]:
+        """The tensor, or those in the list: the model's own, and the copy."""
+        if is_scalar(self.proxy):
+            return []
+        if not self.is_list:
+            return [(self.original, self.proxy)]
+        pairs = zip(self.original, self.proxy, strict=True)
+        return [(one, copy) for one, copy in pairs if isinstance(copy, torch.Tensor)]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the input is a list, which the graph takes as a whole."""
+        return type(self.proxy) is list
+
+    @property
     def changed(self) -> bool:
         """Whether a tensor has been changed in place."""
-        if is_scalar(self.proxy):
+        if is_scalar(self.proxy) or self.is_list:
             return False
         return self.silently or self.proxy._version != self.version
 

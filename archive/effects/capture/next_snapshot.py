@@ -9,6 +9,7 @@ import torch
 from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
+from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.proxies import class_behind
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
@@ -101,9 +102,9 @@ class _After:
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
         if id(value) in self._made:
             return self._made[id(value)]
-        if type(value) is list:
+        if type(value) is list or isinstance(value, MadeList):
             made = self._noted(value, [])
-            made.extend(map(self._real, value))
+            made.extend(map(self._real, value.contents() if isinstance(value, MadeList) else value))
             return made
         if type(value) is dict:
             made = self._noted(value, {})

@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from archive.effects.capture.open_part import (
+    UNKNOWN_LENGTH,
+    OpenPart,
+    Rest,
+    pieces_of,
+)
 from archive.effects.capture.variables import ABSENT
-from archive.formats.effects.model import Item, Op
+from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
     from archive.formats.effects.model import Source
 
-UNKNOWN_LENGTH = "len() or iteration of a list whose length differs from call to call"
 UNKNOWN_ITEM = "which item that is depends on the length of a list, which differs from call to call"
 
 
@@ -101,14 +106,14 @@ class OpenList(list[Any]):
             if self._set[1 - end]:
                 self._call.refuse(UNKNOWN_ITEM)
             index = place if end == 0 else -1 - place
-            read = self._call.wrap(self._old[index], Item(self._source, index))
+            read = self._call.wrap_item(self._old[index], self._source, index)
             return self._seen.setdefault(index % len(self._old), read)
         return where[place]
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
         if isinstance(index, slice):
-            self._check()
-            return [*self._head, *self._tail][index]
+            items = self.as_part()
+            return items[index]
         return self._read(*self._find(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
@@ -208,7 +213,7 @@ class OpenList(list[Any]):
             elif place in self._seen:
                 self._head.append(self._seen[place])
             else:
-                self._head.append(self._call.wrap(self._old[place], Item(self._source, place)))
+                self._head.append(self._call.wrap_item(self._old[place], self._source, place))
         self._is_old = False
 
     def _replaced(self, index: slice, values: Iterable[object]) -> list[Any]:
@@ -252,8 +257,20 @@ class OpenList(list[Any]):
 
     __hash__ = None
 
+    def as_part(self) -> list[Any]:
+        """The same items as a new list."""
+        if self._is_old and (self._set[0] or self._set[1]):
+            self._fix(UNKNOWN_LENGTH)
+        if not self._is_old:
+            return [*self._head, *self._tail]
+        rest = Rest(self._call, self._source, self._old, (self._removed[0], self._removed[1]), self._seen)
+        return OpenPart(self._call, [self._head[:], rest, self._tail[:]])
+
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._whole() + list(other)
+        return self.as_part() + pieces_of(other)
+
+    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+        return pieces_of(other) + self.as_part()
 
     def __mul__(self, count: Any) -> Any:  # noqa: ANN401
         return self._whole() * count
@@ -261,7 +278,7 @@ class OpenList(list[Any]):
     __rmul__ = __mul__
 
     def copy(self) -> list[Any]:
-        return self._whole()
+        return self.as_part()
 
     def index(self, *args: Any) -> int:  # noqa: ANN401
         return self._whole().index(*args)

@@ -168,6 +168,24 @@ LISTS = frozenset(
 )
 """Functions that return as many tensors as sizes tell."""
 
+TAKING_LISTS = frozenset(
+    (
+        "stack",
+        "cat",
+        "concat",
+        "concatenate",
+        "hstack",
+        "vstack",
+        "row_stack",
+        "dstack",
+        "column_stack",
+        "einsum",
+        "pad_sequence",
+        "tensor",
+    )
+)
+"""Functions that take a list of any length, which tells nothing of the result but sizes."""
+
 TRAINING = {
     "batch_norm": "training",
     "native_batch_norm": "training",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.variables import MutationType, Variable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Reach:
         self._effects = effects
         self.variables: set[Variable] = set()
         self.shared: dict[int, Any] = {}
-        self._met: set[int] = set()
+        self._lists: dict[int, Any] = {}
 
     def of(self, live: Iterable[object]) -> set[Variable]:
         """The variables that effects and some values lead to.
@@ -51,14 +52,21 @@ class Reach:
         variable = self._effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable)
-        if type(value) in (list, dict):
-            if id(value) in self._met:
+        if type(value) in (list, dict) or isinstance(value, MadeList):
+            if id(value) in self._lists:
                 self.shared[id(value)] = value
                 return ()
-            self._met.add(id(value))
+            self._lists[id(value)] = value
         if type(value) is dict:
             return (*value.keys(), *value.values())
+        if isinstance(value, MadeList):
+            return value.contents()
         return value if isinstance(value, list | tuple) else ()
+
+    def parts_of(self, result: object) -> Iterable[MadeList]:
+        """The lists of unknown length, made by the call, that effects and the result lead to."""
+        self.of([result])
+        return (one for one in self._lists.values() if isinstance(one, MadeList))
 
     def _of_variable(self, variable: Variable) -> Iterable[object]:
         """The values that a new object holds."""

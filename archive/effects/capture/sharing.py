@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.sites import error_at
 from archive.effects.capture.sources import is_plain, is_under_argument
 from archive.effects.capture.variables import VariableKind
-from archive.formats.effects.model import Look, Made, Output
+from archive.formats.effects.model import Each, Look, Made, Output
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -33,11 +32,18 @@ def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) 
     for source, first in call.aliases.items():
         if _can_be_compared(call.originals.get(first)):
             call.guards.note(Look.SAME, source, first)
-    tensors = [one for one in inputs if not is_scalar(one.proxy)]
+    tensors = [one for one in inputs if one.tensors]
     for one in changed:
         for other in tensors:
-            if other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
+            if other.is_list:
+                call.guards.note(Look.APART, Each(other.source), one.source, statement=one.statement)
+            elif other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
                 call.guards.note(Look.APART, one.source, other.source, statement=one.statement)
+    _note_containers(call)
+
+
+def _note_containers(call: CapturedCall) -> None:
+    """Guard that lists and dicts are not the same as one that the call changes."""
     effects = call.side_effects
     held = [
         one

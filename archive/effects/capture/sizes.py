@@ -12,7 +12,8 @@ import torch
 
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
-from archive.formats.effects.model import Look
+from archive.effects.looking import FOUND, WITHOUT_MODES
+from archive.formats.effects.model import Each, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -145,9 +146,20 @@ class Sizes:
 
     def _look(self, inputs: list[Input], *looks: Look) -> None:
         for one in inputs:
-            if not is_scalar(one.proxy):
-                for look in looks:
+            for look in looks:
+                if one.is_list:
+                    self._look_at_each(one, look)
+                elif one.tensors:
                     self._call.guards.tensor(one, look)
+
+    def _look_at_each(self, one: Input, look: Look) -> None:
+        """Guard a property that all tensors in a list have in common."""
+        with WITHOUT_MODES():
+            found = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
+        if len(found) > 1:
+            self._call.refuse(f"tensors in a list that differ in {look}")
+        for value in found:
+            self._call.guards.note(look, Each(one.source), value)
 
     def rank(self, tensor: Any) -> None:  # noqa: ANN401
         """Guard the number of a tensor's dimensions."""
@@ -193,6 +205,6 @@ class Sizes:
         self._look(inputs, Look.DTYPE)
         if self._call.builder.input_of(tensor) is None:
             self._call.guards.setting("torch.is_autocast_enabled")
-            kinds = {one.original.dtype for one in inputs if not is_scalar(one.proxy)}
+            kinds = {tensor.dtype for one in inputs for tensor, _ in one.tensors}
             if len(kinds) > 1:  # type promotion prefers tensors that have dimensions
                 self._look(inputs, Look.DIM)

@@ -10,6 +10,7 @@ from archive.formats.effects.model import (
     Attribute,
     ClosureCell,
     Constant,
+    Each,
     GlobalName,
     Item,
     Length,
@@ -21,7 +22,7 @@ from archive.formats.effects.model import (
 if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
-SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length)
+SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length, Each)
 """The classes of ``Source``, for ``isinstance``."""
 LITERALS = (bool, int, float, str, bytes, type(None))
 """The types of ``Literal``, but for tuples of them."""
@@ -54,7 +55,7 @@ def is_plain(value: Any) -> bool:  # noqa: ANN401
 
 def root_of(source: Source) -> Source:
     """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
-    while isinstance(source, Attribute | Item | Length):
+    while isinstance(source, Attribute | Item | Length | Each):
         source = source.base
     return source
 

@@ -8,7 +8,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from archive.effects.capture.autograd import register_hook
-from archive.effects.capture.containers import plain
+from archive.effects.capture.containers import in_graph, plain
+from archive.effects.capture.list_functions import detached_list
 from archive.effects.capture.operations import (
     GETTERS,
     KNOWN_ATTRIBUTES,
@@ -17,11 +18,13 @@ from archive.effects.capture.operations import (
     REFLECTED,
     REFUSED,
     SHAPES,
+    TAKING_LISTS,
     TRAINING,
     running_statistics,
 )
-from archive.effects.capture.scalars import concrete, is_scalar
+from archive.effects.capture.scalars import concrete
 from archive.effects.capture.sizes import Sizes
+from archive.effects.errors import ITEM_CHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +73,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             self._call.refuse(REFUSED[name])
         if torch.is_autocast_enabled("cpu") != self._autocast:
             self._call.refuse("autocast inside the model")
-        args, kwargs = plain(args), plain(kwargs)
-        return self._record(name, func, args, kwargs)
+        given = in_graph if name in TAKING_LISTS else plain
+        named = {key: given(one) for key, one in kwargs.items()}
+        return self._record(name, func, tuple(map(given, args)), named)
 
     def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
         attribute = func.__self__.__name__
@@ -146,7 +150,10 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
     def _note_changes(self) -> None:
         """Note that the running statement has changed a tensor in place, where a version counter says so."""
         for one in self._builder.inputs:
-            if not is_scalar(one.proxy):
+            if one.is_list:
+                if any(tensor._version for _, tensor in one.tensors):
+                    self._call.refuse(ITEM_CHANGED)
+            elif one.tensors:
                 version = one.proxy._version
                 if version != one.version and (one.statement is None or one.latest != version):
                     self._call.check_once()
@@ -170,10 +177,10 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             detached = value.detach()
             self._builder.bind(detached, node)
             return detached
-        if type(value) is tuple:
-            return tuple(map(self._detached, value))
-        if type(value) is list:
-            return list(map(self._detached, value))
+        if type(value) is list and self._builder.node_of(value) is not None:
+            return detached_list(self._builder, value)
+        if type(value) in (tuple, list):
+            return type(value)(map(self._detached, value))
         if type(value) is dict:
             return {key: self._detached(one) for key, one in value.items()}
         return value

@@ -230,12 +230,14 @@ class Wrapping:
 
     def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         is_open = source in self._call.resized
+        # A list that each call puts anew may be longer each time.
+        is_growing = is_open or (self._call.deciding and self._call.is_volatile(source))
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)
             variable = self._call.side_effects.track_dict(value, source, proxy)
         else:
-            proxy = OpenList(self._call, source) if is_open else TrackedList(self._call, source)
+            proxy = OpenList(self._call, source) if is_growing else TrackedList(self._call, source)
             variable = self._call.side_effects.track_list(value, source, proxy)
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()

@@ -38,6 +38,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     GlobalName,
     Op,
     Output,
@@ -131,7 +132,7 @@ class Compiler:
         for number, guard in enumerate(self._effects.guards):
             if isinstance(guard.subject, subjects):
                 body.add(f"at = {number}")
-                body.add(_guard_line(body, guard))
+                body.add(*_guard_lines(body, guard))
         lines = body.take_lines()
         return ["    at = -1", *_trying(lines, "unlike(at, error)")] if lines else []
 
@@ -226,8 +227,17 @@ class Compiler:
         return failure
 
 
-def _guard_line(body: Expressions, guard: Guard) -> str:
-    subject = body.compared(guard.subject)
+def _guard_lines(body: Expressions, guard: Guard) -> list[str]:
+    """Lines that refuse a call in which a guard does not hold."""
+    each = guard.subject.source if isinstance(guard.subject, At) else None
+    if isinstance(each, Each):
+        items = body.compared(At(each.base))
+        return [f"for item in {items}:", f"    {_refusing(body, guard, 'item')}"]
+    return [_refusing(body, guard, body.compared(guard.subject))]
+
+
+def _refusing(body: Expressions, guard: Guard, subject: str) -> str:
+    """A statement that raises an error unless a guard holds for a subject."""
     value = body.compared(guard.value)
     key = "None" if guard.key is None else body.compared(guard.key)
     literal = guard.value.value if isinstance(guard.value, Constant) else guard.value

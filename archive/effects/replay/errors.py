@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 UNLIKE = "this call is not as the one that was captured"
 NONE_FITS = "this call is as none of the {} that were captured; for the nearest"
 
@@ -30,27 +36,58 @@ class ReplayError(RuntimeError):
 class GuardError(ReplayError):
     """A call differs from the captured one in something that the model relied on; nothing has changed.
 
-    Attributes:
-        guard: the condition that does not hold, as Python.
-        problem: what is the case instead, as text.
+    Where several entries are tried in turn, the error of one is never shown, so its texts are made late.
+
+    Args:
+        problem: what is the case instead.
+        method: the method's name.
         number: of the guard, from 0: so many have held before it.
+        texts: gives the guard as Python, and its symbolicated debug handle.
+        unlike: what the call is not like.
+
+    Attributes:
+        problem: what is the case instead, as text.
+        number: of the guard.
     """
 
     def __init__(
-        self, problem: str, *, method: str, guard: str, where: str = "", number: int = 0, unlike: str = UNLIKE
+        self,
+        problem: str,
+        *,
+        method: str,
+        number: int,
+        texts: Callable[[], tuple[str, str]],
+        unlike: str = UNLIKE,
     ) -> None:
-        super().__init__(f"{unlike}: expected {guard}, {problem}", method=method, where=where)
-        self.guard = guard
-        self.problem = problem
-        self.number = number
+        RuntimeError.__init__(self, problem)
+        self.method, self.effect = method, ""
+        self.problem, self.number = problem, number
+        self._texts, self._unlike = texts, unlike
+
+    def __str__(self) -> str:
+        text = f"{self.method}: {self._unlike}: expected {self.guard}, {self.problem}"
+        return f"{text}\n{self.where}" if self.where else text
+
+    @cached_property
+    def _told(self) -> tuple[str, str]:
+        return self._texts()
+
+    @property
+    def guard(self) -> str:
+        """The condition that does not hold, as Python."""
+        return self._told[0]
+
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        """The symbolicated debug handle of the guard; "" without handle or symbolicator."""
+        return self._told[1]
 
     def of(self, entries: int) -> GuardError:
         """The same error, of the one of several entries that nearly fits."""
         return GuardError(
             self.problem,
             method=self.method,
-            guard=self.guard,
-            where=self.where,
             number=self.number,
+            texts=lambda: self._told,
             unlike=NONE_FITS.format(entries),
         )

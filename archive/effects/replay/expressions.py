@@ -7,6 +7,8 @@ name      value                                           bound
 ``s0``    the value at a source                           before the first change
 ``t0``    a temporary                                     before the first change
 ``v0``    a value computed from others                    before the first change
+``c0``    a computed number                               before the graph runs
+``n0``    an operand of one, which is checked             before the graph runs
 ``w0``    a value at or below a temporary                 right before the change that needs it
 ========  ==============================================  =========================================
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.replay.errors import StateError
 from archive.effects.replay.named_values import NAMED
+from archive.formats.effects.computed import COMPUTED, OF_TENSORS
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -43,6 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from archive.formats.effects.model import Literal, Source, Value
+
+
+UNBOUNDED = ("mul", *OF_TENSORS)
+"""Operations whose results are checked: products have many bits, and what is no tensor has any size."""
+SMALL = 1 << 62
+"""Constants up to here need no check."""
 
 
 class FunctionNames:
@@ -161,11 +170,7 @@ class Expressions:
         if isinstance(root_of(source), Temporary):
             return self.bind(self._place(source), late=True)
         name = f"s{self._names.numbering.source(source)}"
-        if name not in self._bound:
-            expression = self._place(source)
-            self._bound.add(name)
-            self.add(f"{name} = {expression}")
-        return name
+        return name if name in self._bound else self._once(name, self._place(source))
 
     def _place(self, source: Source) -> str:  # noqa: PLR0911 (one a kind)
         """An expression that reads a source."""
@@ -198,9 +203,30 @@ class Expressions:
         if isinstance(value, At) and isinstance(root_of(value.source), GlobalName):
             return self._below_global(value.source)
         if isinstance(value, Computed):
-            operands = ", ".join(self.compared(item) for item in value.items)
-            return self.bind(f"computed({value.op!r}, {operands})")
+            return self._computed(value)
         return self.value(value)
+
+    def _computed(self, value: Computed) -> str:
+        """A name for a computed number; equal ones are computed once."""
+        operands = [self.compared(item) for item in value.items]
+        if value.op not in OF_TENSORS:
+            operands = [self._number(*pair) for pair in zip(value.items, operands, strict=True)]
+        return self._once(f"c{self._names.numbering.value(value)}", COMPUTED[value.op].format(*operands))
+
+    def _number(self, value: Value, text: str) -> str:
+        """A name for an operand, checked unless it is a number of limited size by itself."""
+        if isinstance(value, Computed) and value.op not in UNBOUNDED:
+            return text
+        if isinstance(value, Constant) and type(value.value) is int and abs(value.value) <= SMALL:
+            return text
+        return self._once(f"n{self._names.numbering.value(value)}", f"number({text})")
+
+    def _once(self, name: str, expression: str) -> str:
+        """Bind a name to the value of an expression, unless it has been bound."""
+        if name not in self._bound:
+            self._bound.add(name)
+            self.add(f"{name} = {expression}")
+        return name
 
     def _below_global(self, source: Source) -> str:
         constant = self._names.constant

@@ -155,9 +155,11 @@ class _Errors:
             problem = "which is not so"
         else:
             problem = f"which cannot be told: {error if isinstance(error, StateError) else repr(error)}"
-        where = self._where(guard)
         return GuardError(
-            problem, method=self._effects.method, guard=guard_text(guard), where=where, number=number
+            problem,
+            method=self._effects.method,
+            number=number,
+            texts=lambda: (guard_text(guard), self._where(guard)),
         )
 
     def _where(self, effect: Effect | Guard) -> str:

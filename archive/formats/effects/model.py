@@ -70,7 +70,14 @@ class Length:
     base: Source
 
 
-Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary | Length
+@dataclass(frozen=True, slots=True)
+class Each:
+    """All items of a list; the subject of guards alone, which then must hold for each item."""
+
+    base: Source
+
+
+Source: TypeAlias = Local | Attribute | Item | GlobalName | ClosureCell | Temporary | Length | Each
 """The place of a value."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.model import At, Attribute, Computed, Item, Length, Made, Output
+from archive.formats.effects.model import At, Attribute, Computed, Each, Item, Length, Made, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def parts_of(values: list[Value]) -> Iterator[Value]:
 
 def root_of(source: Source) -> Source:
     """The source that a chain of attributes, items and lengths starts from."""
-    while isinstance(source, Attribute | Item | Length):
+    while isinstance(source, Attribute | Item | Length | Each):
         source = source.base
     return source
 

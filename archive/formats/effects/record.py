@@ -44,6 +44,7 @@ global                 string: Python module                 string: name
 cell                   string: function                      string: name
 temporary              its number, no row                    ``NO_REFERENCE``
 length (version 3)     source                                ``NO_REFERENCE``
+each (version 4)       source                                ``NO_REFERENCE``
 =====================  ====================================  ==================
 
 Value: see ``model.Value``.
@@ -92,7 +93,8 @@ Rules:
 - A table without guards and defaults has version 1, and no field ``conditions``.
 - A table has version 3 if a method has several entries, a guard looks at a computed number or at whether
   something is None, or a source is a length.
-- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``.
+- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``; or if a guard
+  is for each item of a list.
 - Facts obey ``rules``.
 
 So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
@@ -108,7 +110,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
-from archive.formats.effects.model import Computed, Length, Look, Made, Op
+from archive.formats.effects.model import Computed, Each, Length, Look, Made, Op
 from archive.formats.effects.parts import guarded, parts_of, places
 from archive.formats.effects.row_parser import RowParser
 from archive.formats.effects.rows import NO_REFERENCE, Numbering
@@ -131,7 +133,8 @@ VERSIONS = (1, 2, 3, 4)
 - 1: all tables but ``conditions``.
 - 2: adds ``conditions``; written only for tables that have some.
 - 3: several entries of a method, computed numbers and lengths; written only for tables that have some.
-- 4: the ops and kinds of values in ``SINCE_4``; written only for tables that have some.
+- 4: the ops and kinds of values in ``SINCE_4``, and guards for each item of a list; written only for tables
+  that have some.
 """
 
 SINCE_4: frozenset[Op | str] = frozenset((Op.CALL, "format"))
@@ -230,7 +233,8 @@ def _check_version(table: EffectTable, version: int) -> None:
 
 def _version_of(table: EffectTable) -> int:
     methods = table.methods
-    if not SINCE_4.isdisjoint(_words(table)):
+    each = any(isinstance(source, Each) for method in methods for source in guarded(method))
+    if each or not SINCE_4.isdisjoint(_words(table)):
         return 4
     if len({method.method for method in methods}) < len(methods) or _is_state_read(table):
         return 3

@@ -14,6 +14,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     GlobalName,
     Item,
     Length,
@@ -68,7 +69,10 @@ class References:
                 self.value(value)
 
     def subject(self, value: Value) -> None:
-        """Check the subject of a guard, which alone may be computed."""
+        """Check the subject of a guard, which alone may be computed, or all items of a list."""
+        if isinstance(value, At) and isinstance(value.source, Each):
+            self.source(value.source.base)
+            return
         if not isinstance(value, Computed):
             self.value(value)
             return
@@ -82,7 +86,10 @@ class References:
         for item in value.items:
             if not isinstance(item, At | Constant | Computed):
                 raise ArchiveError(f"{value.op} of {short(item)}")
-            self.subject(item)
+            if isinstance(item, Computed):
+                self.subject(item)
+            else:
+                self.value(item)
 
     def source(self, source: Source) -> None:
         """Refuse a source below a temporary that no effect makes."""

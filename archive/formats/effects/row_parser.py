@@ -35,7 +35,7 @@ LITERAL_TEXTS = ("int", "float", "str", "bytes")
 """Kinds of constants that have a text."""
 NUMBERED_KINDS: dict[str, type[Output | New | Stored]] = {"output": Output, "new": New, "stored": Stored}
 """Kinds of values that are a number."""
-SOURCE_KINDS = ("local", "attribute", "item", "global", "cell", "temporary", "length")
+SOURCE_KINDS = ("local", "attribute", "item", "global", "cell", "temporary", "length", "each")
 
 
 class RowParser:
@@ -138,7 +138,7 @@ class RowParser:
     def _check_source(self, row: SourceRow, place: str) -> None:
         kind, base, name = row
         check_word(kind, SOURCE_KINDS, place)
-        if kind in ("attribute", "item", "length"):
+        if kind in ("attribute", "item", "length", "each"):
             check_reference(base, self.sources, f"{place}, field base")
         elif kind in ("global", "cell"):
             check_reference(base, self.strings, f"{place}, field base")
@@ -146,7 +146,7 @@ class RowParser:
             _check_no_reference(base, f"{place}, field base")
         else:
             _check_number(base, f"{place}, field base")
-        if kind in ("temporary", "length"):
+        if kind in ("temporary", "length", "each"):
             _check_no_reference(name, f"{place}, field name")
         else:
             rows = self.literals if kind == "item" else self.strings

@@ -15,6 +15,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     GlobalName,
     Item,
     Length,
@@ -153,6 +154,8 @@ class Numbering:
                 return SourceRow("temporary", number, NO_REFERENCE)
             case Length(base):
                 return SourceRow("length", self.source(base), NO_REFERENCE)
+            case Each(base):
+                return SourceRow("each", self.source(base), NO_REFERENCE)
         raise ArchiveError(expected="a source", found=shown(source))
 
     def _value(self, value: Value) -> ValueRow:

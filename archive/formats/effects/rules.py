@@ -15,6 +15,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     GlobalName,
     Length,
     Look,
@@ -201,6 +202,8 @@ def _fits(operand: Operand, value: Value | None) -> bool:
 def _check_guard(guard: Guard) -> None:
     look = guard.look
     if not isinstance(guard.subject, GUARD_SUBJECTS.get(look, (At, Output))):
+        raise ArchiveError(f"{look} of {short(guard.subject)}")
+    if look is Look.SAME and isinstance(guard.subject, At) and isinstance(guard.subject.source, Each):
         raise ArchiveError(f"{look} of {short(guard.subject)}")
     if not _is_guard_value(GUARD_VALUES[look], guard.value):
         raise ArchiveError(f"{look} as {short(guard.value)}")

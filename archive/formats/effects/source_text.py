@@ -20,6 +20,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     GlobalName,
     Item,
     Length,
@@ -74,6 +75,8 @@ NUMBER_TESTS = {
 }
 MOST_DECIMAL_BITS = 10_000
 """Bits of integers printed in decimal; by default Python refuses more than 4300 digits."""
+EACH = "item"
+"""The name of each item of a list."""
 EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}"}
 """Classes that an effect ``new`` may make without permission."""
 
@@ -108,8 +111,16 @@ def effect_text(effect: Effect) -> str:
     return Printer().effect(effect)
 
 
-def guard_text(guard: Guard) -> str:  # noqa: C901, PLR0911 (one a look)
+def guard_text(guard: Guard) -> str:
     """A guard as a Python expression."""
+    text = _condition(guard)
+    if isinstance(guard.subject, At) and isinstance(guard.subject.source, Each):
+        return f"all({text} for {EACH} in {source_text(guard.subject.source.base)})"
+    return text
+
+
+def _condition(guard: Guard) -> str:  # noqa: C901, PLR0911 (one a look)
+    """A guard as a Python expression, for one item if it is for each."""
     subject, value = value_text(guard.subject), value_text(guard.value)
     literal = guard.value.value if isinstance(guard.value, Constant) else None
     key = "" if guard.key is None else value_text(guard.key)
@@ -206,6 +217,8 @@ class Printer:
                 return f"{self._free('tmp')}{number}"
             case Length(base):
                 return f"len({self.source(base)})"
+            case Each():
+                return EACH
         return self._free(source)
 
     def attribute(self, base: str, name: str) -> str:

@@ -13,6 +13,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Computed,
     Constant,
+    Each,
     Effect,
     EffectTable,
     GlobalName,
@@ -106,6 +107,8 @@ class TableParser:
             return Temporary(base)
         if kind == "length":
             return Length(self._sources[base])
+        if kind == "each":
+            return Each(self._sources[base])
         if kind == "item":
             return Item(self._sources[base], self._rows.literals[name])
         text = self._rows.strings[name]

@@ -73,13 +73,13 @@ def _sources(
     weights: list[Weight] = []
     for kind, base, name in rows.sources:
         own, parts = 0, []
-        if kind in ("attribute", "item", "length"):
+        if kind in ("attribute", "item", "length", "each"):
             parts.append(weights[base])
         if kind == "item":
             parts.append(constants[name])
         elif kind in ("global", "cell"):
             own = texts[base] + texts[name]
-        elif kind not in ("temporary", "length"):
+        elif kind not in ("temporary", "length", "each"):
             own = texts[name]
         weights.append(_weight("sources", len(weights), own, parts, allowance))
     return weights
