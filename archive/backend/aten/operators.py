@@ -12,7 +12,7 @@ for graphs and for programs read from archives, which anybody may have written:
    - those that are no operators: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
 2. For any other name, the operator that PyTorch has registered under it is called, if the operator
 
-   - is in the namespace ``aten`` or ``prim``,
+   - is in the namespace ``aten`` or ``prim``, or one of ``TORCHVISION_OPERATORS``,
    - takes and makes nothing but tensors, numbers, texts, devices, and lists, dicts and tuples of these,
    - mutates no list or dict,
    - and is not in ``EXCLUDED_KINDS``: these reach files, random seeds and generators, settings of the
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Any]
 
-OPERATOR_NAME = re.compile(r"((?:aten|prim)::[A-Za-z_]\w*)(?:\.(\w+))?", re.ASCII)
+TORCHVISION_OPERATORS = "nms|roi_align|roi_pool|ps_roi_align|ps_roi_pool|deform_conv2d"
+"""Operators of torchvision's detection models. They compute; its other operators read and write files."""
+OPERATOR_NAME = re.compile(
+    rf"((?:aten|prim)::[A-Za-z_]\w*|torchvision::(?:{TORCHVISION_OPERATORS}))(?:\.(\w+))?", re.ASCII
+)
 EXCLUDED_KINDS = re.compile(
     r"aten::(save|from_file|_print|manual_seed|seed|initial_seed|Generator|set_grad_enabled|_cufft_\w+|_test_\w+"
     r"|backward|_backward|retain_grad|get_gradients|set_|set_data|_index_put_impl_?|_unsafe_(index|masked)\w*"

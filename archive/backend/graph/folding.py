@@ -59,6 +59,8 @@ EFFECTFUL = (
     "prim::SetAttr",
 )
 """Operations with side effects that no schema tells."""
+PLAIN_TYPES = ("Tensor", "int", "float", "bool", "str", "complex", "Device")
+"""Types that are a subtype of none but themselves, ``Any``, ``Optional`` and ``Union``."""
 TUPLE_OPERATORS = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
 IMMUTABLE_TYPES = (int, str, bool, type(None))
 FOLDABLE_TYPES = (int, float, str, bool, type(None), list, tuple)
@@ -188,6 +190,8 @@ class _Folding:
         """The result of an operation, computed now, or ``NOT_KNOWN``."""
         if operation.kind in ("aten::__is__", "aten::__isnot__"):
             return self._against_none(operation.kind, inputs, known)
+        if operation.kind == "prim::isinstance":
+            return _is_instance(self.types[inputs[0]], operation.value)
         compute = FOLDABLE_OPERATORS.get(operation.kind)
         if (
             compute is None
@@ -214,6 +218,15 @@ class _Folding:
                 if not kind_of.startswith(("Optional", "NoneType", "Any", "Union")):
                     return kind == "aten::__isnot__"
         return NOT_KNOWN
+
+
+def _is_instance(kind: str, others: list[str]) -> Any:  # noqa: ANN401
+    """Whether a value of a type is one of other types; ``NOT_KNOWN`` if the type does not decide it."""
+    if kind in others or (kind.startswith("List[") and "list" in others):
+        return True
+    decided = kind in PLAIN_TYPES or kind.startswith("List[")
+    plain = all(one in (*PLAIN_TYPES, "list", "tuple") or one.startswith("List[") for one in others)
+    return False if decided and plain else NOT_KNOWN
 
 
 def _constant(operation: Operation, output: int, value: Any) -> Operation:  # noqa: ANN401

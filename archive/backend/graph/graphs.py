@@ -45,7 +45,7 @@ class Operation:
         inputs: values it takes.
         outputs: values it makes.
         schema: the operator's schema as text; "" for nodes without one, such as ``prim::If``.
-        value: the value of a constant.
+        value: the value of a constant; the types of a ``prim::isinstance``, as TorchScript writes them.
         path: for a constant that is an attribute of a module, the attributes that lead from the top module
             to it, joined by dots; None for literals.
         blocks: its inner blocks: two branches of ``prim::If``, the body of ``prim::Loop``.

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.graph.filling import fill_ranges
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
+from archive.backend.graph.objects import Held, Objects, class_of
 from archive.debuginfo.sites import SELF
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from archive.backend.graph.range_finder import RangeFinder
 
     Module = Any
     """A ``torch._C.ScriptModule``."""
 
 MANGLING = re.compile(r"___torch_mangle_\d+\.")
-PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit")
-"""Operations without a range in PyTorch; they belong to the operation that makes their input."""
 MAX_CALL_DEPTH = 200
 """Most calls within one another: TorchScript has no recursion, but modules may call in circles."""
 
@@ -65,47 +63,8 @@ def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
     walk.nodes(graph, scope, body)
     body.results = [walk.number(value, scope) for value in graph.outputs()]
     graph_of = Graph(method, body, walk.types)
-    _take_ranges_of_makers(graph_of)
-    _take_ranges_of_neighbours(body, {})
+    fill_ranges(graph_of)
     return graph_of
-
-
-def _take_ranges_of_makers(graph: Graph) -> None:
-    """Give ``PLACELESS`` operations without a range that of the operation that makes their last input."""
-    makers = {value: one for one in graph.operations() for value in one.outputs}
-    for one in graph.operations():
-        maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
-        if maker is not None and maker.stack is one.stack:
-            one.shown, one.range = maker.shown, maker.range
-
-
-def _take_ranges_of_neighbours(block: Block, before: dict[int, Operation]) -> None:
-    """Give operations without a range that of the next operation in the same call, or else the last one.
-
-    PyTorch records no range for nodes that it adds: dict literals, casts, some attributes of tensors. The
-    next operation takes what they make.
-
-    Args:
-        block: the block; its inner blocks follow.
-        before: for each call stack, by id, the last operation with a range before the block.
-    """
-    _fill_ranges(reversed(block.operations), {})
-    _fill_ranges(block.operations, dict(before))
-    for one in block.operations:
-        if one.shown:
-            before[id(one.stack)] = one
-        for inner in one.blocks:
-            _take_ranges_of_neighbours(inner, dict(before))
-
-
-def _fill_ranges(operations: Iterable[Operation], neighbours: dict[int, Operation]) -> None:
-    """Give operations without a range that of the operation of the same call that came last."""
-    for one in operations:
-        if one.shown:
-            neighbours[id(one.stack)] = one
-        elif id(one.stack) in neighbours:
-            neighbour = neighbours[id(one.stack)]
-            one.shown, one.range = neighbour.shown, neighbour.range
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +115,7 @@ class _Inliner:
     def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
         self._places = places
+        self._objects = Objects()
 
     def new(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401 (a torch._C.Value)
         """Give a value its number."""
@@ -186,7 +146,8 @@ class _Inliner:
                 continue
             if kind == "prim::Constant" and "name" in node.attributeNames():
                 continue  # a function, which is known by its type
-            self._operation(node, scope, out)
+            if not self._of_object(node, scope, out):
+                self._operation(node, scope, out)
 
     def _get(self, node: Any, scope: _Scope, out: Block) -> bool:  # noqa: ANN401
         """Follow a node that gets an attribute: add a constant, or note that its value is a module.
@@ -205,10 +166,39 @@ class _Inliner:
             instance = name if holder.instance == SELF else f"{holder.instance}.{name}"
             scope.modules[output.debugName()] = _Known(value, path, instance)
         else:
-            number = self.new(output, scope)
-            out.operations.append(
-                self._placed(Operation("prim::Constant", [], [number], value=value, path=path), node, scope)
-            )
+            self._attribute(value, path, node, scope, out)
+        return True
+
+    def _attribute(self, value: Any, path: str, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+        """Add the constant that an attribute is; an object's own attributes are constants, too."""
+        output = node.output()
+        number = self.new(output, scope)
+        if of := class_of(output.type(), value):
+            self.types[number] = of
+            self._objects.held[number] = Held(value, path)
+        constant = Operation("prim::Constant", [], [number], value=value, path=path)
+        out.operations.append(self._placed(constant, node, scope))
+
+    def _of_object(self, node: Any, scope: _Scope, out: Block) -> bool:  # noqa: ANN401
+        """Follow a node that uses an object of a class of the model's own.
+
+        Returns:
+            False if there is no such object, or the node has to run; nothing is done then.
+        """
+        taken = [scope.numbers.get(value.debugName(), -1) for value in node.inputs()]
+        if not taken or taken[0] not in self._objects:
+            return False
+        held = self._objects.held.get(taken[0])
+        if node.kind() == "prim::CallMethod":
+            self._call(node, scope, out)
+        elif node.kind() == "prim::GetAttr" and held is not None:
+            name = node.s("name")
+            self._attribute(getattr(held.value, name), f"{held.path}.{name}", node, scope, out)
+        elif (found := self._objects.results(node, taken, out)) is not None:
+            names = [value.debugName() for value in node.outputs()]
+            scope.numbers.update(zip(names, found, strict=True))
+        else:
+            return False
         return True
 
     def _placed(self, operation: Operation, node: Any, scope: _Scope) -> Operation:  # noqa: ANN401
@@ -232,20 +222,22 @@ class _Inliner:
         operation = Operation(node.kind(), inputs, [], schema)
         if operation.kind == "prim::Constant":
             operation.value = node.output().toIValue()
+        elif operation.kind == "prim::isinstance":
+            operation.value = [kind.annotation_str for kind in node.tys("types")]
         for block in node.blocks():
             inner = Block([self.new(value, scope) for value in block.inputs()])
             self.nodes(block, scope, inner)
             inner.results = [self.number(value, scope) for value in block.outputs()]
             operation.blocks.append(inner)
         operation.outputs = [self.new(value, scope) for value in node.outputs()]
+        self._objects.add(operation, out)
         out.operations.append(self._placed(operation, node, scope))
 
     def _call(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
         """Add the operations of the graph that a node calls."""
         shown = node.sourceRange()
-        called, parameters = (
-            self._function(node, scope) if node.kind() == "prim::CallFunction" else self._method(node, scope)
-        )
+        is_method = node.kind() == "prim::CallMethod" and _is_followed(node, scope)
+        called, parameters = self._method(node, scope) if is_method else self._function(node, scope)
         if len(scope.stack) >= MAX_CALL_DEPTH:
             raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {shown}")
         _, *arguments = node.inputs()
@@ -262,18 +254,26 @@ class _Inliner:
                 scope.numbers[value.debugName()] = self.number(result, called)
 
     def _function(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
-        """The function that a node calls, and its parameters.
+        """The function, or the method of an object, that a node calls, and its parameters without ``self``.
 
         Raises:
             LoweringError: TorchScript does not know it.
         """
         shown = node.sourceRange()
-        name = next(node.inputs()).type().annotation_str
+        first = next(node.inputs())
+        name = first.type().annotation_str
+        if node.kind() == "prim::CallMethod":
+            name = f"{name}.{node.s('name')}"
         function = torch.jit._state._python_cu.find_function(name)
         if function is None:
             raise LoweringError(f"cannot follow the call of {name}. Source code: {shown}")
         call = Call(name.rpartition(".")[2], None, None, self._places.find(shown))
-        return _Scope(function.graph, {}, {}, (*scope.stack, call)), list(function.graph.inputs())
+        called = _Scope(function.graph, {}, {}, (*scope.stack, call))
+        parameters = list(function.graph.inputs())
+        if node.kind() == "prim::CallMethod":
+            itself, *parameters = parameters
+            called.numbers[itself.debugName()] = scope.numbers[first.debugName()]
+        return called, parameters
 
     def _method(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
         """The method that a node calls, and its parameters without ``self``."""

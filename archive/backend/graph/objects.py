@@ -1,0 +1,123 @@
+"""Dissolves objects of the model's own TorchScript classes: their attributes become values of the graph.
+
+A backend knows no classes. Most objects live between two calls: a function makes one, others read it, perhaps
+from a tuple. The graph of all calls together then needs no object: reading an attribute gives what was
+assigned to it. This holds as long as attributes are assigned in the block that makes the object, where they
+are in the order of the source. An object that is an attribute of a module is dissolved as the module is.
+
+The operations that make objects stay in the graph. Folding drops those whose results are unused; backends
+refuse the others, as they refuse to assign attributes in other blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from archive.backend.graph.graphs import Block, Operation
+
+CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
+"""Operations whose result is the object that they are given."""
+
+
+@dataclass(slots=True)
+class Made:
+    """An object that the graph makes.
+
+    Attributes:
+        block: the block that makes it.
+        attributes: the value of each attribute, by name.
+    """
+
+    block: Block
+    attributes: dict[str, int] = field(default_factory=dict)
+
+    def results(self, name: str, values: list[int], block: Block) -> list[int] | None:
+        """The value of an attribute, or nothing if a block assigns one; None if that has to run."""
+        if not values:
+            return [self.attributes[name]] if name in self.attributes else None
+        if self.block is not block:
+            return None
+        (self.attributes[name],) = values
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An object that is an attribute of a module.
+
+    Attributes:
+        value: the object.
+        path: the attributes that lead from the top module to it, joined by dots.
+    """
+
+    value: Any
+    path: str
+
+
+class Objects:
+    """The objects among the values of a graph.
+
+    Attributes:
+        held: those that are attributes of a module, or of such an object.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[int, Held] = {}
+        self._made: dict[int, Made] = {}
+        self._tuples: dict[int, list[int]] = {}
+
+    def __contains__(self, value: int) -> bool:
+        """Whether a value is such an object, or a tuple that holds one."""
+        return value in self.held or value in self._made or value in self._tuples
+
+    def add(self, operation: Operation, block: Block) -> None:
+        """Note an operation that was added to a block, if it makes an object or a tuple with one."""
+        if operation.kind == "prim::CreateObject":
+            self._made[operation.outputs[0]] = Made(block)
+        elif operation.kind == "prim::TupleConstruct" and any(one in self for one in operation.inputs):
+            self._tuples[operation.outputs[0]] = operation.inputs
+
+    def results(self, node: Any, taken: list[int], block: Block) -> list[int] | None:  # noqa: ANN401
+        """The values that a node gives.
+
+        Args:
+            node: the node, a ``torch._C.Node``; an object is its first input.
+            taken: the values that it takes.
+            block: the block that it belongs to.
+
+        Returns:
+            None if only running the node gives them.
+        """
+        kind, first = node.kind(), taken[0]
+        if kind in CASTS:
+            return [first]
+        if first in self._tuples:
+            return _items(self._tuples[first], node)
+        if first in self._made and kind in ("prim::GetAttr", "prim::SetAttr"):
+            return self._made[first].results(node.s("name"), taken[1:], block)
+        return None
+
+
+def _items(items: list[int], node: Any) -> list[int] | None:  # noqa: ANN401
+    """The items that a node takes from a tuple; None if it does something else."""
+    if node.kind() == "prim::TupleIndex":
+        *_, place = node.inputs()
+        return [items[place.toIValue()]]
+    return items if node.kind() == "prim::TupleUnpack" else None
+
+
+def class_of(kind: Any, value: object) -> str:  # noqa: ANN401
+    """The class of an object that can be dissolved; "" if a value is something else.
+
+    Args:
+        kind: the value's type, a ``torch._C.Type``.
+        value: the value. PyTorch gives an object of a model's own class as one of its Python class.
+    """
+    if kind.kind() == "OptionalType":
+        kind = kind.getElementType()
+    is_other = value is None or isinstance(value, torch._C.ScriptModule | torch._C.ScriptObject)
+    return "" if is_other or kind.kind() != "ClassType" else str(kind.annotation_str)
