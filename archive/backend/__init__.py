@@ -10,7 +10,7 @@ PyTorch. The steps of lowering and running, each by its file:
 4. ``lower/links`` generates TorchScript that executes the state, and ``lower/lowering`` makes a module of it.
 5. ``lower/saving`` saves this module with the model's source behind each debug handle.
 6. ``delegate`` runs it in this process, ``effectful`` also does its side effects; ``profile/`` shows where
-   its time goes.
+   its time goes, and where that of any archive goes that stock PyTorch runs.
 
 ``conformance/`` tests a backend. A backend's ``preprocess`` gets the graphs as the model has them: it can
 simplify them by :func:`folded`, and refuse an operation by a :class:`LoweringError` with the message that
@@ -28,6 +28,7 @@ from archive.backend.lower.lowering import lower
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
 from archive.backend.profile.events import Recording
 from archive.backend.profile.profile import Profile
+from archive.backend.profile.stock.running import profile_archive
 from archive.backend.registry import (
     Backend,
     Link,
@@ -62,6 +63,7 @@ __all__ = [
     "generate_debug_handles",
     "lower",
     "lowered_archive",
+    "profile_archive",
     "register_backend",
     "save_lowered",
     "unregister_backend",

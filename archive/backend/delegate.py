@@ -21,6 +21,7 @@ from archive.backend.lower.links import DEBUG_TABLE
 from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
 from archive.backend.lower.saving import write_lowered
 from archive.backend.profile.events import Recording
+from archive.backend.profile.places import place_of
 from archive.backend.profile.profile import Profile
 from archive.backend.registry import find_backend
 from archive.backend.tensors import tensors_in
@@ -214,7 +215,12 @@ class Delegate:
 
     def profile(self, recording: Recording) -> Profile:
         """A recording at the model's source."""
-        return Profile(recording, self.symbolicate)
+        sources = self.archive.range_table.sources
+        return Profile(
+            recording,
+            lambda handle: place_of(self.symbolicate([handle])),
+            [sources[number] for number in range(len(sources))],
+        )
 
 
 def _archived(module: torch.jit.ScriptModule) -> Archive:

@@ -44,6 +44,9 @@ COMMANDS = {
     "migrate": CommandEntry(
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),
+    "profile": CommandEntry(
+        "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
+    ),
     "store": CommandEntry(
         "archive.cli.store.group", "Companions of many models in one folder, found by a log."
     ),

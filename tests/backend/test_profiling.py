@@ -20,10 +20,11 @@ import torch
 
 from archive.backend import Delegate, lower, lowered_archive
 from archive.backend.profile.events import Recording
-from archive.backend.profile.places import SourceLine
+from archive.backend.profile.places import SourceLine, place_of
 from archive.backend.profile.profile import Profile
 from archive.backend.profile.text import table
 from archive.backend.profile.timeline import Row
+from tests.support.listed_models import Listed
 from tests.support.profiles import (
     ADD_1,
     FC_0,
@@ -35,16 +36,14 @@ from tests.support.profiles import (
     handle,
     known,
     one_run,
+    placing,
     profiled,
     recording,
-    symbolicating,
     traced,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from archive.debuginfo.symbolicate import Symbolication
+    from archive.backend.profile.places import OperationPlace
 
 pytestmark = pytest.mark.torch
 
@@ -91,7 +90,7 @@ def test_functions_lowered_and_traced_modules(
     name: str, hierarchy: str, module: str | None, source: SourceLine | str | None
 ) -> None:
     made = Recording("demo", [(0, 1, handle(name, hierarchy), "x")])
-    (event,) = Profile(made, symbolicating(name)).events
+    (event,) = Profile(made, placing(name)).events
     assert module is None or event.place.module == module
     if source is None:
         assert str(event.place.source) == "models/lowered.py:23"
@@ -110,21 +109,23 @@ def test_an_unknown_handle_is_shown_as_such() -> None:
 
 def test_inside_a_lowered_module_the_way_starts_outside_of_it() -> None:
     with archive.open(ORACLES / "plain_stack.ptl") as opened:
-        profile = Profile(recording((0, 1, ADD_1, "x")), lambda handles: opened.symbolicate([*handles, HEAD]))
+        profile = Profile(
+            recording((0, 1, ADD_1, "x")), lambda one: place_of(opened.symbolicate([one, HEAD]))
+        )
     assert profile.events[0].place.module == "head.blocks.1"
     assert str(profile.events[0].place.source) == "models/plain.py:28"
 
 
-def test_a_handle_is_symbolicated_once() -> None:
+def test_a_handle_is_looked_up_once() -> None:
     asked: list[int] = []
 
-    def symbolicate(handles: Sequence[int]) -> Symbolication:
-        asked.extend(handles)
-        return symbolicating("plain_stack")(handles)
+    def place(handle: int) -> OperationPlace:
+        asked.append(handle)
+        return placing("plain_stack")(handle)
 
     made = recording(*((at, at + 1, HANDLES[at % 3], "x") for at in range(100)))
     made.memory = [(START, UNKNOWN, 1, 1, 0)] * 50
-    Profile(made, symbolicate)
+    Profile(made, place)
     assert sorted(asked) == sorted([*HANDLES[:3], UNKNOWN])
 
 
@@ -244,23 +245,6 @@ def test_self_times_of_operations_in_a_row_are_their_durations(steps: list[tuple
     profile = profiled(made)
     assert profile.total_ns == sum(length for _, length, _ in steps)
     assert {event.lane for event in profile.events} <= {0}
-
-
-class Listed(torch.nn.Module):
-    """Modules of the same names in several lists, and one that is called as a whole, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.down = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
-        self.up = torch.nn.ModuleList([torch.nn.Linear(4, 4)])
-        self.by_name = torch.nn.ModuleDict({"inner": torch.nn.Sequential(torch.nn.Linear(4, 4))})
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.down:
-            x = layer(x)
-        for layer in self.up:
-            x = layer(x)
-        return self.by_name["inner"](x)
 
 
 @pytest.mark.parametrize("loaded", [False, True])

@@ -14,11 +14,13 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 
 from archive.backend.profile.events import Recording
+from archive.backend.profile.places import place_of
 from archive.backend.profile.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from archive.backend.profile.places import OperationPlace
     from archive.debuginfo.symbolicate import Symbolication
 
 pytestmark = pytest.mark.torch
@@ -36,8 +38,8 @@ def known(name: str) -> dict[int, Symbolication]:
         return {handle: opened.symbolicate(handle) for handle in sorted([*opened.handles, UNKNOWN])}
 
 
-def symbolicating(name: str) -> Callable[[Sequence[int]], Symbolication]:
-    return lambda handles: known(name)[handles[0]]
+def placing(name: str) -> Callable[[int], OperationPlace]:
+    return lambda handle: place_of(known(name)[handle])
 
 
 def handle(name: str, hierarchy: str) -> int:
@@ -67,7 +69,7 @@ def recording(*operations: tuple[int, int, int, str]) -> Recording:
 
 
 def profiled(made: Recording) -> Profile:
-    return Profile(made, symbolicating("plain_stack"))
+    return Profile(made, placing("plain_stack"))
 
 
 def one_run() -> Profile:

@@ -18,11 +18,14 @@ class Recording:
         operations: for each operation its start and end (ns), debug handle, and operator's name.
         memory: for each storage of a result, once when it is made and once when it is freed, the time (ns),
             debug handle, bytes (negative when freed), bytes of all results then, and address.
+        of_allocator: whether ``memory`` has, instead, all that PyTorch's allocator gives and takes back,
+            inside operators too.
     """
 
     backend: str
     operations: list[tuple[int, int, int, str]] = field(default_factory=list)
     memory: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    of_allocator: bool = False
 
 
 @dataclass(frozen=True, slots=True)

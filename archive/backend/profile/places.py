@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.backend.source_files import GENERATED_FILE, is_pytorchs
@@ -12,6 +12,8 @@ from archive.base.strings import decoded
 from archive.debuginfo.sites import SELF
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.symbolicate import Symbolication
 
@@ -79,6 +81,34 @@ class OperationPlace:
         """The path of the module that the operation belongs to; ``top(Class)`` for the top module."""
         return self.levels[-1].path
 
+    def within(self, levels: Iterable[ModuleLevel]) -> OperationPlace:
+        """The same place with other names of the modules that lead to it."""
+        return replace(self, levels=tuple(levels))
+
+
+UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, None, None, UNKNOWN_NAME)
+"""The place of an operation of which nothing is known."""
+
+
+def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
+    """The place of an operation that is one of several: the modules and lines that all of them have."""
+    first = places[0] if places else UNKNOWN_PLACE
+    if all(one == first for one in places):
+        return first
+    shared = [
+        one for one, *others in zip(*(place.levels for place in places), strict=False) if {*others} == {one}
+    ]
+    source, innermost = (
+        {*lines} for lines in zip(*((one.source, one.innermost) for one in places), strict=True)
+    )
+    return replace(
+        first,
+        levels=tuple(shared) or UNKNOWN_PLACE.levels,
+        hierarchy=".".join(map(str, shared)) or UNKNOWN_NAME,
+        source=source.pop() if len(source) == 1 else None,
+        innermost=innermost.pop() if len(innermost) == 1 else None,
+    )
+
 
 def place_of(symbolication: Symbolication) -> OperationPlace:
     """The place that a symbolicated debug handle stands for."""
@@ -95,17 +125,31 @@ def place_of(symbolication: Symbolication) -> OperationPlace:
             path.append(one_line(str(call.module.instance)))
             levels.append(ModuleLevel(".".join(path), one_line(call.module.class_name), path[-1]))
     ranges = [frame.range for frame in reversed(symbolication.frames) if frame.range is not None]
-    lines = [line for span in ranges for line in _lines(span) if line.file not in ("", GENERATED_FILE)]
-    innermost = lines[0] if lines else None
-    source = next((line for line in lines if not is_pytorchs(line.file)), innermost)
+    lines = [line for span in ranges for line in lines_of(span)]
     op = symbolication.entries[0].op
     return OperationPlace(
-        tuple(levels), hierarchy, source, innermost, UNKNOWN_NAME if op is None else one_line(str(op))
+        tuple(levels),
+        hierarchy,
+        model_line(lines),
+        lines[0] if lines else None,
+        UNKNOWN_NAME if op is None else one_line(str(op)),
     )
 
 
+def model_line(lines: Sequence[SourceLine]) -> SourceLine | None:
+    """The innermost line that is not in PyTorch's source; the innermost one if all are."""
+    return next((line for line in lines if not is_pytorchs(line.file)), lines[0] if lines else None)
+
+
+def lines_of(span: SourceRange) -> list[SourceLine]:
+    """The line where a range starts. A traced model's source is a Python call stack: then all its lines.
+
+    Generated source has none.
+    """
+    return [line for line in _lines(span) if line.file not in ("", GENERATED_FILE)]
+
+
 def _lines(span: SourceRange) -> list[SourceLine]:
-    """The line where a range starts. A traced model's source is a Python call stack: then all its lines."""
     source = bytes(span.source.text)
     whole = span.end - span.start == len(source)
     stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.profile.listing import listing
 from archive.backend.profile.stacks import folded_stacks, speedscope
 from archive.backend.profile.text import table
 from archive.backend.profile.timeline import Timeline
@@ -14,17 +16,57 @@ from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from archive.backend.profile.events import Recording
+    from archive.backend.profile.places import OperationPlace
+    from archive.backend.profile.text import By
     from archive.base.output import Target
+    from archive.debuginfo.model import Source
 
 
 class Profile(Timeline):
-    """A recording at the model's source; ``str()`` gives its sums by module and line as text."""
+    """A recording at the model's source; ``str()`` gives its sums by module and line as text.
+
+    Args:
+        recording: the events.
+        place: the place in the model that a debug handle stands for; called once for each.
+        sources: the texts of the archive's debug info, for :meth:`listing`.
+
+    Raises:
+        ValueError: an operation ends before it starts.
+    """
+
+    def __init__(
+        self, recording: Recording, place: Callable[[int], OperationPlace], sources: Sequence[Source] = ()
+    ) -> None:
+        super().__init__(recording, place)
+        self._sources = sources
 
     def __str__(self) -> str:
         _, _, lines = table(self, by="line").partition("\n\n")
         return f"{table(self, by='module')}\n\n{lines}"
+
+    def table(self, *, by: By = "module", most: int = 20) -> str:
+        """The sums as text: see :func:`archive.backend.profile.text.table`."""
+        return table(self, by=by, most=most)
+
+    def listing(self) -> str:
+        """The model's source with the times of each line: see :mod:`archive.backend.profile.listing`."""
+        return listing(self, self._sources)
+
+    def facts(self) -> dict[str, Any]:
+        """The sums for JSON: what ran, its times in ns, the peak of memory, and the rows of each view."""
+        return {
+            "backend": self.backend,
+            "operations": len(self.events),
+            "total_ns": self.total_ns,
+            "peak_bytes": self.peak if self.memory else None,
+            "of_allocator": self.of_allocator,
+            "module": [asdict(row) for row in self.by_module()],
+            "line": [asdict(row) for row in self.by_line()],
+            "operator": [asdict(row) for row in self.by_operator()],
+        }
 
     def chrome_trace(self) -> dict[str, Any]:
         """The trace: see :mod:`archive.backend.profile.trace`."""
@@ -51,12 +93,22 @@ class Profile(Timeline):
             ArchiveError: the name has none of these endings, or the target exists and ``force`` is not given.
             OSError: it cannot be written.
         """
-        name = os.fspath(path)
-        kind = next((ending for ending in WRITERS if name.endswith(ending)), None)
-        if kind is None:
-            raise ArchiveError(expected=f"a name that ends in {', '.join(WRITERS)}", found=name)
+        write = writer_of(path)
         with replacing(path, force=force) as file:
-            file.write(WRITERS[kind](self).encode())
+            file.write(write(self).encode())
+
+
+def writer_of(path: Target) -> Callable[[Profile], str]:
+    """The function that makes the text of a file, by the file's name.
+
+    Raises:
+        ArchiveError: the name has no known ending.
+    """
+    name = os.fspath(path)
+    kind = next((ending for ending in WRITERS if name.endswith(ending)), None)
+    if kind is None:
+        raise ArchiveError(expected=f"a name that ends in {', '.join(WRITERS)}", found=name)
+    return WRITERS[kind]
 
 
 def _trace_text(profile: Profile) -> str:

@@ -2,8 +2,8 @@
 
 A name that is too long loses its beginning, a text its end. The last row sums up the rows that are not shown.
 Only modules have a total time besides their self time: it includes the modules inside them. Memory is shown
-where it was recorded. It is that of results; what operators allocate and free inside is not recorded, and may
-be several times as much.
+where it was recorded: that of results, where a backend records these, which may be a small part of what
+operators allocate and free inside; or all of PyTorch's allocator.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
         raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
     rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
     shown = [True, True, by == "module", True, bool(timeline.memory)]
+    memory = "allocated" if timeline.of_allocator else "results"
     lines = [
         _head(timeline),
         "",
-        _line(("self", "share", "total", "calls", "results"), *HEADINGS[by], shown),
+        _line(("self", "share", "total", "calls", memory), *HEADINGS[by], shown),
     ]
     lines += [
         _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
@@ -81,7 +82,8 @@ def _head(timeline: Timeline) -> str:
     head = f"backend {timeline.backend}: {calls:,} operation{'' if calls == 1 else 's'}"
     head += f" in {duration(timeline.total_ns)}"
     if timeline.memory:
-        head += f", results of up to {size(max(change.total for change in timeline.memory))} at a time"
+        what = "memory" if timeline.of_allocator else "results"
+        head += f", {what} of up to {size(timeline.peak)} at a time"
     return head
 
 

@@ -3,7 +3,7 @@
 - A *module* is named by the path of attributes that leads to it, ``layer1.0.conv1``, as in the model before
   it was lowered, with lists of modules. ``SELF``, free functions and PyTorch's ``__loweredModule__`` add no
   step. (Call stacks that PyTorch has written do not name lists.)
-- *Memory* is that of operations' results. What an operator allocates and frees inside is not recorded.
+- *Memory* is that of operations' results, or all that PyTorch's allocator gave: see ``Recording``.
 - The *source* of an operation is the innermost line on the way to it that is not PyTorch's own.
 - An operation may run within another one; its time is then not part of the other's *self time*. Operations
   that overlap otherwise come from several threads; each *lane* holds operations that follow one another or
@@ -19,7 +19,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from archive.backend.profile.events import MemoryChange, TimedOperation
-from archive.backend.profile.places import NO_SOURCE, place_of
+from archive.backend.profile.places import NO_SOURCE
 from archive.base.errors import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from archive.backend.profile.events import Recording
     from archive.backend.profile.places import OperationPlace
-    from archive.debuginfo.symbolicate import Symbolication
 
     Segment = tuple[int, int, TimedOperation]
     """A part of a lane's time: start and end (ns), and the innermost operation that runs then."""
@@ -44,7 +43,7 @@ class Row:
         total_ns: for a module, the same with the modules inside it; otherwise the same as ``self_ns``.
         calls: how many operations of its own ran.
         share: its part of the self times of all rows, 0 to 1.
-        allocated: bytes of the results that its own operations made; freed bytes are not subtracted.
+        allocated: bytes that its own operations made; freed bytes are not subtracted.
     """
 
     name: str
@@ -61,25 +60,27 @@ class Timeline:
 
     Args:
         recording: the events.
-        symbolicate: explains handles, as :meth:`archive.Archive.symbolicate` does; called once for each.
+        place: the place in the model that a debug handle stands for; called once for each.
 
     Attributes:
         backend: the backend's name.
         events: the operations, by start.
         memory: the changes of memory, by time.
+        of_allocator: whether these are all that PyTorch's allocator made, not those of results alone.
         lanes: for each lane its time, cut where the innermost operation changes: start, end (ns), operation.
 
     Raises:
         ValueError: an operation ends before it starts.
     """
 
-    def __init__(self, recording: Recording, symbolicate: Callable[[Sequence[int]], Symbolication]) -> None:
+    def __init__(self, recording: Recording, place: Callable[[int], OperationPlace]) -> None:
         self.backend = one_line(recording.backend)
+        self.of_allocator = recording.of_allocator
         operations = sorted(recording.operations, key=lambda one: (one[0], -one[1]))
         changes = sorted(recording.memory, key=lambda one: one[0])
         origin = min([one[0] for one in operations[:1]] + [one[0] for one in changes[:1]], default=0)
         handles = {one[2] for one in operations} | {one[1] for one in changes}
-        places = {handle: place_of(symbolicate([handle])) for handle in sorted(handles)}
+        places = {handle: place(handle) for handle in sorted(handles)}
         lanes = _lanes(operations)
         self.events = [
             TimedOperation(start - origin, end - origin, handle, one_line(name), places[handle], lane)
@@ -98,6 +99,11 @@ class Timeline:
     def total_ns(self) -> int:
         """All self times together, in ns."""
         return sum(end - start for lane in self.lanes for start, end, _ in lane)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes at a time, beyond those before a run."""
+        return max((change.total for change in self.memory), default=0)
 
     def by_module(self) -> list[Row]:
         """Sums by module, those without operations of their own included; longest self time first."""

@@ -1,14 +1,15 @@
 """A profile in the Trace Event Format, for Chrome and Perfetto.
 
 Names and arguments are those of kineto, PyTorch's own profiler. Times are in µs and counted from the first
-event. Each lane of operations has a second track for the modules that the operations belong to. Memory (of
-results) is a counter.
+event. Each lane of operations has a second track for the modules that the operations belong to. Memory is a
+counter. Operations of TorchScript have no debug handle.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.errors import NO_HANDLE
 from archive.backend.profile.places import NO_SOURCE
 
 if TYPE_CHECKING:
@@ -54,11 +55,14 @@ def _memory_events(timeline: Timeline, one: MemoryChange) -> Iterator[Event]:
     arguments = {"Bytes": one.bytes, "Total Allocated": one.total, "Addr": one.address}
     instant = _event("i", "[memory]", 1, arguments | _arguments(timeline, one.handle, one.place))
     yield instant | {"cat": "cpu_instant_event", "s": "t", "ts": one.time_ns / 1000}
-    yield _event("C", "bytes of results", 1, {"bytes": one.total}) | {"ts": one.time_ns / 1000}
+    counter = "bytes allocated" if timeline.of_allocator else "bytes of results"
+    yield _event("C", counter, 1, {"bytes": one.total}) | {"ts": one.time_ns / 1000}
 
 
 def _arguments(timeline: Timeline, handle: int, place: OperationPlace) -> Event:
-    arguments = {"Module Hierarchy": place.hierarchy, "Backend": timeline.backend, "Debug Handle": handle}
+    arguments: Event = {"Module Hierarchy": place.hierarchy, "Backend": timeline.backend}
+    if handle > NO_HANDLE:
+        arguments["Debug Handle"] = handle
     lines = {"Source": place.source}
     if place.innermost != place.source:
         lines["Innermost Source"] = place.innermost

@@ -1,0 +1,195 @@
+"""Runs an archive in stock PyTorch under ``torch.profiler``, and shows the run at the model's source."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.jit.mobile
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from archive.backend.profile.events import Recording
+from archive.backend.profile.places import UNKNOWN_PLACE, common_place
+from archive.backend.profile.profile import Profile
+from archive.backend.profile.stock.bytecode import LiteMethod
+from archive.backend.profile.stock.events import FUNCTION_SCOPE, LITE_SCOPE, runs_of
+from archive.backend.profile.stock.places import StockPlaces
+from archive.base.errors import ArchiveError, one_line
+from archive.base.mapped import Mapped
+from archive.formats.bytecode import BYTECODE
+from archive.reader.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from archive.backend.profile.places import OperationPlace
+    from archive.backend.profile.stock.events import StockRun
+    from archive.base.mapped import Source
+    from archive.debuginfo.model import Source as ModelSource
+    from archive.reader.archive import Archive
+
+INTERPRETER = "The following operation failed in the TorchScript interpreter."
+"""The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
+MARK = "debug-archive: a run"
+LITE, TORCHSCRIPT = "lite interpreter", "TorchScript"
+UNKNOWN_KEY = -1
+
+
+def profile_archive(
+    source: Source,
+    *inputs: object,
+    companion: Source | None = None,
+    method: str = "forward",
+    lite: bool | None = None,
+    runs: int = 1,
+    warmup: int = 2,
+) -> Profile:
+    """Profile runs of an archive in stock PyTorch, without gradients.
+
+    PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``. Times are those that
+    ``torch.profiler`` measures: its own work is part of them, some µs an operation. Memory is that of
+    PyTorch's allocator, inside operators too; what libraries such as oneDNN allocate by themselves is not
+    seen.
+
+    Args:
+        source: the archive: a path, a bytes-like object, or a binary file.
+        inputs: arguments of the method.
+        companion: its debug info, if that was split off.
+        method: the method to run.
+        lite: whether the lite interpreter runs it; by default, if the archive has bytecode and debug handles.
+        runs: how often it runs; times add up.
+        warmup: how often it runs before, unobserved: TorchScript optimises in its first runs.
+
+    Raises:
+        ArchiveError: the archive cannot be read, PyTorch does not load it or has no such method, the method
+            fails with these inputs, or the archive has no debug info for what runs it.
+    """
+    opened = open_archive(source, companion=companion)
+    on_lite = BYTECODE in opened.records and bool(opened.methods) if lite is None else lite
+    lite_method = LiteMethod.of(opened, method) if on_lite else None
+    run = partial(_method(source, opened.file, method, lite=on_lite), *inputs)
+    with torch.no_grad():
+        try:
+            for _ in range(warmup):
+                run()
+            results = _observed(run, runs)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise ArchiveError(
+                f"{method} fails with these inputs: {_said(error)}", file=opened.file
+            ) from error
+    found = [*runs_of(results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
+    if lite_method is not None:
+        return _lite_profile(found, opened, lite_method)
+    return _torchscript_profile(found, opened)
+
+
+def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
+    """A tensor to run a model with: random floats, the same in each process; zeros of other types.
+
+    Raises:
+        ValueError: PyTorch has no such type.
+    """
+    types = {one: kind for one, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
+    if name not in types:
+        raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")
+    kind = types[name]
+    if not kind.is_floating_point:
+        return torch.zeros(tuple(sizes), dtype=kind)
+    return torch.rand(tuple(sizes), generator=torch.Generator().manual_seed(0)).to(kind)
+
+
+def _method(source: Source, name: str, method: str, *, lite: bool) -> Callable[..., Any]:
+    """A method of an archive, loaded by PyTorch.
+
+    Raises:
+        ArchiveError: PyTorch does not load the archive, or it has no such method.
+    """
+    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+    mapped = Mapped(source)
+    try:
+        module = load(io.BytesIO(mapped.data))
+    except Exception as error:  # broken archives make PyTorch raise errors of any kind
+        raise ArchiveError(f"PyTorch does not load it: {_said(error)}", file=name) from error
+    finally:
+        mapped.close()
+    if lite:
+        return partial(module.run_method, method) if method != "forward" else module
+    if not module._c._has_method(method):
+        raise ArchiveError(
+            expected=f"a method {method}", found=", ".join(module._c._method_names()), file=name
+        )
+    run: Callable[..., Any] = getattr(module, method)
+    return run
+
+
+def _said(error: Exception) -> str:
+    """The message of an error of PyTorch, without the tracebacks of TorchScript around it."""
+    first, *others = str(error).strip().splitlines() or [type(error).__name__]
+    return one_line(others[-1] if others and first.startswith(INTERPRETER) else first)
+
+
+def _observed(run: Callable[[], Any], runs: int) -> Any:  # noqa: ANN401 (PyTorch's own)
+    """What ``torch.profiler`` records of some runs. A run before them, without a mark, fills its buffers."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as observed:
+        run()
+        for _ in range(runs):
+            with record_function(MARK):
+                run()
+    return observed.profiler.kineto_results
+
+
+def _lite_profile(runs: Sequence[StockRun], opened: Archive, method: LiteMethod) -> Profile:
+    """A profile by debug handles. Operations that may have several have numbers below ``UNKNOWN_KEY``."""
+    several: dict[tuple[int, ...], int] = {(): UNKNOWN_KEY}
+    keys = [
+        [
+            found[0] if len(found) == 1 else several.setdefault(found, UNKNOWN_KEY - len(several))
+            for found in method.handles_of([one.name for one in run.operations])
+        ]
+        for run in runs
+    ]
+    known = {number: handles for handles, number in several.items()}
+    places = StockPlaces(opened)
+
+    def place(key: int) -> OperationPlace:
+        return common_place([places.of_handle(handle) for handle in known.get(key, (key,))])
+
+    return Profile(_recording(LITE, runs, keys), place, _sources(opened))
+
+
+def _torchscript_profile(runs: Sequence[StockRun], opened: Archive) -> Profile:
+    """A profile whose operations have numbers below ``UNKNOWN_KEY``: TorchScript knows no debug handles."""
+    numbers: dict[tuple[tuple[str, ...], str], int] = {}
+    keys = [
+        [numbers.setdefault((one.stack, one.name), UNKNOWN_KEY - 1 - len(numbers)) for one in run.operations]
+        for run in runs
+    ]
+    known = {number: found for found, number in numbers.items()}
+    places = StockPlaces(opened)
+
+    def place(key: int) -> OperationPlace:
+        return UNKNOWN_PLACE if key == UNKNOWN_KEY else places.of_stack(*known[key])
+
+    return Profile(_recording(TORCHSCRIPT, runs, keys), place, _sources(opened))
+
+
+def _recording(name: str, runs: Sequence[StockRun], keys: Sequence[Sequence[int]]) -> Recording:
+    made = Recording(name, of_allocator=True)
+    for run, numbers in zip(runs, keys, strict=True):
+        made.operations += (
+            (one.start, one.end, number, one.name)
+            for one, number in zip(run.operations, numbers, strict=True)
+        )
+        total = 0
+        for time, size, address, at in run.memory:
+            total += size
+            made.memory.append((time, numbers[at] if numbers else UNKNOWN_KEY, size, total, address))
+    return made
+
+
+def _sources(opened: Archive) -> list[ModelSource]:
+    """The texts in an archive's debug info."""
+    sources = opened.range_table.sources
+    return [sources[number] for number in range(len(sources))]

@@ -1,0 +1,211 @@
+"""``debug-archive profile``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from archive.base.output import check_target
+from archive.cli import options, printing
+from archive.cli.status import Status
+from archive.report.profile_text import comparison_text, rows_text
+from archive.verbs.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from archive.verbs.profiles import SavedProfile
+
+TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
+"""A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
+SOURCE = "source"
+QUIET = "6"
+"""The level at which PyTorch's profiler writes nothing to standard error; read when PyTorch is imported."""
+
+
+@click.command("profile")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="SIZES|VALUE",
+    help="An argument of the method: a tensor by its sizes and type (1x3x32x32, 16:int64; random floats, "
+    "other types zeros), or a value as JSON (5, true, [1, 2]). May be repeated.",
+)
+@click.option(
+    "-c", "--companion", type=click.Path(dir_okay=False), help="Its debug info, if that was split off."
+)
+@click.option("--method", default="forward", show_default=True, help="The method to run.")
+@click.option(
+    "--lite/--torchscript",
+    "lite",
+    default=None,
+    show_default="lite, if the archive has bytecode and debug handles",
+    help="What runs the model: PyTorch's lite interpreter, or TorchScript.",
+)
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="How often it runs.")
+@click.option(
+    "--warmup", type=click.IntRange(min=0), default=2, show_default=True, help="Runs before, unobserved."
+)
+@click.option(
+    "--by",
+    "view",
+    type=click.Choice([*VIEWS, SOURCE]),
+    default=VIEWS[0],
+    show_default=True,
+    help="What a row stands for; `source` shows the model's source with the times of each line.",
+)
+@click.option(
+    "-n", "rows", type=click.IntRange(min=0), default=20, show_default=True, help="Rows to show; 0 for all."
+)
+@click.option(
+    "--base",
+    type=click.Path(dir_okay=False),
+    metavar="JSON",
+    help="Show what changed since this saved profile.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="Write x.json (Chrome, Perfetto), x.speedscope.json, or x.folded (flamegraph.pl). May be repeated.",
+)
+@options.force_option
+@options.json_option("Print the profile as JSON: the format of saved profiles.")
+def command(
+    file: str,
+    *,
+    inputs: tuple[str, ...],
+    companion: str | None,
+    method: str,
+    lite: bool | None,
+    runs: int,
+    warmup: int,
+    view: str,
+    rows: int,
+    base: str | None,
+    outputs: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> Status:
+    """Run a model in stock PyTorch, and show its times and memory at the model's source.
+
+    FILE is an archive, which PyTorch loads: its code must be trusted. Or FILE is a profile that --json has
+    printed before. Times are those of torch.profiler, whose own work is part of them; memory is that of
+    PyTorch's allocator.
+
+    \b
+    Examples:
+      debug-archive profile model.ptl --input 1x3x224x224
+      debug-archive profile model.pt --input 8x16:int64 --by line --runs 10
+      debug-archive profile model.pt --input 1x3x224x224 --by source
+      debug-archive profile small.ptl -c model.ptdbg --input 1x64 -o run.speedscope.json -o run.folded
+      debug-archive profile model.ptl --input 1x64 --runs 20 --json > before.json
+      debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
+      debug-archive profile after.json --base before.json --by line
+    """  # noqa: D301 (click reads the backspace)
+    if is_saved_profile(file):
+        if inputs or outputs or view == SOURCE:
+            raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
+        return _show_saved(read_profile(file, file), base, view, rows, as_json=as_json)
+    if base is not None and view == SOURCE:
+        raise click.UsageError("--base compares modules, lines or operators")
+    stock = _stock()
+    _check_outputs(outputs, force=force)
+    made = stock.profile_archive(
+        file,
+        *(_value(one) for one in inputs),
+        companion=companion,
+        method=method,
+        lite=lite,
+        runs=runs,
+        warmup=warmup,
+    )
+    for path in outputs:
+        made.save(path, force=force)
+    facts: Mapping[str, Any] = made.facts() | {"runs": runs}
+    if base is not None:
+        return _show_saved(saved_profile(facts), base, view, rows, as_json=as_json)
+    if as_json:
+        printing.write_json(facts)
+    else:
+        text = made.listing() if view == SOURCE else made.table(by=view, most=rows or len(made.events))
+        printing.write(f"{text or NO_TEXT}\n".encode())
+    return Status.WELL
+
+
+NO_TEXT = (
+    "The archive's debug info has no text of the lines that ran (traced models have call stacks): --by line."
+)
+
+
+def _show_saved(profile: SavedProfile, base: str | None, view: str, rows: int, *, as_json: bool) -> Status:
+    """Print a saved profile, or what changed since another one."""
+    if base is None:
+        text, facts = rows_text(profile, view, rows), {"total_ns": profile.total_ns, view: profile.rows[view]}
+    else:
+        before = read_profile(base, base)
+        changes = compared(before, profile, view)
+        text = comparison_text(before, profile, changes, view, rows)
+        facts = {"before_ns": before.total_ns, "after_ns": profile.total_ns, "changes": changes}
+    if as_json:
+        printing.write_json(facts)
+    else:
+        printing.write(f"{text}\n".encode())
+    return Status.WELL
+
+
+def _stock() -> ModuleType:
+    """The module that runs archives in stock PyTorch.
+
+    Raises:
+        UsageError: PyTorch cannot be imported.
+    """
+    os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
+    try:
+        from archive.backend.profile.stock import running  # noqa: PLC0415 (imports PyTorch)
+    except ImportError as error:
+        raise click.UsageError(
+            f"profile needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
+        ) from error
+    return running
+
+
+def _check_outputs(paths: tuple[str, ...], *, force: bool) -> None:
+    """Refuse outputs that could not be written, before anything runs.
+
+    Raises:
+        ArchiveError: a name tells no format, or the file exists.
+    """
+    from archive.backend.profile.profile import writer_of  # noqa: PLC0415 (imports PyTorch)
+
+    for path in paths:
+        writer_of(path)
+        check_target(path, force=force)
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
+    """An argument: a tensor by sizes and type, or a value as JSON.
+
+    Raises:
+        BadParameter: it is neither.
+    """
+    found = TENSOR.fullmatch(text)
+    if found:
+        sizes = [int(one) for one in (found["sizes"] or found["floats"] or "").split("x") if one]
+        try:
+            return _stock().example_tensor(sizes, found["type"] or "float32")
+        except (ValueError, RuntimeError) as error:
+            raise click.BadParameter(f"--input {text}: {error}") from None
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise click.BadParameter(f"--input {text}: expected sizes like 1x3x32x32, or JSON") from None

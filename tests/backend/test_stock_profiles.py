@@ -1,0 +1,196 @@
+"""Runs in stock PyTorch, led to modules and lines: the same as those of the register machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.base.errors import ArchiveError
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import Delegate, lower
+from archive.backend.profile.places import common_place
+from archive.backend.profile.stock.bytecode import LiteMethod
+from archive.backend.profile.stock.code import Code
+from archive.backend.profile.stock.running import example_tensor, profile_archive
+from tests.support.chrome_trace import problems
+from tests.support.listed_models import Deciding, InTurns, Listed, counts
+from tests.support.profiles import ADD_0, FC_0, HEAD, placing
+from tests.support.speedscope import problems as speedscope_problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.backend.profile.profile import Profile
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:Warning. Profiler clears events:UserWarning"),
+]
+X = torch.ones(2, 4)
+MODELS = {"listed": (Listed, (X,)), "turns": (InTurns, (X,)), "deciding": (Deciding, (X, 3))}
+
+
+def saved(folder: Path, model: torch.nn.Module, *, lite: bool) -> str:
+    path = str(folder / ("m.ptl" if lite else "m.pt"))
+    scripted = torch.jit.script(model.eval())
+    if lite:
+        scripted._save_for_lite_interpreter(path, _save_mobile_debug_info=True)
+    else:
+        scripted.save(path)
+    return path
+
+
+def by_machine(model: torch.nn.Module, *inputs: object) -> Profile:
+    delegate = Delegate.of(lower(model.eval(), "aten"))
+    with torch.no_grad(), delegate.recording() as made:
+        delegate(*inputs)
+    return delegate.profile(made)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_lite_interpreter_s_operations_are_led_to_their_modules_and_lines(
+    name: str, tmp_path: Path
+) -> None:
+    kind, inputs = MODELS[name]
+    model = kind()
+    profile = profile_archive(saved(tmp_path, model, lite=True), *inputs)
+    expected = counts(by_machine(model, *inputs))
+    assert profile.backend == "lite interpreter"
+    found = counts(profile)
+    assert found == {key: count for key, count in expected.items() if key in found}
+    assert {key for key in expected if key[2] in ("aten::linear", "aten::relu", "aten::mul")} <= found.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_torchscript_s_operations_are_led_to_their_modules_and_lines(name: str, tmp_path: Path) -> None:
+    kind, inputs = MODELS[name]
+    model = kind()
+    profile = profile_archive(saved(tmp_path, model, lite=False), *inputs)
+    assert profile.backend == "TorchScript"
+    expected, found = counts(by_machine(model, *inputs)), counts(profile)
+    if name == "turns":  # PyTorch's stacks have lines alone, and one line calls two modules of one class
+        assert {module for module, _, op in found if op == "aten::linear"} == {"a.0|b.0", "a.1|b.1"}
+    else:
+        assert found == {key: count for key, count in expected.items() if key in found}
+        assert sum(found.values()) >= 4
+
+
+def test_runs_add_up_and_memory_is_the_allocator_s(tmp_path: Path) -> None:
+    path = saved(tmp_path, Listed(), lite=True)
+    once, thrice = (profile_archive(path, X, runs=runs) for runs in (1, 3))
+    assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
+    assert thrice.peak == once.peak > 0
+    assert sum(row.allocated for row in once.by_operator()) >= 4 * 32
+    assert once.table().splitlines()[2].split()[-3:] == ["allocated", "module", "class"]
+    assert problems(once.chrome_trace()) == speedscope_problems(once.speedscope()) == []
+    assert {
+        event["args"]["Backend"] for event in once.chrome_trace()["traceEvents"] if event["ph"] == "i"
+    } == {"lite interpreter"}
+
+
+def test_a_split_archive_is_profiled_with_its_companion(tmp_path: Path) -> None:
+    path = saved(tmp_path, Listed(), lite=True)
+    small, companion = tmp_path / "small.ptl", tmp_path / "m.ptdbg"
+    archive.split(path, small, companion)
+    found = profile_archive(str(small), X, companion=str(companion))
+    assert counts(found) == counts(profile_archive(path, X))
+
+
+def test_the_listing_shows_the_source_with_times(tmp_path: Path) -> None:
+    profile = profile_archive(saved(tmp_path, Deciding(), lite=False), X, 3)
+    text = profile.listing()
+    lines = {line.strip().rpartition("  ")[2].strip(): line for line in text.splitlines()}
+    hit = lines["return self.right(x) * 2"]
+    assert hit.split()[1] == str(sum(row.calls for row in profile.by_line() if "right" in row.text))
+    assert lines["def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:"].split()[1] == "def"
+    assert "linear.py" not in text
+
+
+def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
+    path = saved(tmp_path, Deciding(), lite=False)
+    with pytest.raises(ArchiveError, match=r"forward fails with these inputs: .*mat1 and mat2 shapes"):
+        profile_archive(path, torch.ones(2, 5), 1)
+    with pytest.raises(ArchiveError, match=r"forward fails with these inputs: .*missing value for argument"):
+        profile_archive(path, X)
+    with pytest.raises(ArchiveError, match=r"expected a method nope, found forward"):
+        profile_archive(path, X, method="nope")
+    with pytest.raises(ArchiveError, match=r"expected debug handles of .*Deciding\.forward, found none"):
+        profile_archive(path, X, 1, lite=True)
+    with pytest.raises(ValueError, match=r"no type 'int999' of tensors; there are: bfloat16"):
+        example_tensor([1], "int999")
+
+
+def test_example_tensors() -> None:
+    assert torch.equal(example_tensor([2, 3], "float32"), example_tensor([2, 3], "float32"))
+    assert example_tensor([2, 3], "float64").std() > 0
+    assert torch.equal(example_tensor([4], "int64"), torch.zeros(4, dtype=torch.int64))
+    assert example_tensor([], "bool").shape == ()
+
+
+BRANCH = [("LOAD", 0), ("JF", 3), ("OP", 0), ("JMP", 2), ("OP", 0), ("OP", 1), ("RET", 0)]
+LOOP = [("LOOP", 3), ("OP", 0), ("JMP", -2), ("OP", 1), ("RET", 0)]
+
+
+@pytest.mark.parametrize(
+    ("instructions", "run", "handles"),
+    [
+        (BRANCH, ["a", "b"], [(2, 4), (5,)]),  # either branch
+        (BRANCH, ["a"], [()]),  # the run ends where no path does
+        (LOOP, ["b"], [(3,)]),
+        (LOOP, ["a", "a", "b"], [(1,), (1,), (3,)]),
+        (LOOP, ["a", "x", "b"], [(), (), ()]),
+        ([("OP", 0), ("INTERFACE_CALL", 0), ("OP", 1), ("RET", 0)], ["a", "b"], [(), ()]),
+        ([("OP", 0), ("OP", 1)], [], []),
+    ],
+)
+def test_the_names_of_operations_tell_their_handles(
+    instructions: list[tuple[str, int]], run: list[str], handles: list[tuple[int, ...]]
+) -> None:
+    names = ["ab"[number] if code == "OP" else "" for code, number in instructions]
+    assert LiteMethod(instructions, names, range(len(instructions))).handles_of(run) == handles
+
+
+def test_an_operation_that_may_be_one_of_several_has_what_they_have_in_common() -> None:
+    first, second, head = (placing("plain_stack")(one) for one in (FC_0, ADD_0, HEAD))
+    both = common_place([first, second])
+    assert [level.path for level in both.levels] == ["top(Stack)", "blocks", "blocks.0"]
+    assert (both.source, both.op) == (None, first.op)
+    assert common_place([first, head]).module == "top(Stack)"
+    assert common_place([first, first]) == first
+    assert common_place([]).module == "(unknown)"
+
+
+CODE = b"""class Net(Module):
+  up : __torch__.List
+  def forward(self: __torch__.Net,
+    x: Tensor) -> Tensor:
+    up = self.up
+    _0 = getattr(up, "0")
+    x0 = (_0).forward((self).helper(x, ), )
+    return torch.relu(x0)
+class List(Module):
+  __annotations__["0"] = __torch__.Net
+"""
+
+
+def test_generated_code_tells_the_modules_that_it_calls() -> None:
+    code = Code(
+        ["code/__torch__.py", "code/broken.py"], lambda name: CODE if name == "code/__torch__.py" else b""
+    )
+    record = code.record("code/__torch__.py")
+    assert record is not None
+    (forward,) = record.functions
+    assert [(one.method, one.path) for one in forward.calls] == [("forward", ("up", "0")), ("helper", ())]
+    assert CODE[forward.calls[1].start : forward.calls[1].end] == b"(self).helper(x, )"
+    assert (code.type_of("__torch__.Net", ("up", "0")), code.type_of("__torch__.Net", ("no",))) == (
+        "__torch__.Net",
+        "",
+    )
+    assert code.record("code/none.py") is None
+    assert Code(["x.py"], lambda _: b"def f(:").record("x.py") is None
