@@ -252,7 +252,7 @@ def test_the_page_s_example_runs(
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(code, {})  # noqa: S102 (as a reader runs it)
-    assert files(tmp_path) == ["model.ptl", "trace.json"]
+    assert files(tmp_path) == ["model.ptl", "run.folded", "run.speedscope.json", "trace.json"]
     said = capsys.readouterr().out
     assert INNER in said
     assert "operations in" in said
