@@ -83,8 +83,7 @@ class Delegate:
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
         try:
-            names = ("__processed_module", "__method_compile_spec")
-            processed, spec = (lowered.getattr(name) for name in names)
+            spec, processed, _ = lowered._get_method("__getstate__")()
             self._compiled = self._runtime.compile(processed, spec)
         except (ArchiveError, AssertionError, RuntimeError, UnicodeDecodeError) as error:
             raise ArchiveError(f"backend {self.backend.name} does not compile the state: {error}") from error

@@ -44,7 +44,7 @@ def lower(module: torch.nn.Module) -> torch.jit.ScriptModule:
 def statements(module: torch.jit.ScriptModule) -> Emitted:
     """What lowering writes for a module that takes a tensor and a number."""
     graph = folded(inlined(module._c, "forward", RangeFinder.of(module._c)))
-    return emitted(graph, ["x", "n"], [])
+    return emitted(graph, ["x", "n"], [], {})
 
 
 def lite(module: torch.jit.ScriptModule) -> Callable[..., Any]:

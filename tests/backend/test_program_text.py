@@ -68,8 +68,8 @@ TAMPERED: dict[str, tuple[Callable[[str], str], str]] = {
     "infinite": (lambda text: text.replace("[[2,1]]", "[[2,1e999]]"), "not finite"),
     "NaN": (lambda text: text.replace("[[2,1]]", "[[2,NaN]]"), "not finite"),
     "version": (
-        lambda text: text.replace('"version":1', '"version":2'),
-        "program: expected version 1, found 2",
+        lambda text: text.replace('"version":1', '"version":3'),
+        "program: expected version 1 or 2, found 3",
     ),
     "field": (lambda text: text.replace('"result"', '"other"'), "expected the fields method"),
     "twice": (lambda text: text.replace('"result":3', '"result":3,"result":3'), "twice"),

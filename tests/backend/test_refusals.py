@@ -168,14 +168,6 @@ def test_what_is_lowered_is_not_lowered_again(backend: str) -> None:
         lower(Host(lowered), backend)
 
 
-def test_an_attribute_that_is_set_is_refused_at_its_line() -> None:
-    with pytest.raises(LoweringError, match=r"prim::SetAttr is not supported") as caught:
-        lower(Counting(counts=True), "aten")
-    marked, _, behind = str(caught.value).partition("prim::SetAttr")[2].partition(" <--- HERE")
-    assert marked.splitlines()[-2].strip() == "self.count += 1"
-    assert behind.splitlines()[-1] == CHANGES_STATE
-
-
 @pytest.mark.parametrize(
     ("module", "reason", "line", "hint"),
     [

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend.aten.blob import decoded, encoded
+from archive.backend.aten.constants import copied
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineProgram, program_of
 from archive.backend.errors import NO_HANDLE
+from archive.backend.graph.attributes import held_attributes, with_state
 from archive.backend.graph.folding import folded
 from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.backend.lower.ahead import Ahead
@@ -33,7 +35,9 @@ def preprocess(
     generate_debug_handles: GenerateDebugHandles,
 ) -> Ahead:
     """The folded graph of each method, its program as text, and the tensors that both use."""
-    graphs = {method: folded(original.graphs[method]) for method in method_compile_spec}
+    own = with_state({method: original.graphs[method] for method in method_compile_spec})
+    graphs = {method: folded(graph) for method, graph in own.items()}
+    held = held_attributes(graphs.values())
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []
     programs: dict[str, MachineProgram] = {}
@@ -41,9 +45,10 @@ def preprocess(
     for method, graph in graphs.items():
         handles |= generate_debug_handles(graph)
         _, is_tuple = results(original.schemas[method])
-        programs[method], refused = program_of(graph if is_tuple else _as_tuple(graph), handles, tensors)
+        whole = graph if is_tuple else _as_tuple(graph)
+        programs[method], refused = program_of(whole, handles, tensors, list(held))
         unsupported += refused
-    return Ahead(graphs, handles, "" if unsupported else encoded(programs), tensors, unsupported)
+    return Ahead(graphs, handles, "" if unsupported else encoded(programs), tensors, unsupported, held)
 
 
 def _as_tuple(graph: Graph) -> Graph:
@@ -76,19 +81,20 @@ class Aten:
         return True
 
     def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-        """The machine of each method.
+        """The machine of each method. State that the methods write is this runtime's own.
 
         Raises:
             ArchiveError: ``processed`` is no state of this backend, or its programs are broken.
         """
-        if not torch.jit.isinstance(processed, tuple[str, list[torch.Tensor]]):
+        if not _is_state(processed):
             raise ArchiveError(expected="a text and tensors as state", found=type(processed).__name__)
-        text, tensors = processed
-        programs = decoded(text, len(tensors))
+        text, tensors, *more = processed
+        held = [_copied(one) for values in more for one in values]
+        programs = decoded(text, len(tensors), len(held))
         for method in method_compile_spec:
             if method not in programs:
                 raise ArchiveError(place=f"method {method}", expected="a program", found="none")
-        return {method: Machine(programs[method], tensors) for method in method_compile_spec}
+        return {method: Machine(programs[method], tensors, held) for method in method_compile_spec}
 
     def execute(self, handle: Machine, inputs: list[Any]) -> list[Any]:
         """Run a method.
@@ -97,6 +103,22 @@ class Aten:
             OperationError: an operation failed.
         """
         return list(handle.run_observed(inputs, self) if self.profiling else handle.run(inputs))
+
+
+def _is_state(processed: object) -> bool:
+    """Whether a value is a text and tensors, and perhaps the attributes that the lowered module holds."""
+    if not isinstance(processed, tuple):
+        return False
+    first, more = processed[:2], processed[2:]
+    is_plain = torch.jit.isinstance(first, tuple[str, list[torch.Tensor]])
+    return is_plain and (not more or (len(more) == 1 and isinstance(more[0], tuple)))
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401
+    """The value of an attribute, for a runtime that may change it in place."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    return copied(value)
 
 
 ATEN = Backend("aten", preprocess, Aten, Link.AHEAD_OF_TIME)

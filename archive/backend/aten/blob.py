@@ -16,7 +16,10 @@ an index into ``operators``, which has each name once. A constant is
 - ``{"float": "inf" | "-inf" | "nan"}``, ``{"complex": [real, imaginary]}``,
 - ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
 - ``{"device": "cuda:0"}``, ``{"dtype": "float32"}``,
-- or ``{"tensor": n}``, the n-th of the tensors beside the text, which all methods share.
+- ``{"tensor": n}``, the n-th of the tensors beside the text, which all methods share,
+- ``{"held": n}``, the n-th of the attributes beside these, an object of a C++ class,
+- or ``{"all held": null}``, the list of these attributes, whose items are state: instructions replace them.
+  Programs with one of the last two have version 2.
 
 Reading a text checks, before anything runs, that all numbers are in range, that every operation can be run
 and has as many inputs and outputs as it should, that no instruction writes a constant, and that each register
@@ -31,6 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.backend.aten.constants import (
     INT64,
+    HeldAt,
+    HeldList,
     JsonObject,
     finite,
     integer,
@@ -48,6 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROGRAM_VERSION = 1
+PROGRAM_VERSION_HOLDING = 2
+"""The version of programs that use attributes of the lowered module."""
 MAX_CHARACTERS = 1 << 23
 """Most characters of a text; a method of 10,000 operations has some 400,000."""
 MAX_METHODS = 1024
@@ -78,8 +85,11 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
         }
         for one in programs.values()
     ]
+    constants = [value for one in programs.values() for value in one.constants.values()]
+    holding = any(isinstance(value, HeldAt | HeldList) for value in constants)
+    version = PROGRAM_VERSION_HOLDING if holding else PROGRAM_VERSION
     text = json.dumps(
-        {"version": PROGRAM_VERSION, "operators": list(operators), "methods": methods},
+        {"version": version, "operators": list(operators), "methods": methods},
         separators=(",", ":"),
         allow_nan=False,
     )
@@ -88,12 +98,13 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
     return text
 
 
-def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
+def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]:
     """The programs of a text, by method. Anybody may have written the text: it is checked completely.
 
     Args:
         text: the text.
         tensors: how many tensors the archive keeps beside it.
+        held: how many attributes it keeps beside them.
 
     Raises:
         ArchiveError: the text is not as the module's docstring says.
@@ -111,7 +122,8 @@ def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
             parse_constant=finite,
         )
         version, operators, methods = _fields(read, "version", "operators", "methods")
-        _check(type(version) is int and version == PROGRAM_VERSION, f"version {PROGRAM_VERSION}", version)
+        versions = (PROGRAM_VERSION, PROGRAM_VERSION_HOLDING)
+        _check(type(version) is int and version in versions, f"version {PROGRAM_VERSION} or 2", version)
         _check(type(operators) is list, "a list of operators", operators)
         for name in operators:
             _check(type(name) is str and (name in (*CONTROL, MOVE) or supported(name)), "an operator", name)
@@ -119,7 +131,7 @@ def decoded(text: str, tensors: int) -> dict[str, MachineProgram]:
         _check(
             type(methods) is list and len(methods) <= MAX_METHODS, f"at most {MAX_METHODS:,} methods", methods
         )
-        programs = [_program(one, operators, tensors) for one in methods]
+        programs = [_program(one, operators, (tensors, held)) for one in methods]
         by_method = {one.method: one for one in programs}
         _check(
             len(by_method) == len(programs), "methods of different names", [one.method for one in programs]
@@ -143,8 +155,8 @@ def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
     return [read[name] for name in names]
 
 
-def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  # noqa: ANN401
-    """The program of a method, checked."""
+def _program(read: Any, operators: list[str], kept: tuple[int, int]) -> MachineProgram:  # noqa: ANN401
+    """The program of a method, checked. ``kept`` counts the tensors and attributes beside the text."""
     name, parameters, count, result, constants, rows = _fields(
         read, "method", "parameters", "registers", "result", "constants", "instructions"
     )
@@ -161,7 +173,7 @@ def _program(read: Any, operators: list[str], tensors: int) -> MachineProgram:  
     written = set(range(parameters))
     known: dict[int, Any] = {}
     for row in constants:
-        register, value = _constant(row, range(count), written, tensors, place)
+        register, value = _constant(row, range(count), written, kept, place)
         known[register] = value
         written.add(register)
     steps = []
@@ -183,7 +195,7 @@ def _constant(
     row: Any,  # noqa: ANN401
     registers: range,
     written: set[int],
-    tensors: int,
+    kept: tuple[int, int],
     place: str,
 ) -> tuple[int, Any]:
     """A register, which nothing has written yet, and the constant in it, checked."""
@@ -191,7 +203,7 @@ def _constant(
     register, value = row
     _check(_is_number(register, registers), f"a register below {registers.stop}", register, place)
     _check(register not in written, "constants in registers of their own", register, place)
-    _check(is_constant(value, tensors), "a constant", value, f"{place}, register {register}")
+    _check(is_constant(value, *kept), "a constant", value, f"{place}, register {register}")
     return register, value
 
 

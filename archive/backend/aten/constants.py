@@ -52,6 +52,18 @@ def packed(value: Any) -> Any:  # noqa: ANN401
     raise LoweringError(f"no form for a constant of type {type(value).__name__}")
 
 
+@dataclass(frozen=True, slots=True)
+class HeldAt:
+    """A constant that is an object, by its index among the attributes that the lowered module holds."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldList:
+    """The list of all attributes that the lowered module holds; one list for all methods and runs."""
+
+
 class JsonObject(dict[str, Any]):
     """A JSON object that is not the form of a constant."""
 
@@ -138,14 +150,22 @@ def _dtype(value: Any) -> torch.dtype:  # noqa: ANN401
     return DTYPE_BY_NAME[value]
 
 
-def _tensor(value: Any) -> TensorAt:  # noqa: ANN401
+def _index(value: Any) -> int:  # noqa: ANN401
     if type(value) is not int:
-        raise ValueError(f"no number of a tensor: {shown(value)}")
-    return TensorAt(value)
+        raise ValueError(f"no number of a tensor or object: {shown(value)}")
+    return value
+
+
+def _held_list(value: Any) -> HeldList:  # noqa: ANN401
+    if value is not None:
+        raise ValueError(f"no form of the list of attributes: {shown(value)}")
+    return HeldList()
 
 
 TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    TensorAt: ("tensor", lambda value: value.index, _tensor),
+    TensorAt: ("tensor", lambda value: value.index, lambda value: TensorAt(_index(value))),
+    HeldAt: ("held", lambda value: value.index, lambda value: HeldAt(_index(value))),
+    HeldList: ("all held", lambda _: None, _held_list),
     tuple: ("tuple", lambda value: [packed(one) for one in value], lambda value: tuple(_items(value))),
     dict: ("dict", lambda value: [[packed(key), packed(one)] for key, one in value.items()], _dict),
     complex: ("complex", lambda value: [packed(value.real), packed(value.imag)], _complex),
@@ -155,27 +175,30 @@ TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
 """For each type without a form in JSON: its tag, a function to JSON, and one back."""
 
 
-def is_constant(value: Any, tensors: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
-    """Whether a value is a constant, all of whose tensors exist.
+def is_constant(value: Any, tensors: int, held: int, depth: int = MAX_NESTING) -> bool:  # noqa: ANN401
+    """Whether a value is a constant, all of whose tensors and objects exist.
 
     Args:
         value: what was read.
         tensors: how many tensors there are.
+        held: how many attributes the lowered module holds.
         depth: how many lists, tuples and dicts may be inside one another.
     """
-    if isinstance(value, TensorAt):
-        return value.index in range(tensors)
+    if isinstance(value, TensorAt | HeldAt):
+        return value.index in range(tensors if isinstance(value, TensorAt) else held)
     items = value.values() if type(value) is dict else value
     if type(value) in (list, tuple, dict):
-        return depth > 0 and all(is_constant(one, tensors, depth - 1) for one in items)
+        return depth > 0 and all(is_constant(one, tensors, held, depth - 1) for one in items)
     return type(value) is not JsonObject
 
 
-def resolved(value: Any, tensors: Sequence[torch.Tensor]) -> Any:  # noqa: ANN401
-    """A constant with the tensors themselves in place of their indices."""
+def resolved(value: Any, tensors: Sequence[torch.Tensor], held: list[Any]) -> Any:  # noqa: ANN401
+    """A constant with the tensors and objects themselves in place of their indices."""
     if isinstance(value, TensorAt):
         return tensors[value.index]
-    return _mapped(partial(resolved, tensors=tensors), value)
+    if isinstance(value, HeldAt | HeldList):
+        return held if isinstance(value, HeldList) else held[value.index]
+    return _mapped(partial(resolved, tensors=tensors, held=held), value)
 
 
 def copied(value: Any) -> Any:  # noqa: ANN401

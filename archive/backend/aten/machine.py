@@ -41,21 +41,25 @@ class Machine:
     Args:
         program: a program without unsupported operations.
         tensors: the tensors that its constants refer to.
+        held: the attributes that the lowered module holds; the program may replace items.
     """
 
-    def __init__(self, program: MachineProgram, tensors: Sequence[torch.Tensor]) -> None:
+    def __init__(
+        self, program: MachineProgram, tensors: Sequence[torch.Tensor], held: list[Any] | None = None
+    ) -> None:
         self._program = program
         self._registers: list[Any] = [None] * program.registers
         self._strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
         self._places: list[int] = []
         self._known: dict[int, Any] = {}
-        known = {number: resolved(value, tensors) for number, value in program.constants.items()}
+        shared = [] if held is None else held
+        known = {number: resolved(value, tensors, shared) for number, value in program.constants.items()}
         for number, value in known.items():
             self._registers[number] = value
         self._fresh = [
             (number, known[number])
             for number in _changeable(program)
-            if isinstance(known.get(number), list | dict | tuple)
+            if isinstance(known.get(number), list | dict | tuple) and known[number] is not shared
         ]
         self._first = basic_blocks(program, known)
 

@@ -12,8 +12,9 @@ for graphs and for programs read from archives, which anybody may have written:
    - those that are no operators: ``prim::Print``, ``prim::RaiseException``, ``aten::warn``.
 2. For any other name, the operator that PyTorch has registered under it is called, if the operator
 
-   - is in the namespace ``aten`` or ``prim``, or one of ``TORCHVISION_OPERATORS``,
-   - takes and makes nothing but tensors, numbers, texts, devices, and lists, dicts and tuples of these,
+   - is in the namespace ``aten``, ``prim`` or ``quantized``, or one of ``TORCHVISION_OPERATORS``,
+   - takes and makes nothing but tensors, numbers, texts, devices, packed weights of quantised layers, and
+     lists, dicts and tuples of these,
    - mutates no list or dict,
    - and is not in ``EXCLUDED_KINDS``: these reach files, random seeds and generators, settings of the
      process, gradients of other tensors, or storages under another tensor's name, or do not check indices.
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend.aten.calls import PYTHON_CALLS, SCALAR_CALLS
+from archive.backend.graph.attributes import OBJECT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 TORCHVISION_OPERATORS = "nms|roi_align|roi_pool|ps_roi_align|ps_roi_pool|deform_conv2d"
 """Operators of torchvision's detection models. They compute; its other operators read and write files."""
 OPERATOR_NAME = re.compile(
-    rf"((?:aten|prim)::[A-Za-z_]\w*|torchvision::(?:{TORCHVISION_OPERATORS}))(?:\.(\w+))?", re.ASCII
+    rf"((?:aten|prim|quantized)::[A-Za-z_]\w*|torchvision::(?:{TORCHVISION_OPERATORS}))(?:\.(\w+))?", re.ASCII
 )
 EXCLUDED_KINDS = re.compile(
     r"aten::(save|from_file|_print|manual_seed|seed|initial_seed|Generator|set_grad_enabled|_cufft_\w+|_test_\w+"
@@ -63,6 +65,8 @@ CALLABLE_TYPES = SCALAR_TYPES | {
     "DictType",
     "TupleType",
     "GeneratorType",
+    f"{OBJECT_TYPE}quantized",
+    f"{OBJECT_TYPE}rnn",
 }
 """Types of the inputs and outputs of operators that are called. (A generator can only be None.)"""
 
@@ -204,7 +208,10 @@ def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
 
 
 def _kinds(kind: Any) -> Iterator[str]:  # noqa: ANN401 (a torch._C.Type)
-    """The kinds of a type and of all types in it."""
+    """The kinds of a type and of all types in it; of a C++ class its name without the last part."""
+    if kind.kind() == "ClassType":
+        yield kind.annotation_str.rpartition(".")[0]
+        return
     yield kind.kind()
     for inner in kind.containedTypes():
         yield from _kinds(inner)

@@ -26,17 +26,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.aten.constants import TensorAt, packed
+from archive.backend.aten.constants import HeldAt, HeldList, TensorAt, packed
 from archive.backend.aten.operators import operator_name, supported
 from archive.backend.errors import NO_HANDLE
+from archive.backend.graph.attributes import READ, WRITE, is_object
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from archive.backend.graph.graphs import Block, Graph, Operation
 
 MOVE, JUMP, JUMP_UNLESS, EACH = "move", "jump", "jump_unless", "each"
+READ_ITEM, WRITE_ITEM = "aten::__getitem__.t", "aten::_set_item.t"
+"""The operations on lists by which a program reads and writes state."""
 CONTROL = {JUMP: (0, 0), JUMP_UNLESS: (0, 1), EACH: (1, 3)}
 """The instructions with a target: how many registers each writes and reads."""
 
@@ -82,7 +85,10 @@ class MachineProgram:
 
 
 def program_of(
-    graph: Graph, handles: Mapping[Operation, int], tensors: list[torch.Tensor]
+    graph: Graph,
+    handles: Mapping[Operation, int],
+    tensors: list[torch.Tensor],
+    held: Sequence[str] = (),
 ) -> tuple[MachineProgram, list[Operation]]:
     """Compile a graph.
 
@@ -90,11 +96,12 @@ def program_of(
         graph: the graph, folded or not.
         handles: the debug handles of its operations.
         tensors: the constant tensors of the methods before; those of this one are added, each once.
+        held: the paths of the attributes that the lowered module holds.
 
     Returns:
         The program, and the operations that cannot be run. The program is valid only if there are none.
     """
-    writer = _ProgramBuilder(handles, tensors)
+    writer = _ProgramBuilder(graph, handles, tensors, held)
     for value in graph.body.parameters:
         writer.out(value)
     writer.block(graph.body)
@@ -120,13 +127,21 @@ class _ProgramBuilder:
         unsupported: the operations so far that cannot be run.
     """
 
-    def __init__(self, handles: Mapping[Operation, int], tensors: list[torch.Tensor]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        handles: Mapping[Operation, int],
+        tensors: list[torch.Tensor],
+        held: Sequence[str],
+    ) -> None:
         self.count = 0
         self.instructions: list[MachineInstruction] = []
         self.constants: dict[int, Any] = {}
         self.unsupported: list[Operation] = []
+        self._types = graph.types
         self._handles = handles
         self._tensors = tensors
+        self._held = {path: index for index, path in enumerate(held)}
         self._places = {id(one): place for place, one in enumerate(tensors)}
         self._registers: dict[int, int] = {}
         self._shared: dict[str, int] = {}
@@ -198,8 +213,10 @@ class _ProgramBuilder:
             LoweringError: it cannot be run.
         """
         kind = operation.kind
-        if kind in ("prim::Constant", "prim::Uninitialized"):
-            self._registers[operation.outputs[0]] = self.constant(operation.value)
+        if kind in (READ, WRITE) and operation.path in self._held:
+            self._state(operation, self._held[operation.path])
+        elif kind in ("prim::Constant", "prim::Uninitialized"):
+            self._registers[operation.outputs[0]] = self._constant(operation)
         elif kind == "prim::If":
             self._if(operation)
         elif kind == "prim::Loop":
@@ -210,6 +227,20 @@ class _ProgramBuilder:
                 raise LoweringError(name)
             ins = self.ins(operation.inputs)
             self.add(name, map(self.out, operation.outputs), ins, operation)
+
+    def _constant(self, operation: Operation) -> int:
+        """The register of a literal, a tensor, or an object that the lowered module holds."""
+        if operation.path in self._held and is_object(operation, self._types[operation.outputs[0]]):
+            return self.constant(HeldAt(self._held[operation.path]))
+        return self.constant(operation.value)
+
+    def _state(self, operation: Operation, index: int) -> None:
+        """Read or write an item of the list of attributes that the lowered module holds."""
+        place = self.constant(HeldList()), self.constant(index)
+        if operation.kind == READ:
+            self.add(READ_ITEM, map(self.out, operation.outputs), place, operation)
+        else:
+            self.add(WRITE_ITEM, (self.new(),), (*place, *self.ins(operation.inputs)), operation)
 
     def _if(self, operation: Operation) -> None:
         """Add a branch: each block moves its results into the same registers."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 WRITE_MARK = "!"
 """The mark in an operator's schema of an argument that the operator mutates: ``Tensor(a!)``."""
-MUTABLE_TYPE = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__")
-"""Matches in types whose values may be, or may hold, a list, a dict or an object of a class."""
+MUTABLE_TYPE = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__(?!\.torch\.classes\.)")
+"""Matches in types whose values may be, or may hold, a list, a dict or an object of the model's own class."""
 COPYING = ("aten::add", "aten::copy", "aten::dict", "aten::keys", "aten::list", "aten::mul", "aten::slice")
 """Operators that make a new list or dict; its items may still be shared with another one."""
 
@@ -34,7 +34,8 @@ class Sharing:
 
     Attributes:
         changed: values whose list or dict may be mutated after it was made.
-        fixed: values that an operation mutates and that may alias a constant, or an attribute of a module.
+        fixed: values that an operation mutates and that may alias a constant, or an attribute of a module;
+            other attributes may be the same list or dict.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -84,7 +85,7 @@ class Sharing:
         return MUTABLE_TYPE.search(self._types[value]) is not None
 
     def _constant(self, value: int) -> bool:
-        return value in self._makers and self._makers[value].kind == "prim::Constant"
+        return value in self._makers and self._makers[value].kind in ("prim::Constant", "prim::GetAttr")
 
     def _passed(self, operation: Operation) -> Iterator[tuple[int, int]]:
         """Pairs of values: the first may alias the second."""

@@ -46,8 +46,9 @@ class Operation:
         outputs: values it makes.
         schema: the operator's schema as text; "" for nodes without one, such as ``prim::If``.
         value: the value of a constant; the types of a ``prim::isinstance``, as TorchScript writes them.
-        path: for a constant that is an attribute of a module, the attributes that lead from the top module
-            to it, joined by dots; None for literals.
+        path: for an attribute of a module, the attributes that lead from the top module to it, joined by
+            dots; those of the first way on which its module was reached, if there are several. The operation
+            is a constant, or it writes the attribute (``prim::SetAttr``). None for literals and the rest.
         blocks: its inner blocks: two branches of ``prim::If``, the body of ``prim::Loop``.
         range: its range in the model's source; None if unknown.
         shown: the text by which PyTorch shows that range; "" if unknown.

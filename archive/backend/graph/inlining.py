@@ -101,7 +101,7 @@ class _Scope:
 
 
 def _is_followed(node: Any, scope: _Scope) -> bool:  # noqa: ANN401
-    """Whether a method belongs to a known module. Calls of other objects' methods remain operations."""
+    """Whether a method or attribute belongs to a known module, and not to another object."""
     return next(node.inputs()).debugName() in scope.modules
 
 
@@ -116,6 +116,7 @@ class _Inliner:
         self.types: dict[int, str] = {}
         self._places = places
         self._objects = Objects()
+        self._paths: dict[Module, str] = {}
 
     def new(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401 (a torch._C.Value)
         """Give a value its number."""
@@ -159,7 +160,7 @@ class _Inliner:
         if holder is None:
             return False
         name = node.s("name")
-        path = f"{holder.path}.{name}".removeprefix(".")
+        path = self._path(holder, name)
         value = holder.module.getattr(name)
         output = node.output()
         if isinstance(value, torch._C.ScriptModule):
@@ -201,6 +202,10 @@ class _Inliner:
             return False
         return True
 
+    def _path(self, holder: _Known, name: str) -> str:
+        """The attributes that lead to an attribute of a module, by the first way to this module."""
+        return f"{self._paths.setdefault(holder.module, holder.path)}.{name}".removeprefix(".")
+
     def _placed(self, operation: Operation, node: Any, scope: _Scope) -> Operation:  # noqa: ANN401
         """The same operation, given the range and the call stack of a node."""
         operation.shown = node.sourceRange()
@@ -210,16 +215,17 @@ class _Inliner:
 
     def _operation(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
         """Add a node that is no call of a known method or function, with its inner blocks."""
-        taken = list(node.inputs())
-        if node.kind() == "prim::SetAttr":
-            taken = taken[1:]  # without the module
+        taken, path = list(node.inputs()), None
+        if node.kind() == "prim::SetAttr" and _is_followed(node, scope):
+            module, *taken = taken
+            path = self._path(scope.modules[module.debugName()], node.s("name"))
         for value in taken:
             if value.debugName() in scope.modules:
                 kind = value.type().annotation_str
                 raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.sourceRange()}")
         inputs = [self.number(value, scope) for value in taken]
         schema = "" if node.schema() == "(no schema)" else node.schema()
-        operation = Operation(node.kind(), inputs, [], schema)
+        operation = Operation(node.kind(), inputs, [], schema, path=path)
         if operation.kind == "prim::Constant":
             operation.value = node.output().toIValue()
         elif operation.kind == "prim::isinstance":

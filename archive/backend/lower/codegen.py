@@ -184,6 +184,8 @@ def compile_error(operation: Operation) -> str:
     Preprocessing raises a :class:`~archive.effects.errors.LoweringError` with this message, or with those of
     several operations, each on a new line.
     """
-    kind = operation.kind if operation.path is None else "prim::GetAttr"
+    is_read = operation.kind == "prim::Constant" and operation.path is not None
+    kind = "prim::GetAttr" if is_read else operation.kind
     said = f"The node of {kind} is not supported in this compiler. Source code: {operation.shown}"
-    return f"{said.rstrip()}\n{CHANGES_STATE}" if kind == "prim::SetAttr" else said
+    is_state = kind == "prim::SetAttr" and operation.path is not None
+    return f"{said.rstrip()}\n{CHANGES_STATE}" if is_state else said

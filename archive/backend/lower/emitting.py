@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.backend.graph.aliasing import Sharing, changes
+from archive.backend.graph.attributes import READ, WRITE, is_object
 from archive.backend.lower.literals import annotated, constant, placeholder
 from archive.backend.lower.statements import statement
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import torch
 
@@ -45,15 +46,18 @@ class Emitted:
     unsupported: list[Operation] = field(default_factory=list)
 
 
-def emitted(graph: Graph, parameters: list[str], constants: list[torch.Tensor]) -> Emitted:
+def emitted(
+    graph: Graph, parameters: list[str], constants: list[torch.Tensor], held: Mapping[str, str]
+) -> Emitted:
     """The body of a method that runs a graph.
 
     Args:
         graph: a folded graph.
         parameters: names of the method's parameters.
         constants: the constant tensors of the methods before; those of this one are added.
+        held: expressions for the state and the objects that the lowered module holds, by their paths.
     """
-    emitter = _Emitter(graph, parameters, constants)
+    emitter = _Emitter(graph, parameters, constants, held)
     emitter.block(graph.body, 0)
     (result,) = [emitter.word(value) for value in graph.body.results]
     emitter.line(f"return {result}", None, 0)
@@ -77,8 +81,11 @@ class _Move(NamedTuple):
 class _Emitter:
     """Writes the blocks of one graph."""
 
-    def __init__(self, graph: Graph, parameters: list[str], constants: list[torch.Tensor]) -> None:
+    def __init__(
+        self, graph: Graph, parameters: list[str], constants: list[torch.Tensor], held: Mapping[str, str]
+    ) -> None:
         self.out = Emitted(constants)
+        self._held = held
         self._types = graph.types
         self._words = dict(zip(graph.body.parameters, parameters, strict=True))
         self._letter = "r"
@@ -126,6 +133,9 @@ class _Emitter:
         """Give a tensor its name; any other constant is written where it is used."""
         (output,) = operation.outputs
         kind = self._types[output]
+        if is_object(operation, kind):
+            self._words[output] = self._held_at(operation)
+            return
         text = constant(operation.value, kind, self._tensor)
         if operation.value is None and kind.startswith("Optional[") and "__torch__" not in kind:
             text = annotated(kind, text)  # TorchScript gives a bare None a type of its own
@@ -133,6 +143,23 @@ class _Emitter:
             self.line(f"{self._name(output)} = {text}", None, depth)
         else:
             self._words[output] = text
+
+    def _read(self, operation: Operation, depth: int) -> None:
+        """Read an attribute that is state: here, for it may be written below."""
+        self.line(f"{self._name(operation.outputs[0])} = {self._held_at(operation)}", operation, depth)
+
+    def _write(self, operation: Operation, depth: int) -> None:
+        self.line(f"{self._held_at(operation)} = {self.word(operation.inputs[0])}", operation, depth)
+
+    def _held_at(self, operation: Operation) -> str:
+        """The expression for an attribute that is state, or a C++ object.
+
+        Raises:
+            LoweringError: the lowered module does not hold it.
+        """
+        if operation.path is None or operation.path not in self._held:
+            raise LoweringError(operation.kind)
+        return self._held[operation.path]
 
     def _tensor(self, value: torch.Tensor) -> str:
         """The expression for a constant tensor, which is added to the list unless it is there."""
@@ -216,6 +243,8 @@ class _Emitter:
 
 
 WRITERS: dict[str, Callable[[_Emitter, Operation, int], None]] = {
+    READ: _Emitter._read,
+    WRITE: _Emitter._write,
     "prim::Constant": _Emitter._constant,
     "prim::If": _Emitter._if,
     "prim::Loop": _Emitter._loop,

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.graph.attributes import OBJECT_TYPE
 from archive.backend.lower import codegen
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
+from archive.backend.lower.holding import get_state, held_attributes, held_names, set_state
 from archive.backend.registry import Link
 from archive.effects.errors import LoweringError
 
@@ -72,6 +74,8 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
         names: objects by their names.
     """
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
+    if name.startswith(OBJECT_TYPE):
+        return getattr(getattr(torch.classes, module.removeprefix("torch.classes.")), attribute)
     home = "__main__" if name.startswith("__torch__.") else "builtins"  # PyTorch leaves out `__main__`
     return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
 
@@ -183,7 +187,7 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
     unsupported = dict.fromkeys(processed.unsupported)
     for method, schema in schemas.items():
         names = [one.name for one in codegen.arguments(schema)]
-        body = emitted(processed.graphs[method], names, tensors)
+        body = emitted(processed.graphs[method], names, tensors, held_names(processed.held))
         unsupported |= dict.fromkeys(body.unsupported)
         check = ["if not self.__is_available():", f'    raise Exception("{codegen.UNAVAILABLE}")']
         handles = [one and processed.handles.get(one) for one in body.operations]
@@ -198,13 +202,14 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
         [
             ("__backend", STR_TYPE, backend.name),
             (CONSTANTS_ATTRIBUTE.removeprefix("self."), TENSOR_LIST_TYPE, tensors),
+            *held_attributes(processed.held),
         ],
         [
             codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
             CREATE_DEBUG_INFO,
             _availability(backend),
-            codegen.GET_STATE,
-            SET_STATE_AHEAD,
+            get_state(processed.held),
+            set_state(processed.held),
             *methods,
         ],
         TORCHSCRIPT_NAMES,
@@ -216,22 +221,6 @@ CREATE_DEBUG_INFO = codegen.block(
         "def __create_backend_debug_info(self):",
         "    self.__backend_debug_info = torch.classes.backendutils.BackendDebugInfo()",
         f'    self.{DEBUG_TABLE} = ""',
-    ]
-)
-SET_STATE_AHEAD = codegen.block(
-    [
-        f"def __setstate__(self, {codegen.STATE_PARAMETER}):",
-        "    self.__method_compile_spec = state[0]",
-        "    processed = state[1]",
-        "    self.__processed_module = processed",
-        "    self.__handles = state[0]",
-        "    if state[2]:",
-        "        self.__create_backend()",
-        "        self.__create_backend_debug_info()",
-        "    if not self.__is_available():",
-        f'        raise Exception("{codegen.UNAVAILABLE}")',
-        "    assert isinstance(processed, Tuple[str, List[Tensor]]), 'expected a text and tensors as state'",
-        f"    {CONSTANTS_ATTRIBUTE} = processed[1]",
     ]
 )
 

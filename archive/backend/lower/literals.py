@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from archive.backend.graph.attributes import OBJECT_TYPE, OWN_TYPE
 from archive.backend.graph.graphs import elements
 from archive.backend.lower.codegen import literal, tuple_literal
 from archive.effects.errors import LoweringError
@@ -36,7 +37,7 @@ def annotated(kind: str, text: str) -> str:
     Raises:
         LoweringError: the type is a class of the model's own, which a lowered module does not know.
     """
-    if "__torch__" in kind:
+    if OWN_TYPE in kind.replace(OBJECT_TYPE, ""):
         raise LoweringError(f"a value of type {kind}")
     return f"torch.jit.annotate({kind}, {text})"
 

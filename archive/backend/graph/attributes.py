@@ -1,0 +1,85 @@
+"""Attributes of modules that are no plain constants: state, which methods write, and objects of C++ classes.
+
+Objects are those of ``torch.classes``, such as the packed weights of quantised layers. Neither has a literal,
+so a lowered module holds them as attributes of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from archive.backend.graph.graphs import Block, Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from archive.backend.graph.graphs import Operation
+
+READ, WRITE = "prim::GetAttr", "prim::SetAttr"
+OBJECT_TYPE = "__torch__.torch.classes."
+"""Start of the types of C++ objects."""
+OWN_TYPE = "__torch__"
+"""Part of the types of the model's own classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAttribute:
+    """An attribute of a module that a lowered module holds, too.
+
+    Attributes:
+        type: its type, as TorchScript writes it.
+        value: its value when the module is lowered.
+    """
+
+    type: str
+    value: Any
+
+
+def with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
+    """Graphs in which attributes that a method writes are read where the model reads them.
+
+    The constants of these attributes become ``prim::GetAttr``. An attribute stays a constant, and writing it
+    an operation that backends refuse, if no method reads it, or its type is a class of the model's own.
+    """
+    operations = [one for graph in graphs.values() for one in graph.operations()]
+    written = {one.path for one in operations if one.kind == WRITE and one.path is not None}
+    read = {
+        one.path
+        for graph in graphs.values()
+        for one in graph.operations()
+        if one.kind == "prim::Constant" and OWN_TYPE not in graph.types[one.outputs[0]]
+    }
+    state: set[str | None] = {*(written & read)}
+    return {
+        name: Graph(graph.name, _read_again(graph.body, state), graph.types) for name, graph in graphs.items()
+    }
+
+
+def _read_again(block: Block, state: set[str | None]) -> Block:
+    """A copy of a block in which constants of these paths become ``prim::GetAttr``."""
+    operations = [
+        replace(
+            one,
+            kind=READ if one.kind == "prim::Constant" and one.path in state else one.kind,
+            blocks=[_read_again(inner, state) for inner in one.blocks],
+        )
+        for one in block.operations
+    ]
+    return Block(block.parameters, operations, block.results)
+
+
+def held_attributes(graphs: Iterable[Graph]) -> dict[str, HeldAttribute]:
+    """What a lowered module of these graphs must hold, by the paths of the original's attributes."""
+    held: dict[str, HeldAttribute] = {}
+    for graph in graphs:
+        for one in graph.operations():
+            kind = graph.types[one.outputs[0]] if one.outputs else ""
+            if one.path is not None and (one.kind == READ or is_object(one, kind)):
+                held.setdefault(one.path, HeldAttribute(kind, one.value))
+    return held
+
+
+def is_object(operation: Operation, kind: str) -> bool:
+    """Whether an operation, whose result is of a type, is a constant that is a C++ object."""
+    return operation.kind == "prim::Constant" and kind.startswith(OBJECT_TYPE)

@@ -1,0 +1,203 @@
+"""State of scripted modules: attributes that methods write, kept by the lowered module and its archive."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+import torch.jit.mobile
+from torch import nn
+
+from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.backend.lower.codegen import CHANGES_STATE
+from tests.support.state_models import CASES, Averaged, Counted, Numbers, X
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_several_calls_are_equal(name: str) -> None:
+    model, calls = CASES[name]
+    scripted, lowered, delegate = (
+        torch.jit.script(model()),
+        lower(model(), "aten"),
+        Delegate.of(lower(model(), "aten")),
+    )
+    loaded = torch.jit.load(io.BytesIO(lowered_archive(lowered)))
+    lite = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(lowered_archive(lowered, lite=True)))
+    for number, given in enumerate(calls):
+        expected = scripted(*given)
+        for runs in (lowered, loaded, lite, delegate):
+            assert torch.equal(runs(*given), expected), (number, runs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_state_is_saved_and_loaded_again(name: str) -> None:
+    model, calls = CASES[name]
+    scripted, lowered = torch.jit.script(model()), lower(model(), "aten")
+    for given in calls[:2]:
+        scripted(*given)
+        lowered(*given)
+    once = torch.jit.load(io.BytesIO(lowered_archive(lowered)))
+    buffer = io.BytesIO()
+    torch.jit.save(once, buffer)
+    twice = torch.jit.load(io.BytesIO(buffer.getvalue()))
+    delegate = Delegate.load(io.BytesIO(buffer.getvalue()))
+    lite = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(lowered_archive(lowered, lite=True)))
+    for given in calls[2:]:
+        expected = scripted(*given)
+        for runs in (lowered, once, twice, lite, delegate):
+            assert torch.equal(runs(*given), expected), runs
+
+
+def test_a_fresh_process_continues_from_the_state(tmp_path: Path) -> None:
+    lowered = lower(Numbers(), "aten")
+    lowered(X, 3)
+    for ending in ("pt", "ptl"):
+        save_lowered(lowered, tmp_path / f"a.{ending}")
+    code = (
+        "import sys; sys.modules['archive'] = None; import torch, torch.jit.mobile\n"
+        "x = torch.tensor([[1.0, 2.0, 3.0]])\n"
+        "for load in (lambda: torch.jit.load('a.pt'),\n"
+        "             lambda: torch.jit.mobile._load_for_lite_interpreter('a.ptl')):\n"
+        "    module = load()\n"
+        "    print(module(x, 1).tolist(), module(x, 2).tolist())\n"
+    )
+    command = [sys.executable, "-I", "-W", "ignore", "-c", code]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path)
+    scripted = torch.jit.script(Numbers())
+    scripted(X, 3)
+    expected = f"{scripted(X, 1).tolist()} {scripted(X, 2).tolist()}"
+    assert done.stdout.splitlines() == [expected, expected]
+
+
+class Resetting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total += float(x.sum())
+        return x + self.total
+
+    @torch.jit.export
+    def reset(self, start: float) -> float:
+        before = self.total
+        self.total = start
+        return before
+
+
+def test_methods_share_the_state() -> None:
+    spec: dict[str, dict[str, str]] = {"forward": {}, "reset": {}}
+    scripted, lowered = torch.jit.script(Resetting()), lower(Resetting(), "aten", spec)
+    delegate = Delegate.of(lowered)
+    for start in (0.5, 2.0):
+        assert torch.equal(lowered(X), scripted(X))
+        delegate(X)
+        expected = scripted.reset(start)
+        assert lowered.reset(start) == delegate.run("reset", start) == expected
+    assert torch.equal(lowered(X), scripted(X))
+
+
+def test_a_failure_leaves_what_torchscript_leaves() -> None:
+    class Failing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            y = x * self.weight
+            self.calls += 10
+            return y + self.calls
+
+    scripted, lowered = torch.jit.script(Failing()), lower(Failing(), "aten")
+    for runs in (scripted, lowered, Delegate.of(lower(Failing(), "aten"))):
+        with pytest.raises(RuntimeError, match="must match"):
+            runs(torch.ones(2))
+        assert torch.equal(runs(X), X + 12)
+
+
+def test_a_delegate_has_a_state_of_its_own() -> None:
+    lowered = lower(Averaged(), "aten")
+    lowered(X)
+    delegate = Delegate.of(lowered)
+    expected = lowered(X)
+    assert torch.equal(delegate(X), expected)
+    assert torch.equal(Delegate.of(lowered)(X), lowered(X))
+
+
+def test_an_original_that_is_loaded_has_its_state_lowered() -> None:
+    scripted = torch.jit.script(nn.Sequential(Counted(), Counted()))
+    scripted(X)
+    buffer = io.BytesIO()
+    torch.jit.save(scripted, buffer)
+    lowered = lower(torch.jit.load(io.BytesIO(buffer.getvalue())), "aten")
+    assert torch.equal(lowered(X), scripted(X))
+    assert torch.equal(lowered(X), scripted(X))
+
+
+class Unread(nn.Module):
+    """Writes an attribute for others to read, which nobody can on a lowered module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x.detach()
+        return x
+
+
+class Appending(nn.Module):
+    """Changes a list in place; another attribute could be the same list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = [0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen = self.seen + [1]  # noqa: RUF005 (TorchScript has no `*`)
+        self.seen.append(2)
+        return x + len(self.seen)
+
+
+class Kept(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total = x
+        return self.total + x
+
+
+def test_state_that_nothing_reads_is_refused_at_its_line() -> None:
+    with pytest.raises(LoweringError, match=r"prim::SetAttr is not supported") as caught:
+        lower(Unread(), "aten")
+    assert "self.last = x.detach()" in str(caught.value)
+    assert str(caught.value).endswith(CHANGES_STATE)
+
+
+def test_a_list_that_changes_in_place_is_refused_at_its_line() -> None:
+    with pytest.raises(LoweringError, match=r"aten::append is not supported") as caught:
+        lower(Appending(), "aten")
+    assert "self.seen.append(2)" in str(caught.value)
+
+
+def test_a_backend_without_state_refuses_it_at_its_line() -> None:
+    with pytest.raises(LoweringError, match=r"prim::SetAttr is not supported") as caught:
+        lower(Kept(), "backend_with_compiler_demo")
+    assert "self.total = x" in str(caught.value)
+    assert str(caught.value).endswith(CHANGES_STATE)
