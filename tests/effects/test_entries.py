@@ -16,6 +16,7 @@ import torch._dynamo
 import archive
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, State, capture, capture_entries
+from archive.effects.capture import inputs
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import EffectTable
 from archive.formats.effects.record import build_effects
@@ -223,3 +224,19 @@ def check(model: Made) -> None:
 @settings(patient, max_examples=10)
 def test_branches_on_what_calls_change(model: Made) -> None:
     check(model)
+
+
+def test_weights_are_copied_once_for_all_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    eager = models.Phases()
+    copies: list[Any] = []
+    real = inputs.copied
+
+    def copied(tensor: Any) -> Any:  # noqa: ANN401
+        copies.append(tensor)
+        return real(tensor)
+
+    monkeypatch.setattr(inputs, "copied", copied)
+    loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(torch.ones(2, 3),)))
+    assert sum(one is eager.layer.weight for one in copies) == 1
+    assert sum(one is eager.norm.running_mean for one in copies) > 1  # changed without a version counter
+    compare(eager, loaded, [(argument(number),) for number in range(17)])

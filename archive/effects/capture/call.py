@@ -14,6 +14,7 @@ import torch
 
 from archive.effects.capture.graph_builder import GraphBuilder
 from archive.effects.capture.guards import Guards
+from archive.effects.capture.inputs import Copies
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.side_effects import SideEffects
@@ -126,6 +127,7 @@ class Found:
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
         other_calls: places of calls that take a text, and that the table cannot keep.
+        copies: of parameters and buffers.
         deciding: whether guards may look at what calls change; this never changes.
     """
 
@@ -133,6 +135,7 @@ class Found:
     resized: set[Source] = field(default_factory=set)
     mutated: set[Source] = field(default_factory=set)
     other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
+    copies: Copies = field(default_factory=Copies)
     deciding: bool = False
 
     def size(self) -> int:
@@ -167,6 +170,7 @@ class CapturedCall:
         real: real objects by variable.
         met: the statement that first reads each list or dict.
         paths: sources of the module's own modules, parameters and buffers, by identity.
+        copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
         lists: those that the graph takes as a whole, by source.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
@@ -180,7 +184,7 @@ class CapturedCall:
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
-        self.deciding = found.deciding
+        self.copies, self.deciding = found.copies, found.deciding
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)

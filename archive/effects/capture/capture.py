@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.effects.capture.call import Found
 from archive.effects.capture.entries import AGAIN, Entries, TooManyError
 from archive.effects.capture.initial import initial_state
+from archive.effects.capture.inputs import Copies
 from archive.effects.capture.original_values import originals_of
 from archive.effects.errors import CaptureError
 
@@ -90,26 +91,27 @@ def capture_entries(
     """
     if not calls or most < 1:
         raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
+    copies = Copies()
     try:
-        found = Entries(module, method, calls, 1, Found()).find()
+        found = Entries(module, method, calls, 1, Found(copies=copies)).find()
     except CaptureError as error:
         found = []
         reason = CaptureError(error.message, error.filename, error.line)  # without the frames of its calls
     if not found:
-        found = _deciding(module, method, calls, most, reason)
+        deciding = Found(copies=copies, deciding=True)
+        found = _deciding(module, Entries(module, method, calls, most, deciding), most, reason)
     return tuple(Captured(one.graph, one.call.side_effects) for one in found)
 
 
 def _deciding(
     module: Any,  # noqa: ANN401
-    method: str,
-    calls: Sequence[tuple[Any, ...]],
+    entries: Entries,
     most: int,
     before: CaptureError,
 ) -> list[Attempt]:
     """The entries of a method that one table cannot describe, for the reason given last."""
     try:
-        found = Entries(module, method, calls, most, Found(deciding=True)).find()
+        found = entries.find()
     except TooManyError as error:
         if before.message.startswith(AGAIN):
             raise

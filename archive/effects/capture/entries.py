@@ -200,10 +200,11 @@ class Entries:
         size = self._found.size()
         try:
             one = attempt(self._module, self._method, arguments, snapshot, self._found)
-        except ModelFailedError:
-            raise
         except CaptureError as error:
-            raise _again(error) if again else error from error
+            self._found.copies.check()
+            if isinstance(error, ModelFailedError) or not again:
+                raise
+            raise _again(error) from error
         finally:
             if self._found.size() > size:
                 raise GrownError

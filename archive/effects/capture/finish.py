@@ -48,6 +48,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     with WITHOUT_MODES():
         _note_differences(call)
         changed = builder.changed()
+        call.copies.forget(changed)
         _check_storages(call, changed)
     for one in changed:
         effects.mutation(one.source, Op.COPY, value=_cloned(call, one), statement=one.statement)
@@ -139,16 +140,19 @@ def _note_differences(call: CapturedCall) -> None:
     for one in call.builder.inputs:
         for original, proxy in one.tensors:
             before = call.snapshot.tensor(original)
-            if not one.changed and not torch.equal(_comparable(proxy), _comparable(before)):
+            if not one.changed and not _are_equal(proxy, before):
                 if one.is_list:
                     raise CaptureError(ITEM_CHANGED)
                 one.silently = True
 
 
-def _comparable(tensor: Any) -> Any:  # noqa: ANN401
-    """The elements of a tensor, with numbers in place of nan, which equals nothing."""
-    dense = tensor.detach()
-    return dense.nan_to_num() if dense.is_floating_point() else dense
+def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401
+    """Whether two tensors have the same elements; nan, which equals nothing, is compared as a number."""
+    if torch.equal(one, other):
+        return True
+    return bool(one.is_floating_point()) and torch.equal(
+        one.detach().nan_to_num(), other.detach().nan_to_num()
+    )
 
 
 def _check_storages(call: CapturedCall, changed: list[Input]) -> None:

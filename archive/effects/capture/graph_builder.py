@@ -87,19 +87,26 @@ class GraphBuilder:
         self._nodes[id(value)] = node
         self._alive.append(value)
 
-    def tensor_input(self, source: Source, original: Any, data: Any) -> Any:  # noqa: ANN401
+    def tensor_input(
+        self,
+        source: Source,
+        original: Any,  # noqa: ANN401
+        data: Any,  # noqa: ANN401
+        copy: Callable[[Any], Any] = copied,
+    ) -> Any:  # noqa: ANN401
         """Make a tensor an input.
 
         Args:
             source: where it lives.
             original: the model's own tensor.
             data: a tensor with its contents before the call.
+            copy: makes its proxy.
 
         Returns:
             Its proxy.
         """
         with WITHOUT_MODES():
-            proxy = copied(data)
+            proxy = copy(data)
             version = proxy._version
         self._input(Input(source, self._placeholder(source, torch.Tensor), original, proxy, version))
         return proxy

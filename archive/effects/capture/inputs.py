@@ -10,6 +10,8 @@ import torch
 from archive.effects.capture.scalars import is_scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source
 
@@ -68,3 +70,37 @@ def copied(tensor: Any) -> Any:  # noqa: ANN401
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
     return copy.requires_grad_(tensor.requires_grad)
+
+
+class Copies:
+    """Copies of a model's parameters and buffers, which one captured call after the other works with.
+
+    A copy that a call has changed is not used again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Any, int]] = {}
+
+    def of(self, tensor: Any) -> Any:  # noqa: ANN401
+        """The copy of a tensor."""
+        kept = self._kept.get(id(tensor))
+        if kept is not None and _is_unchanged(*kept):
+            return kept[1]
+        copy = copied(tensor)
+        self._kept[id(tensor)] = tensor, copy, copy._version
+        return copy
+
+    def forget(self, changed: Iterable[Input]) -> None:
+        """Forget copies that a call has changed, maybe without their version counters."""
+        proxies = {id(one.proxy) for one in changed}
+        self._kept = {number: one for number, one in self._kept.items() if id(one[1]) not in proxies}
+
+    def check(self) -> None:
+        """Forget copies that differ from their tensors, after a call that was not finished."""
+        with torch._C.DisableTorchFunction():
+            self._kept = {number: one for number, one in self._kept.items() if torch.equal(one[0], one[1])}
+
+
+def _is_unchanged(tensor: Any, copy: Any, version: int) -> bool:  # noqa: ANN401
+    has_gradient = copy.grad is not None or copy._backward_hooks
+    return copy._version == version and copy.requires_grad == tensor.requires_grad and not has_gradient

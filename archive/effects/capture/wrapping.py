@@ -18,6 +18,7 @@ import torch
 from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
+from archive.effects.capture.inputs import copied
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.proxies import ClassProxy, is_followed
 from archive.effects.capture.python_numbers import MATH, NUMBERS
@@ -269,7 +270,7 @@ class Wrapping:
             made = (
                 self._call.builder.constant(data)
                 if first is None
-                else self._call.builder.tensor_input(first, value, data)
+                else self._call.builder.tensor_input(first, value, data, self._copying(value, first))
             )
             self._tensors[id(value)] = made, first
             self._call.side_effects.keepalive.append(value)
@@ -279,6 +280,10 @@ class Wrapping:
         if source is not None and first is not None and source != first:
             self._call.aliases.setdefault(source, first)
         return proxy
+
+    def _copying(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        """The function that copies a tensor; parameters and buffers are copied once for all calls."""
+        return self._call.copies.of if self._call.is_registered(value, source) else copied
 
     def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         """The value that the model gets for an argument: ints and floats become free numbers of the graph."""
