@@ -238,5 +238,4 @@ def test_weights_are_copied_once_for_all_entries(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(inputs, "copied", copied)
     loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(torch.ones(2, 3),)))
     assert sum(one is eager.layer.weight for one in copies) == 1
-    assert sum(one is eager.norm.running_mean for one in copies) > 1  # changed without a version counter
     compare(eager, loaded, [(argument(number),) for number in range(17)])
