@@ -230,7 +230,7 @@ class Leaving(nn.Module):
         self.n += 1
         self.seen.append(self.n)
         if self.n > 3:  # here
-            print(self.n)  # noqa: T201
+            input(str(self.n))
         return x * self.n
 
 
