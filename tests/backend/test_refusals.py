@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import sys
 import zipfile
+from dataclasses import dataclass
 from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -68,6 +70,68 @@ class Opening(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with open("file"):  # noqa: PTH123 (a function that TorchScript does not know)
             return x
+
+
+class OfNumpy(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + np.sum(x)
+
+
+class WithElse(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while bool(x.sum() > 0):
+            x = x - 1
+        else:  # noqa: PLW0120 (TorchScript does not know it)
+            x = x + 1
+        return x
+
+
+class Adding(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+        return x + y
+
+
+class Returning(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cuda.current_stream() + x
+
+
+class Async(nn.Module):
+    async def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class Setting(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen = {1, 2}
+        return x + len(seen)
+
+
+@dataclass
+class Made:
+    number: int
+
+
+class OfObject(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + Made(3).number
+
+
+class Doubled(torch.autograd.Function):
+    """Python that TorchScript calls, and cannot save."""
+
+    @staticmethod
+    def forward(_: object, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+class OfPython(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Doubled.apply(x)
+
+
+class WithoutForward(nn.Module):
+    """Has nothing to script."""
 
 
 class Remembering(nn.Module):
@@ -171,7 +235,19 @@ def test_what_is_lowered_is_not_lowered_again(backend: str) -> None:
 @pytest.mark.parametrize(
     ("module", "reason", "line", "hint"),
     [
-        (Opening(), "open> is currently not supported in Torchscript", 'with open("file")', False),
+        (Opening(), "the function open is unknown", 'with open("file")', False),
+        (
+            OfNumpy(),
+            "objects of the class numpy._ArrayFunctionDispatcher cannot be called",
+            "class OfNumpy",
+            False,
+        ),
+        (WithElse(), "this statement is unknown", "while bool(x.sum() > 0):", False),
+        (Adding(), "aten::add.Tensor does not take these arguments: Expected a value", "return x + y", False),
+        (Returning(), "the operator cuda::current_stream is unknown", "return torch.cuda", False),
+        (Async(), "functions without a statement `def` are not supported", "async def forward", False),
+        (Setting(), "expressions and statements of the kind Set aren't supported", "seen = {1, 2}", False),
+        (OfObject(), "Made.__init__ has no source", "return x + Made(3).number", False),
         (Remembering(), "Tried to set nonexistent attribute: last", "self.last = x", True),
     ],
 )
@@ -182,8 +258,25 @@ def test_what_torchscript_does_not_take_is_refused_at_its_line(
         lower(module, "aten")
     said = str(caught.value)
     assert reason in said.splitlines()[0]
-    assert said.partition(" <--- HERE")[0].splitlines()[-2].strip().startswith(line)
+    assert any(one.strip().startswith(line) for one in said.splitlines()[2:])
+    assert said.splitlines()[1].startswith(f'  File "{__file__}", line ')
+    assert " at 0x" not in said
     assert said.endswith(CHANGES_STATE) is hint
+
+
+def test_python_that_pytorch_cannot_save_is_refused_at_its_line() -> None:
+    with pytest.raises(
+        LoweringError, match=r"does not save the module: the Python function Doubled"
+    ) as caught:
+        lower(OfPython(), "aten")
+    assert "return Doubled.apply(x)" in str(caught.value)
+
+
+def test_a_module_without_methods_is_refused_at_its_class() -> None:
+    with pytest.raises(
+        LoweringError, match=r"^WithoutForward has no method forward:\n.*\nclass WithoutForward"
+    ):
+        lower(WithoutForward(), "aten")
 
 
 def test_a_module_without_source_is_refused() -> None:

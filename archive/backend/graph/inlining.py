@@ -133,7 +133,9 @@ class _Inliner:
         """
         name = value.debugName()
         if name not in scope.numbers:
-            raise LoweringError(f"a module is used as a value: {value.type().annotation_str}")
+            kind, shown = value.type().annotation_str, value.node().sourceRange()
+            place = f"Source code: {shown}" if shown else "A method returns it."
+            raise LoweringError(f"a module is used as a value: {kind}. {place}")
         return scope.numbers[name]
 
     def nodes(self, block: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
-from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower import codegen
 from archive.backend.lower.compile_spec import checked_spec
 from archive.backend.lower.effects import with_effects
@@ -48,6 +47,7 @@ from archive.backend.lower.links import (
     resolved,
 )
 from archive.backend.lower.parts import with_lowered_parts
+from archive.backend.lower.scripting import ranges_of, scripted_module
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
 from archive.effects.capture.capture import MOST_ENTRIES
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
-NEW_ATTRIBUTE = "Tried to set nonexistent attribute"
-"""PyTorch's words about a statement that gives a module a new attribute."""
 LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY_TYPE = torch._C.AnyType.get()
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
@@ -116,15 +114,15 @@ def lower(
     if paths is not None:
         if effects:
             raise LoweringError("effects are captured of a whole module, not of parts")
-        return _scripted(_with_parts(module, backend, method_compile_spec, paths, recorder))
+        return scripted_module(_with_parts(module, backend, method_compile_spec, paths, recorder))
     captured = with_effects(module, calls or [example_inputs], entries) if effects else None
-    scripted = _scripted(module) if captured is None else captured.scripted
+    scripted = scripted_module(module) if captured is None else captured.scripted
     _refuse_lowered_parts(scripted)
     spec = checked_spec(scripted, method_compile_spec)
     if captured is not None:
         spec |= dict.fromkeys(captured.relocating, spec["forward"])
     original = unmangled(captured.type_name if captured else scripted._c._type().annotation_str)
-    places = RangeFinder.of(scripted._c)
+    places = ranges_of(scripted)
     graphs = {method: inlined(scripted._c, method, places) for method in spec}
     if captured is not None:
         for method, graph in graphs.items():
@@ -168,7 +166,7 @@ def _with_parts(
     def lowered(part: torch.nn.Module) -> torch.jit.ScriptModule:
         nonlocal shared
         if shared is None:
-            shared = _recorder(_scripted(part), method_compile_spec)
+            shared = _recorder(scripted_module(part), method_compile_spec)
         return lower(part, backend, method_compile_spec, recorder=shared)
 
     return with_lowered_parts(module, paths, lowered)
@@ -178,25 +176,9 @@ def _recorder(
     scripted: torch.jit.ScriptModule, method_compile_spec: Mapping[str, Any] | None
 ) -> DebugHandles:
     """Debug handles whose start depends on a module."""
-    places = RangeFinder.of(scripted._c)
+    places = ranges_of(scripted)
     spec = checked_spec(scripted, method_compile_spec)
     return DebugHandles.of(inlined(scripted._c, method, places) for method in spec)
-
-
-def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
-    """The module, scripted unless it is already.
-
-    Raises:
-        LoweringError: PyTorch does not script it, or scripting is switched off.
-    """
-    try:
-        scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
-    except Exception as error:  # scripting runs the model's own code, and raises errors of many kinds
-        hint = f"\n{codegen.CHANGES_STATE}" if NEW_ATTRIBUTE in str(error) else ""
-        raise LoweringError(f"TorchScript does not take the module: {str(error).strip()}{hint}") from error
-    if not isinstance(scripted, torch.jit.ScriptModule):
-        raise LoweringError("PyTorch scripts nothing in this process: PYTORCH_JIT=0")
-    return scripted
 
 
 def _refuse_lowered_parts(scripted: torch.jit.ScriptModule) -> None:
