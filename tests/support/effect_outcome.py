@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn.parameter import UninitializedParameter
+from torch.utils.hooks import RemovableHandle
 
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
@@ -233,6 +234,11 @@ def _by_first_label(ours: SimpleNamespace, theirs: SimpleNamespace, before: dict
     return SimpleNamespace(**{label: getattr(ours, label) for label in first.values()})
 
 
+def _is_on(handle: RemovableHandle) -> bool:
+    """Whether a hook has not been taken off; its tensor lives."""
+    return handle.id in (handle.hooks_dict_ref() or ())
+
+
 class Comparing:
     """Compares values of the eager model with those of the loaded one, call by call.
 
@@ -271,7 +277,9 @@ class Comparing:
             if id(ours) in self._done:
                 return
             self._done.add(id(ours))
-        if isinstance(ours, torch.Tensor):
+        if isinstance(ours, RemovableHandle):
+            assert _is_on(theirs) == _is_on(ours), f"{path}: whether the hook is on"
+        elif isinstance(ours, torch.Tensor):
             self._tensors(ours, theirs, path)
         elif isinstance(ours, CONTAINERS):
             self._containers(ours, theirs, path)

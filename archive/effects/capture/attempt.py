@@ -13,6 +13,7 @@ from archive.effects.capture.call import CapturedCall, Found
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
+from archive.effects.capture.hook_recipes import settle_hooks
 from archive.effects.capture.kept_calls import KeptCalls
 from archive.effects.capture.module_hooks import call_module, has_hooks
 from archive.effects.capture.objects import Objects
@@ -80,6 +81,7 @@ def attempt(
     proxy = call.wrap(module, Local("self"))
     given = _wrapped(wrapping, call, module, method, arguments)
     result = _result(call, _called(call, proxy, module, method), given)
+    settle_hooks(call)
     broken = _unfollowed(call, functions)
     if broken is not None:
         raise broken

@@ -26,7 +26,7 @@ from archive.formats.effects.model import Attribute, Item, Length, Local, Look, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CellType, CodeType, FrameType, ModuleType
+    from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 
     from archive.effects.capture.snapshot import Snapshot
     from archive.effects.capture.variables import Variable
@@ -53,6 +53,12 @@ class FunctionCopies(Protocol):
 
     def copy(self, function: Any) -> Any:  # noqa: ANN401
         """The copy of a function."""
+
+    def original(self, copy: object) -> FunctionType | None:
+        """The function that a copy is of; None if it is no copy."""
+
+    def source_of(self, cell: CellType) -> ClosureCell | None:
+        """The source of a cell of copies; None for a cell that the call has made."""
 
     def namespace(self, module: ModuleType) -> object:
         """The proxy of a Python module of the model."""

@@ -14,7 +14,7 @@ from archive.effects.capture.shape import Shape
 from archive.effects.capture.sites import error_at
 from archive.effects.capture.sources import LITERALS, NAMED, SOURCES, named
 from archive.effects.capture.texts import Text
-from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Variable, VariableKind
+from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Recipe, Variable, VariableKind
 from archive.effects.errors import ValueRefusedError
 from archive.formats.effects.model import (
     At,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from archive.debuginfo.sites import Site
-    from archive.effects.capture.pending import PendingEffects
+    from archive.effects.capture.pending import Hook, PendingEffects
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source, Value
 
@@ -85,6 +85,7 @@ class Flattening:
         self._temporaries: dict[Variable | int, int] = {}
         self._reach = Reach(effects)
         self._shared: dict[int, Any] = {}
+        self._hooks: dict[int, Hook] = {}
         self._hook_sources: dict[int, Source] = {}
         self._holders = 0
 
@@ -98,6 +99,8 @@ class Flattening:
         """
         if isinstance(value, VALUES):
             return value
+        if isinstance(value, Recipe):
+            return Made(value.kind, tuple(map(self.value, value.items)))
         variable = self._table.variable_of(value)
         if variable is not None:
             return self._of_variable(variable, value)
@@ -152,9 +155,10 @@ class Flattening:
         self._shared = {number: one for number, one in shared if table.graph_value(one) is None}
         for number in self._shared:
             self._temporaries[number] = len(self._temporaries)
+        self._hooks = self._kept_hooks()
         with _naming(table.result_statement):
             result = self.value(table.result)
-        rows = [*self._news(), *self._hooked(), *self._hooks(), *self._changes()]
+        rows = [*self._news(), *self._hooked(), *self._registered(), *self._changes()]
         effects: list[Effect] = []
         sites: list[Site] = []
         places: list[Statement] = []
@@ -219,7 +223,7 @@ class Flattening:
 
     def _hooked(self) -> Iterator[tuple[Effect, Statement | None]]:
         """Effects that put outputs with hooks into lists, since an output has no source of its own."""
-        for number, hook in self._table.tensor_hooks.items():
+        for number, hook in self._hooks.items():
             with _naming(hook.statement):
                 value = self.value(hook.tensor)
             if isinstance(value, At):
@@ -231,11 +235,24 @@ class Flattening:
             yield Effect(Op.APPEND, holder, None, value), hook.statement
             self._hook_sources[number] = Item(holder, 0)
 
-    def _hooks(self) -> Iterator[tuple[Effect, Statement | None]]:
-        for number, hook in self._table.tensor_hooks.items():
-            source = self._hook_sources[number]
-            effect = Effect(Op.REGISTER_HOOK, source, Constant(hook.function), Constant(number))
-            yield effect, hook.statement
+    def _kept_hooks(self) -> dict[int, Hook]:
+        """Hooks to put on: those taken off again, too, if their handles are kept."""
+        hooks = dict(self._table.tensor_hooks)
+        kept = [hook for hook, _ in self._table.taken_off if hook.handle in self._temporaries]
+        return hooks | dict(enumerate(kept, max(hooks, default=-1) + 1))
+
+    def _registered(self) -> Iterator[tuple[Effect, Statement | None]]:
+        for number, hook in self._hooks.items():
+            named = isinstance(hook.function, str)
+            with _naming(hook.statement):
+                function = Constant(hook.function) if named else self.value(hook.function)
+            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
+            handle = Constant(number) if kept is None else New(kept)
+            yield Effect(hook.op, self._hook_sources[number], function, handle), hook.statement
+        for hook, statement in self._table.taken_off:
+            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
+            if kept is not None:
+                yield Effect(Op.TAKE_OFF, Temporary(kept)), statement
 
     def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
         rows: list[tuple[tuple[int, int], Effect, Statement | None]] = []

@@ -127,6 +127,7 @@ class Functions:
         self._labels: dict[ClosureCell, CellType] = {}
         self._contents: dict[int, object] = {}
         self._copies: dict[int, Any] = {}
+        self._originals: dict[int, FunctionType] = {}
         self._attributes: list[tuple[Any, Any]] = []
         self._items: dict[Source, object] = {}
 
@@ -160,6 +161,7 @@ class Functions:
         if stores and own:
             result = self._watched(made, stores)
         self._copies[id(function)] = result
+        self._originals[id(result)] = self._originals[id(made)] = function
         self._call.side_effects.keepalive.append(function)
         self._fill(function, made, own=own)
         if own:
@@ -255,6 +257,14 @@ class Functions:
         code, instruction = ran.stores[name]
         called = code, call.owner_by(ran.first)
         return statement_in(call.frames(), call.owner_of, position_of(code, instruction), called)
+
+    def original(self, copy: object) -> FunctionType | None:
+        """The function that a copy is of; None if it is no copy."""
+        return self._originals.get(id(copy))
+
+    def source_of(self, cell: CellType) -> ClosureCell | None:
+        """The source of a cell of copies; None for a cell that the call has made."""
+        return next((source for _, fresh, source in self._cells.values() if fresh is cell), None)
 
     def cells(self) -> Iterator[tuple[CellType, CellType]]:
         """The real cells, each with the one of the copies."""

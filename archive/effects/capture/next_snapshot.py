@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.autograd import HookHandle, LaterHandle
 from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
@@ -86,6 +87,8 @@ class _After:
         call = self._call
         if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
             return call.real.get(variable, proxy)
+        if isinstance(proxy, HookHandle):
+            return self._noted(proxy, LaterHandle())
         if id(proxy) not in self._made:
             made: Any = object.__new__(class_behind(proxy))
             self._made[id(proxy)] = made
@@ -113,7 +116,8 @@ class _After:
         return value
 
     def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
-        """Note the copy of a list or dict before it is filled, since it may hold itself."""
-        self._made[id(value)] = made
-        self._snapshot.alive.append(value)
-        return made
+        """Note the copy of a list or dict before it is filled, since it may hold itself; or of a handle."""
+        if id(value) not in self._made:
+            self._made[id(value)] = made
+            self._snapshot.alive.append(value)
+        return self._made[id(value)]

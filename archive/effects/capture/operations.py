@@ -102,7 +102,6 @@ REFUSED = {
     "backward": "the way back inside the model",
     "grad": "the way back inside the model",
     "retain_grad": "a gradient that is kept",
-    "register_post_accumulate_grad_hook": "a hook on a gradient that has been added up",
     "set_": "a tensor with another tensor's storage",
     "resize_": "a tensor of another size",
 }

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Tracking, Variable, VariableKind
+from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from archive.effects.capture.guards import Assumption
     from archive.effects.capture.sites import Statement
-    from archive.formats.effects.model import Op, Source, Value
+    from archive.formats.effects.model import Source, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,19 @@ class Hook:
 
     Attributes:
         tensor: that has the hook.
-        function: as ``module:qualname``.
+        function: as ``module:qualname``, a recipe, or what the model calls a hook until the call is over.
         statement: the model's statement.
+        op: that puts it on.
+        handle: the variable of its handle, which the model may keep.
+        version: of a tensor that the call has made, when the hook was put on.
     """
 
     tensor: object
-    function: str
+    function: Any
     statement: Statement | None = None
+    op: Op = Op.REGISTER_HOOK
+    handle: Variable | None = None
+    version: int | None = None
 
 
 class InitialState(NamedTuple):
@@ -80,6 +87,7 @@ class PendingEffects(Tracking):
         store_attr_mutations: pending attributes of objects, contents of cells and values of globals.
         log: mutations of lists, dicts and tensors.
         tensor_hooks: by their numbers.
+        taken_off: hooks that the call itself has taken off again, with the statement that did.
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
         inputs: sources that the graph takes.
         result: the method's return value.
@@ -100,6 +108,7 @@ class PendingEffects(Tracking):
         self.store_attr_mutations: dict[Variable, dict[str, object]] = {}
         self.log: list[Mutation] = []
         self.tensor_hooks: dict[int, Hook] = {}
+        self.taken_off: list[tuple[Hook, Statement | None]] = []
         self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
         self.inputs: tuple[Source, ...] = ()
         self.result: object = None
@@ -244,14 +253,23 @@ class PendingEffects(Tracking):
         """Note that an autograd function saves values for its backward."""
         self.save_for_backward.append((context, tuple(values), statement))
 
-    def register_hook(self, tensor: object, hook: str, statement: Statement | None = None) -> int:
-        """Note a hook on a tensor.
+    def register_hook(
+        self,
+        tensor: object,
+        hook: object,
+        statement: Statement | None = None,
+        *,
+        op: Op = Op.REGISTER_HOOK,
+        handle: Variable | None = None,
+        version: int | None = None,
+    ) -> int:
+        """Note a hook on a tensor; see ``Hook``.
 
         Returns:
             The hook's number: one more than the highest in use.
         """
         number = max(self.tensor_hooks, default=-1) + 1
-        self.tensor_hooks[number] = Hook(tensor, hook, statement)
+        self.tensor_hooks[number] = Hook(tensor, hook, statement, op, handle, version)
         return number
 
     def remove_hook(self, number: int) -> None:
@@ -261,3 +279,13 @@ class PendingEffects(Tracking):
             KeyError: no hook has this number, or it has been removed.
         """
         del self.tensor_hooks[number]
+
+    def take_off(self, handle: object, statement: Statement | None = None) -> bool:
+        """Forget the hook of a handle; gives whether there was one."""
+        variable = self.variable_of(handle)
+        for number, hook in self.tensor_hooks.items():
+            if hook.handle is variable:
+                self.taken_off.append((hook, statement))
+                self.remove_hook(number)
+                return True
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.made_list import MadeList
-from archive.effects.capture.variables import MutationType, Variable
+from archive.effects.capture.variables import MutationType, Recipe, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,13 +42,16 @@ class Reach:
                 values += pending.values()
         for mutation in self._effects.log:
             values += [mutation.key, mutation.value]
-        values += [hook.tensor for hook in self._effects.tensor_hooks.values()]
+        for hook in self._effects.tensor_hooks.values():
+            values += [hook.tensor, hook.function]
         while values:
             values += self._parts(values.pop(0))
         return self.variables
 
     def _parts(self, value: Any) -> Iterable[object]:  # noqa: ANN401 (any value)
         """The values that a value holds; none if it was met before."""
+        if isinstance(value, Recipe):
+            return value.items
         variable = self._effects.variable_of(value)
         if variable is not None:
             return self._of_variable(variable)
@@ -75,5 +78,8 @@ class Reach:
         self.variables.add(variable)
         if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
             return ()
+        for hook, _ in self._effects.taken_off:
+            if hook.handle is variable:
+                return hook.tensor, hook.function
         saved = (kept for context, kept, _ in self._effects.save_for_backward if context is variable)
         return (*self._effects.store_attr_mutations.get(variable, {}).values(), *saved)

@@ -45,6 +45,7 @@ class SideEffects(PendingEffects):
         copy.id_to_variable = dict(self.id_to_variable)
         copy.store_attr_mutations = {item: dict(one) for item, one in self.store_attr_mutations.items()}
         copy.log, copy.tensor_hooks = list(self.log), dict(self.tensor_hooks)
+        copy.taken_off = list(self.taken_off)
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
         copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
         copy.state, copy.stores = self.state, dict(self.stores)
@@ -91,6 +92,7 @@ class SideEffects(PendingEffects):
         for one in (self.id_to_variable, self.store_attr_mutations, self.stores, self._modified):
             one.clear()
         self.tensor_hooks.clear()
+        self.taken_off.clear()
         self.registrations.clear()
         self.defaults.clear()
         for rows in (self.log, self.save_for_backward, self.keepalive, self.guards):

@@ -25,11 +25,16 @@ from archive.effects.capture.operations import (
 from archive.effects.capture.scalars import concrete
 from archive.effects.capture.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
+from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.effects.capture.call import CapturedCall
+
+
+HOOK_METHODS = (Op.REGISTER_HOOK, Op.REGISTER_GRAD_HOOK)
+"""Methods of tensors that put hooks on."""
 
 
 class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
@@ -62,8 +67,8 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         if name == "_set_grad_enabled":
             self._call.guards.setting("torch.is_grad_enabled")
             return func(*args)
-        if name == "register_hook":
-            return register_hook(self._call, self._sizes, *args, **kwargs)
+        if name in HOOK_METHODS:
+            return register_hook(self._call, self._sizes, Op(name), *args, **kwargs)
         if name == "item":
             return self.number(args[0])
         text = self._call.texts.of(*args) if name == "__format__" else None

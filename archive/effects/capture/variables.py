@@ -71,6 +71,19 @@ class Variable:
         return MutationType.ATTRIBUTE_EXISTING if self.source is not None else MutationType.ATTRIBUTE_NEW
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe:
+    """A hook, or a part of one, as :mod:`archive.formats.effects.hooks` has it, with values of the call.
+
+    Attributes:
+        kind: of the part.
+        items: values of the call, values of the table, recipes, and tuples and dicts of them.
+    """
+
+    kind: str
+    items: tuple[object, ...]
+
+
 class Tracking:
     """Variables, each found by the identity of its object.
 

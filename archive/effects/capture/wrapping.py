@@ -15,6 +15,7 @@ from weakref import ReferenceType
 
 import torch
 
+from archive.effects.capture.autograd import KeptHandle, LaterHandle
 from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
@@ -204,11 +205,12 @@ class Wrapping:
             return lambda: self.wrap(target, self._call.paths.get(id(target)))
         if source is None:
             source = self._call.paths.get(id(value))
-        if not is_followed(value) or source is None:
+        if source is None or not (is_followed(value) or type(value) is LaterHandle):
             return Untouchable(self._call, type(value).__qualname__)
         source = self._call.paths.get(id(value), source)
         self._note_presence(value, source)
-        proxy = self._call.objects.new_proxy(type(value))
+        is_handle = type(value) is LaterHandle
+        proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
         variable = self._call.side_effects.track_object_existing(value, source, proxy)
         self._call.add_proxy(variable, proxy, value)
         return proxy

@@ -32,7 +32,8 @@ from archive.effects.looking import GUARD_HELPERS, holds
 from archive.effects.replay.calls import CALLS
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.named_values import NAMED
-from archive.effects.replay.steps import SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
+from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
+from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import (
     At,
     ClosureCell,
@@ -40,6 +41,7 @@ from archive.formats.effects.model import (
     Constant,
     Each,
     GlobalName,
+    New,
     Op,
     Output,
     Temporary,
@@ -58,7 +60,8 @@ class Compiler:
 
     Args:
         effects: a method's effects, checked.
-        code: the classes and functions that they name, by ``module:qualname``.
+        code: the classes and functions that they name, by ``module:qualname``; code of hooks by this and its
+            digest.
         allowed: what they may read of code in globals.
         failed: makes the error of an effect that failed, from its number and the exception.
         unlike: makes the error of a guard that does not hold, or that cannot be evaluated.
@@ -67,7 +70,7 @@ class Compiler:
     def __init__(
         self,
         effects: MethodEffects,
-        code: Mapping[str, object],
+        code: Mapping[str | tuple[str, str], object],
         allowed: object,
         failed: Callable[[int, BaseException], BaseException],
         unlike: Callable[..., BaseException],
@@ -169,11 +172,12 @@ class Compiler:
         plain: set[type] = set()
         parts["plain"] = self._names.constant(plain)
         self._undo[number] = UndoEntry(effect.op, parts["target"], parts["name"] or parts["key"], plain)
-        backup = [f"u{number} = {STEPS[effect.op].backup.format(**parts)}"]
+        step = KEPT[effect.op] if effect.op in KEPT and isinstance(effect.value, New) else STEPS[effect.op]
+        backup = [f"u{number} = {step.backup.format(**parts)}"]
         if effect.op is Op.COPY and self._is_last(number):
             backup = []  # a tensor's backup is dear, and nothing can fail after this
         name = str(effect.key.value) if isinstance(effect.key, Constant) else ""
-        change = STEPS[effect.op].change.format(**parts)
+        change = step.change.format(**parts)
         if effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
             change = SET_NEW_ATTRIBUTE.format(**parts)
         elif effect.op is Op.SET_ATTRIBUTE and is_name(name):
@@ -189,7 +193,9 @@ class Compiler:
         """The texts that a step is formatted with; :class:`EffectStep` lists them."""
         parts = {"target": self._target(body, effect), "key": "", "value": "", "name": "", "code": ""}
         if effect.key is not None:
-            parts["key"] = body.value(effect.key)
+            parts["key"] = (
+                body.hook(effect.key, self._code) if effect.op in HOOK_OPS else body.value(effect.key)
+            )
         if effect.value is not None and effect.op is Op.COPY:
             earlier = self._effects.effects[:number]
             parts["value"] = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))
@@ -198,8 +204,6 @@ class Compiler:
         parts["comma"] = ", " if parts["key"] else ""
         if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
             parts["name"] = self._names.constant(effect.source.name)
-        if effect.op is Op.REGISTER_HOOK and isinstance(effect.key, Constant):
-            parts["code"] = self._names.constant(self._code[str(effect.key.value)])
         if effect.op is Op.CALL and isinstance(effect.source, GlobalName):
             parts["code"] = self._names.constant(CALLS[effect.source])
         return parts

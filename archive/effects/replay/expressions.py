@@ -126,6 +126,44 @@ class Expressions:
         expression = self._expression(value)
         return self.bind(expression, late=self._late_count > count)
 
+    def hook(self, hook: Value, code: Mapping[str | tuple[str, str], object]) -> str:
+        """A name for a hook.
+
+        Args:
+            hook: a valid one.
+            code: the functions that hooks name, and code of hooks by name and digest.
+        """
+        if isinstance(hook, Constant):
+            return self._names.constant(code[str(hook.value)])
+        count = self._late_count
+        expression = self._hook(hook, code)
+        return self.bind(expression, late=self._late_count > count)
+
+    def _hook(self, hook: Value, code: Mapping[str | tuple[str, str], object]) -> str:
+        assert isinstance(hook, Made)  # noqa: S101 (checked)
+        inner, *rest = hook.items
+        if hook.kind == "function":
+            digest, defaults, named, cells, _ = rest
+            found = self._names.constant(code[_text(inner), _text(digest)])
+            made = ", ".join(map(self.value, (defaults, named)))
+            assert isinstance(cells, Made)  # noqa: S101 (checked)
+            closure = "".join(f"{self._cell(one)}, " for one in cells.items)
+            return f"made_function(state, {found}, {made}, ({closure}))"
+        function = self.hook(inner, code)
+        given = list(map(self.value, rest))
+        if hook.kind == "method":
+            return f"MethodType({function}, {given[0]})"
+        return f"partial({function}, *{given[0]}, **{given[1]})"
+
+    def _cell(self, cell: Value) -> str:
+        """A cell of its own, or one of the model's."""
+        if isinstance(cell, Made):
+            return f"CellType({self.value(cell.items[0])})"
+        assert isinstance(cell, At)  # noqa: S101 (checked)
+        assert isinstance(cell.source, ClosureCell)  # noqa: S101 (checked)
+        function, name = map(self._names.constant, (cell.source.function, cell.source.name))
+        return f"state.cell({function}, {name})"
+
     def _expression(self, value: Value) -> str:  # noqa: PLR0911 (one a kind)
         """A value as an expression; only containers are spelled out."""
         if isinstance(value, Output):
@@ -240,6 +278,11 @@ class Expressions:
             case GlobalName(module, name):
                 return f"state.names({constant(module)})[{constant(name)}]"
         raise StateError("no place that can be read")
+
+
+def _text(value: Value) -> str:
+    assert isinstance(value, Constant)  # noqa: S101 (checked)
+    return str(value.value)
 
 
 def cloned_if_changed(value: Any, changed: tuple[object, ...]) -> Any:  # noqa: ANN401

@@ -28,6 +28,8 @@ from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
 from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
+from archive.effects.replay.hooks import hook_code
+from archive.formats.effects.hooks import HOOK_OPS, functions_of
 from archive.formats.effects.model import ATTRIBUTE_OPS, Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.references import MOST_SHOWN
@@ -200,21 +202,25 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _named_code(effects: MethodEffects, allow: Allowed, failed: _Errors) -> dict[str, object]:
-    """Classes and functions that effects name, by name.
+def _named_code(
+    effects: MethodEffects, allow: Allowed, failed: _Errors
+) -> dict[str | tuple[str, str], object]:
+    """Classes and functions that effects name, by name; code of hooks by name and digest.
 
     Raises:
         ReplayError: one of them is not allowed or does not exist.
     """
-    code = {}
+    code: dict[str | tuple[str, str], object] = {}
     for number, effect in enumerate(effects.effects):
-        if effect.op not in (Op.NEW, Op.REGISTER_HOOK) or not isinstance(effect.key, Constant):
-            continue
-        name = str(effect.key.value)
-        if effect.op is Op.NEW and name in EMPTY_LITERALS:
-            continue
         try:
-            code[name] = _resolved(name, allow)
+            for name, digest in functions_of(effect.key) if effect.op in HOOK_OPS else ():
+                code[(name, digest) if digest else name] = (
+                    hook_code(name, digest, allow) if digest else _resolved(name, allow)
+                )
+            if effect.op is Op.NEW and isinstance(effect.key, Constant):
+                name = str(effect.key.value)
+                if name not in EMPTY_LITERALS:
+                    code[name] = _resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error
     return code

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.replay import backups
+from archive.effects.replay import backups, hooks
 from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
 
@@ -21,8 +21,8 @@ class EffectStep(NamedTuple):
     """One op, as text and as function.
 
     The texts may name ``{target}``, ``{key}`` and ``{value}`` of the effect, ``{name}`` of a global name,
-    ``{code}``: the function that the key or the source names, ``{plain}``: the set of classes known to be
-    plain, and ``{comma}``: a comma if there is a key.
+    ``{code}``: the function that the source names, ``{plain}``: the set of classes known to be plain, and
+    ``{comma}``: a comma if there is a key.
 
     Attributes:
         backup: an expression, evaluated before the change.
@@ -79,12 +79,24 @@ STEPS = {
     Op.COPY: EffectStep("backup_tensor({target})", "{target}.copy_({value})"),
     Op.SAVE_FOR_BACKWARD: EffectStep("backup_saved({target})", "{target}.save_for_backward(*{value})"),
     Op.REGISTER_HOOK: EffectStep(
-        "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({code})"
+        "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({key})"
     ),
+    Op.REGISTER_GRAD_HOOK: EffectStep(
+        "backup_registration(state, {value})",
+        "state.hooks[{value}] = {target}.register_post_accumulate_grad_hook({key})",
+    ),
+    Op.TAKE_OFF: EffectStep("backup_taking_off({target})", "{target}.remove()"),
     Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
     Op.CALL: EffectStep("None", "{code}(state, {key}, {value})", lambda *_: None),  # comes last
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
+KEPT = {
+    Op.REGISTER_HOOK: EffectStep("backup_filling({value})", "fill({value}, {target}.register_hook({key}))"),
+    Op.REGISTER_GRAD_HOOK: EffectStep(
+        "backup_filling({value})", "fill({value}, {target}.register_post_accumulate_grad_hook({key}))"
+    ),
+}
+"""Steps of hooks whose handles are new objects."""
 SET_NEW_ATTRIBUTE = "object.__setattr__({target}, {key}, {value})"
 """Sets an attribute of a new object, which may be of a frozen dataclass."""
 
@@ -94,14 +106,17 @@ STEP_NAMES: dict[str, object] = {
     "backup_all": backups.backup_all,
     "backup_attribute": backups.backup_attribute,
     "backup_cell": backups.backup_cell,
+    "backup_filling": hooks.backup_filling,
     "backup_hook": backups.backup_hook,
     "backup_insertion": backups.backup_insertion,
     "backup_item": backups.backup_item,
     "backup_registration": backups.backup_registration,
     "backup_removal": backups.backup_removal,
     "backup_saved": backups.backup_saved,
+    "backup_taking_off": hooks.backup_taking_off,
     "backup_tensor": backups.backup_tensor,
-}
+    "fill": hooks.fill,
+} | hooks.HOOK_NAMES
 """Names that the texts of steps use."""
 
 

@@ -108,6 +108,7 @@ class Made:
 
     A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
     ``format`` is a text: a template of ``str.format``, and its values.
+    :mod:`archive.formats.effects.hooks` tells the items of hooks.
     """
 
     kind: str
@@ -164,9 +165,11 @@ class Op(StrEnum):
     SET_CELL = "setcell"  # source = value, a ClosureCell
     COPY = "copy"  # source.copy_(value), a tensor that the method changes in place
     SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
-    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: "module:qualname")
+    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: a hook); or value: a handle
+    REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
     CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
+    TAKE_OFF = "take_off"  # source.remove(), a handle
 
 
 ATTRIBUTE_OPS = (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE, Op.REGISTER_BUFFER, Op.REGISTER_TRANSIENT)
@@ -180,8 +183,8 @@ class Effect:
     Attributes:
         op: the kind of change.
         source: the object that changes, or the place that is set.
-        key: attribute name, item key, class or function; None if the op has none.
-        value: the new value, or the number of a hook; None if the op has none.
+        key: attribute name, item key, class or hook; None if the op has none.
+        value: the new value, or the number or handle of a hook; None if the op has none.
         handle: debug handle of the model's statement; -1 if it has none.
     """
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from archive.formats.effects.hook_text import HOOK_WORDS
+from archive.formats.effects.hooks import HOOK_OPS, functions_of
 from archive.formats.effects.known_calls import CATEGORIES
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Effect, MethodEffects, Source, Value
 
+OWN_WORDS = ("out", "modules", "named", "hooks", *HOOK_WORDS)
+"""Words of a program that are no names of the model."""
 CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float", "print", *CATEGORIES)
 """Builtins that a program calls; nothing else in it may have their names."""
 NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
@@ -70,6 +74,7 @@ class MethodProgram:
 
     The function finds Python modules by their own names in its globals, and if it needs them the dicts
     ``modules`` (by name), ``named`` (classes and functions by ``module:qualname``) and ``hooks`` (by number).
+    For :mod:`archive.formats.effects.hook_text` it needs ``MethodType``, ``partial`` and ``copied``.
 
     Attributes:
         name: name of the function.
@@ -205,7 +210,7 @@ class _ProgramWriter:
             self.cells[self.names.give(cell, cell.name)] = cell
         self.modules -= self.names.taken
         self.names.taken |= self.modules
-        for own in ("out", "modules", "named", "hooks"):
+        for own in OWN_WORDS:
             self.names.give(own, own)
         for stem in ("tmp", "old"):
             self.names.series(stem)
@@ -282,7 +287,7 @@ class _ProgramWriter:
             return self.names.give(what, what.name)
         if what in ("tmp", "old"):
             return self.names.series(what)
-        if what in ("out", "modules", "named", "hooks"):
+        if what in OWN_WORDS:
             return self.names.give(what, what)
         return what if what in self.modules else ""
 
@@ -298,5 +303,7 @@ def _modules(effects: MethodEffects) -> Iterator[str]:
         if isinstance(source, GlobalName):
             yield source.module
     for effect in effects.effects:
-        if effect.op in (Op.NEW, Op.REGISTER_HOOK) and isinstance(effect.key, Constant):
+        if effect.op is Op.NEW and isinstance(effect.key, Constant):
             yield str(effect.key.value).partition(":")[0]
+        for name, _ in functions_of(effect.key) if effect.op in HOOK_OPS else ():
+            yield name.partition(":")[0]

@@ -59,6 +59,8 @@ list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
 dtype, device          ``NO_REFERENCE``                      a constant: the text
 format (version 4)     ``NO_REFERENCE``                      a template and its values
+kind of a hook         ``NO_REFERENCE``                      see ``hooks``
+(version 4)
 op of a computed       ``NO_REFERENCE``                      its operands
 number (version 3)
 =====================  ====================================  ==================
@@ -110,6 +112,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
+from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import Computed, Each, Length, Look, Made, Op
 from archive.formats.effects.parts import guarded, parts_of, places
 from archive.formats.effects.row_parser import RowParser
@@ -137,7 +140,7 @@ VERSIONS = (1, 2, 3, 4)
   that have some.
 """
 
-SINCE_4: frozenset[Op | str] = frozenset((Op.CALL, "format"))
+SINCE_4: frozenset[Op | str] = frozenset((Op.CALL, "format", Op.REGISTER_GRAD_HOOK, Op.TAKE_OFF, *HOOK_KINDS))
 """Ops and kinds of values that version 4 adds."""
 
 ROW_BYTES = 300

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made of a text, and what the text looks like."""
 CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format")
-"""Kinds of :class:`Made`."""
+"""Kinds of :class:`Made` that are values by themselves; hooks are not."""
 MOST_SHOWN = 60
 """Characters of a value in a message."""
 

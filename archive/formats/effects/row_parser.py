@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED
+from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import New, Output, Stored
 from archive.formats.effects.references import CONTAINER_KINDS
 from archive.formats.effects.rows import (
@@ -36,6 +37,7 @@ LITERAL_TEXTS = ("int", "float", "str", "bytes")
 NUMBERED_KINDS: dict[str, type[Output | New | Stored]] = {"output": Output, "new": New, "stored": Stored}
 """Kinds of values that are a number."""
 SOURCE_KINDS = ("local", "attribute", "item", "global", "cell", "temporary", "length", "each")
+MADE_KINDS = (*CONTAINER_KINDS, *HOOK_KINDS)
 
 
 class RowParser:
@@ -154,10 +156,10 @@ class RowParser:
 
     def _check_value(self, row: ValueRow, place: str) -> None:
         kind, number, items = row
-        check_word(kind, (*NUMBERED_KINDS, "constant", "source", *CONTAINER_KINDS, *COMPUTED), place)
+        check_word(kind, (*NUMBERED_KINDS, "constant", "source", *MADE_KINDS, *COMPUTED), place)
         for item in items:
             check_reference(item, self.values, f"{place}, field items")
-        if kind in CONTAINER_KINDS or kind in COMPUTED:
+        if kind in MADE_KINDS or kind in COMPUTED:
             _check_no_reference(number, f"{place}, field number")
             return
         _check_no_items(items, place)

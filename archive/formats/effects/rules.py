@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.hooks import HOOK_OPS, QUALIFIED_NAME, hook_problem, values_in_hook
 from archive.formats.effects.known_calls import problem_of
 from archive.formats.effects.model import (
     At,
@@ -19,6 +19,7 @@ from archive.formats.effects.model import (
     GlobalName,
     Length,
     Look,
+    New,
     Op,
     Output,
     Temporary,
@@ -28,9 +29,6 @@ from archive.formats.effects.source_text import literal_of
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Value
-
-QUALIFIED_NAME = re.compile(r"[^:]+:[^:]+")
-"""A class or function: ``module:qualname``."""
 
 
 class Operand(StrEnum):
@@ -42,6 +40,8 @@ class Operand(StrEnum):
     TEXT = "a text"
     QUALIFIED_NAME = "module:qualname"
     NUMBER = "a number from 0"
+    HOOK = "a hook"
+    HANDLE = "a number from 0 or a handle"
 
 
 class OpRule(NamedTuple):
@@ -69,9 +69,11 @@ OP_RULES = {
     Op.SET_CELL: OpRule(value=Operand.ANY, source=ClosureCell),
     Op.COPY: OpRule(value=Operand.ANY),
     Op.SAVE_FOR_BACKWARD: OpRule(value=Operand.ANY),
-    Op.REGISTER_HOOK: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.NUMBER),
+    Op.REGISTER_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
+    Op.REGISTER_GRAD_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
     Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
     Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
+    Op.TAKE_OFF: OpRule(),
 }
 SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
 """Kinds of sources in messages."""
@@ -145,7 +147,7 @@ def check_method(effects: MethodEffects) -> None:
         for number, effect in enumerate(effects.effects):
             place = f"effect {number}"
             references.sources([effect.source])
-            references.values(effect.key, effect.value)
+            references.values(*_keys(effect), effect.value)
             _check_effect(effect)
         for number, guard in enumerate(effects.guards):
             place = f"guard {number}"
@@ -184,15 +186,26 @@ def _check_effect(effect: Effect) -> None:
         raise ArchiveError(f"{effect.op}: {problem}")
 
 
-def _fits(operand: Operand, value: Value | None) -> bool:
+def _keys(effect: Effect) -> list[Value | None]:
+    """The key of an effect, or the plain values in it if it is a hook."""
+    if effect.key is None or effect.op not in HOOK_OPS or hook_problem(effect.key) is not None:
+        return [effect.key]
+    return list(values_in_hook(effect.key))
+
+
+def _fits(operand: Operand, value: Value | None) -> bool:  # noqa: PLR0911 (one a kind)
     if operand is Operand.OPTIONAL:
         return True
     if value is None or operand is Operand.NOTHING:
         return value is None and operand is Operand.NOTHING
     if operand is Operand.ANY:
         return True
+    if operand is Operand.HOOK:
+        return hook_problem(value) is None
+    if operand is Operand.HANDLE and isinstance(value, New):
+        return True
     literal = literal_of(value)
-    if operand is Operand.NUMBER:
+    if operand in (Operand.NUMBER, Operand.HANDLE):
         return type(literal) is int and 0 <= literal < 1 << 63
     if not isinstance(literal, str):
         return False

@@ -13,6 +13,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.computed import COMPARISONS, COMPUTED
+from archive.formats.effects.hook_text import hook_text
+from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.known_calls import call_text
 from archive.formats.effects.model import (
     At,
@@ -51,6 +53,7 @@ STATEMENTS = {
     Op.CLEAR: "{source}.clear()",
     Op.COPY: "{source}.copy_({value})",
     Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
+    Op.TAKE_OFF: "{source}.remove()",
 }
 GUARD_TEXTS = {
     Look.EQUAL: "{subject} == {value}",
@@ -77,7 +80,8 @@ MOST_DECIMAL_BITS = 10_000
 """Bits of integers printed in decimal; by default Python refuses more than 4300 digits."""
 EACH = "item"
 """The name of each item of a list."""
-EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}"}
+HANDLE = "torch.utils.hooks:RemovableHandle"
+EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}", HANDLE: "object.__new__(RemovableHandle)"}
 """Classes that an effect ``new`` may make without permission."""
 
 
@@ -190,7 +194,7 @@ class Printer:
     Args:
         named: gives the name of a fact that a program has bound to one; otherwise None.
         free: gives the Python name of a local or a cell, of the first part of a module's name, and of the
-            words ``out``, ``tmp``, ``hooks``, ``modules``, ``named`` and ``tensors``.
+            words ``out``, ``tmp``, ``hooks``, ``modules``, ``named`` and ``tensors``, and of those of hooks.
     """
 
     def __init__(
@@ -220,6 +224,10 @@ class Printer:
             case Each():
                 return EACH
         return self._free(source)
+
+    def word(self, word: str) -> str:
+        """The program's name for a word of its own."""
+        return self._free(word)
 
     def attribute(self, base: str, name: str) -> str:
         """An attribute of an expression."""
@@ -284,7 +292,7 @@ class Printer:
         if effect.op is Op.CALL:
             return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
         source = self.source(effect.source)
-        key = "" if effect.key is None else self.value(effect.key)
+        key = "" if effect.key is None or effect.op in HOOK_OPS else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)
         if effect.op in STATEMENTS:
             return STATEMENTS[effect.op].format(source=source, key=key, value=value)
@@ -295,8 +303,9 @@ class Printer:
                 return f"{source} = {EMPTY_LITERALS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
-            case Op.REGISTER_HOOK, _:
-                return f"{self._free('hooks')}[{value}] = {source}.register_hook({self.reference(name)})"
+            case Op.REGISTER_HOOK | Op.REGISTER_GRAD_HOOK, _:
+                handle = value if isinstance(effect.value, New) else f"{self._free('hooks')}[{value}]"
+                return f"{handle} = {source}.{effect.op}({hook_text(effect.key, self)})"
             case Op.REMOVE_HOOK, _:
                 return f"{self._free('hooks')}.pop({value}).remove()"
             case Op.SET_CELL, ClosureCell() as cell:

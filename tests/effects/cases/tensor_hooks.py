@@ -12,7 +12,6 @@ from tests.support.effect_cases import OURS, Cases, Model, with_gradient
 CASES = Cases("hooks")
 HANDLE: Any = None
 SEEN: list[Any] = []
-NO_NAME = "a hook that is no function of a Python module: it cannot be found by a name"
 
 
 def fourfold(grad: torch.Tensor) -> torch.Tensor:
@@ -45,30 +44,21 @@ class Scaling:
         return grad * self.count
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def tensor_only_register_hook_in_graph_lambda(_: Model, x: torch.Tensor) -> torch.Tensor:
-    x.register_hook(lambda grad: grad * 2)  # here
+    x.register_hook(lambda grad: grad * 2)
     return x * 1
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def tensor_register_hook_in_graph_lambda(_: Model, x: torch.Tensor) -> Any:
-    x.register_hook(lambda grad: grad * 2)  # here
+    x.register_hook(lambda grad: grad * 2)
     return x * 3, x * x
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def tensor_register_hook_in_graph_break_handle_lambda(_: Model, x: torch.Tensor) -> Any:
-    handle = x.register_hook(lambda grad: grad * 2)  # here
+    handle = x.register_hook(lambda grad: grad * 2)
     z = x * x
     handle.remove()
     x.register_hook(lambda grad: grad * 3)
@@ -91,34 +81,28 @@ def removed_handle_return(_: Model, x: torch.Tensor) -> Any:
     return x * 2, z
 
 
-@CASES.add(says="a HookHandle cannot be kept in a table", arguments=with_gradient, handle=None)
+@CASES.add(arguments=with_gradient, handle=None)
 def tensor_register_hook_repeated_handle_not_local(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.handle = x.register_hook(fourfold)  # here
+    self.handle = x.register_hook(fourfold)
     return x * x
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def tensor_only_register_hook_in_graph_local(_: Model, x: torch.Tensor) -> torch.Tensor:
     def local(grad: torch.Tensor) -> torch.Tensor:
         return grad * 2
 
-    x.register_hook(local)  # here
+    x.register_hook(local)
     return x * 1
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def tensor_only_register_hook_in_graph_local_inner(_: Model, x: torch.Tensor) -> Any:
     def local(grad: torch.Tensor) -> torch.Tensor:
         return grad * 2
 
     z = x * x
-    x.register_hook(local)  # here
+    x.register_hook(local)
     z.register_hook(local)
     return x * 1, z
 
@@ -137,17 +121,17 @@ def tensor_register_multiple_hooks(_: Model, x: torch.Tensor) -> Any:
     return x * 1, x * x
 
 
-@CASES.add(says="a HookHandle cannot be kept in a table", arguments=with_gradient, handles=[])
+@CASES.add(arguments=with_gradient, handles=[])
 def tensor_register_multiple_hooks_handles_in_list(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.handles.append(x.register_hook(fourfold))  # here
+    self.handles.append(x.register_hook(fourfold))
     self.handles.append(x.register_hook(half))
     return x * x
 
 
-@CASES.add(says="a HookHandle cannot be kept in a table", arguments=with_gradient)
+@CASES.add(arguments=with_gradient)
 def tensor_register_global_hooks_handles_in_list(_: Model, x: torch.Tensor) -> torch.Tensor:
     global HANDLE
-    HANDLE = x.register_hook(fourfold)  # here
+    HANDLE = x.register_hook(fourfold)
     return x * x
 
 
@@ -181,17 +165,14 @@ def hook_has_side_effect(self: Model, x: torch.Tensor) -> torch.Tensor:
     return (y * 3).sum()
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def hook_bwd_inside_side_effects(_: Model, x: torch.Tensor) -> torch.Tensor:
     def noted(grad: torch.Tensor) -> torch.Tensor:
         SEEN.append(grad)
         return grad * 2
 
     y = x * 2
-    y.register_hook(noted)  # here
+    y.register_hook(noted)
     return (y + x).sum()
 
 
@@ -202,29 +183,24 @@ def intermediary_hooks(_: Model, x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def intermediary_hooks_same_on_aot_eager(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.mul(2)
-    y.register_hook(functools.partial(more_by, k=3))  # here
+    y.register_hook(functools.partial(more_by, k=3))
     y.register_hook(functools.partial(more_by, k=4))
     return y.mul(3)
 
 
 @CASES.add(
-    says=NO_NAME,
     arguments=with_gradient,
     hook=functools.partial(more_by, k=3),
 )
 def input_hooks_same(self: Model, x: torch.Tensor) -> torch.Tensor:
-    x.register_hook(self.hook)  # here
+    x.register_hook(self.hook)
     return x.mul(2).mul(3)
 
 
 @CASES.add(
-    says=NO_NAME,
     arguments=with_gradient,
     held=Scaling(),
 )
@@ -232,37 +208,33 @@ def complex_state_mutation_in_intermediary_hooks_same_on_inductor(
     self: Model, x: torch.Tensor
 ) -> torch.Tensor:
     y = x.mul(2)
-    y.register_hook(self.held.scaled)  # here
+    y.register_hook(self.held.scaled)
     return y.mul(3)
 
 
 @CASES.add(
-    says=NO_NAME,
     arguments=with_gradient,
     value=torch.tensor(8.0),
 )
 def hook_with_closure(self: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.sin()
-    x.register_hook(lambda grad: grad + self.value)  # here
+    x.register_hook(lambda grad: grad + self.value)
     return y.sin()
 
 
-@CASES.add(
-    says=NO_NAME,
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def hook_with_nested_closure(_: Model, x: torch.Tensor) -> torch.Tensor:
     def run() -> torch.Tensor:
         y = x.sin()
-        x.register_hook(lambda grad: grad + y)  # here
+        x.register_hook(lambda grad: grad + y)
         return y.sin()
 
     return run()
 
 
-@CASES.add(says="a hook on a gradient that has been added up", arguments=with_gradient)
+@CASES.add(arguments=with_gradient)
 def post_acc_grad_hook(_: Model, x: torch.Tensor) -> torch.Tensor:
-    x.register_post_accumulate_grad_hook(nothing)  # here
+    x.register_post_accumulate_grad_hook(nothing)
     return x * x
 
 

@@ -1,0 +1,159 @@
+"""Hooks made of what a table says of them: code that the caller allows, bound to the state's own values.
+
+A function reads the globals of the state, if this is not a live one: names that the state has hide those of
+the Python module.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from archive.effects.code import found_code, head_of
+from archive.effects.replay.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from archive.effects.replay.backups import Backup
+    from archive.effects.replay.state import State
+
+RemovableHandle = torch.utils.hooks.RemovableHandle
+
+
+class FoundCode(NamedTuple):
+    """The code of a hook, and the globals of its Python module."""
+
+    code: CodeType
+    globals: dict[str, Any]
+
+
+def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
+    """The code of a function.
+
+    Args:
+        name: its place, as ``module:qualname``.
+        digest: of the code; see :func:`archive.effects.code.digest_of`.
+        allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
+            for one covers the code in it.
+
+    Raises:
+        StateError: it is not allowed, or the code there is another one.
+        ImportError: there is no such Python module.
+        AttributeError: the Python module has nothing of that name.
+    """
+    module, _, qualname = name.partition(":")
+    found = found_code(_head(module, qualname, allow), qualname, digest)
+    if found is None:
+        raise StateError(
+            f"{name!r} is not the code that was captured, or not for this release of Python: "
+            f"capture the model anew, or use a function of a Python module as hook"
+        )
+    return FoundCode(*found)
+
+
+def _head(module: str, qualname: str, allow: Collection[str]) -> Any:  # noqa: ANN401
+    """The function, class or Python module that some allowed code is in."""
+    parts = [one for one in head_of(qualname).split(".") if one]
+    names = [f"{module}:{'.'.join(parts[:count])}" for count in range(len(parts), 0, -1)]
+    allowed = next((one for one in (f"{module}:{qualname}", *names) if one in allow), None)
+    if allowed is None:
+        raise StateError(
+            f"'{module}:{qualname}' is not allowed; pass allow=['{module}:{qualname}'] if you trust it"
+        )
+    if isinstance(allow, Mapping):
+        found = allow[allowed]
+        left = parts[allowed.count(".") - module.count(".") + 1 :] if allowed in names else []
+    else:
+        found, left = importlib.import_module(module), parts
+    for part in left:
+        found = getattr(found, part)
+    return found
+
+
+class StateGlobals(dict[str, Any]):
+    """Globals of a function: those of the state, and those of its Python module where the state has none.
+
+    Args:
+        held: the state's.
+        real: the Python module's.
+    """
+
+    def __init__(self, held: Mapping[str, Any], real: dict[str, Any]) -> None:
+        super().__init__({name: real[name] for name in ("__builtins__", "__name__") if name in real})
+        self._held, self._real = held, real
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+        return self._held[name] if name in self._held else self._real[name]
+
+
+def made_function(
+    state: State,
+    found: FoundCode,
+    defaults: tuple[Any, ...],
+    named: dict[str, Any],
+    cells: tuple[CellType, ...],
+) -> FunctionType:
+    """A function of some code, with defaults, defaults by name and closure cells."""
+    code, names = found
+    held = state.globals.get(str(names.get("__name__"))) if type(state.globals) is dict else None
+    seen = names if held is None else StateGlobals(held, names)
+    function = FunctionType(code, seen, code.co_name, defaults, cells)
+    function.__kwdefaults__ = named
+    return function
+
+
+HOOK_NAMES: dict[str, object] = {
+    "CellType": CellType,
+    "MethodType": MethodType,
+    "RemovableHandle": RemovableHandle,
+    "made_function": made_function,
+    "partial": partial,
+}
+"""Names that the expressions of hooks use."""
+
+
+# --- handles -------------------------------------------------------------------------------------------
+
+
+def checked_handle(value: Any) -> Any:  # noqa: ANN401
+    """A handle of a hook.
+
+    Raises:
+        StateError: the value is none.
+    """
+    if type(value) is not RemovableHandle:
+        raise StateError(f"expected the handle of a hook, found a {type(value).__name__}")
+    return value
+
+
+def fill(handle: Any, registered: Any) -> None:  # noqa: ANN401
+    """Let a new handle be that of a hook that has been registered."""
+    vars(handle).update(vars(registered))
+
+
+def backup_filling(handle: Any) -> Backup:  # noqa: ANN401
+    """Back up a new handle that is about to be filled."""
+    return _empty, checked_handle(handle)
+
+
+def _empty(handle: Any) -> None:  # noqa: ANN401
+    if vars(handle):
+        handle.remove()
+
+
+def backup_taking_off(handle: Any) -> Backup:  # noqa: ANN401
+    """Back up the hooks among which one is about to be taken off by its handle."""
+    held = vars(checked_handle(handle)).get("hooks_dict_ref", lambda: None)()
+    return _put_back, held, None if held is None else list(held.items())
+
+
+def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:  # noqa: ANN401
+    if held is not None:
+        held.clear()
+        held.update(items)
