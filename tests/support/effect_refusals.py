@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Model: TypeAlias = Any
 REFUSALS: list[tuple[str, dict[str, Any], Callable[[Any, torch.Tensor], Any]]] = []
 X = torch.tensor([1.0, 2.0, 3.0])
+SEEN: list[torch.Tensor] = []
+STEPS = 0
 
 
 def refused(message: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401
@@ -74,8 +76,18 @@ class Single:
 
 def hooked() -> nn.Module:
     linear = nn.Linear(3, 3)
-    linear.register_forward_hook(lambda _, __, result: result)
+    linear.register_backward_hook(lambda *_: None)
     return linear
+
+
+def sets_global(_: torch.Tensor) -> None:
+    global STEPS  # noqa: PLW0603 (that is the point)
+    STEPS = 1
+
+
+def calls_one_with_state(gradient: torch.Tensor) -> torch.Tensor:
+    SEEN.append(gradient)
+    return gradient
 
 
 @refused("control flow: the number", n=0)
@@ -220,10 +232,80 @@ def first_time(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @refused("a hook that is no function of a Python module")
-def local_hook(_: Model, x: torch.Tensor) -> torch.Tensor:
+def hook_without_code(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x.requires_grad_() * 2
-    y.register_hook(lambda gradient: gradient)  # here
+    y.register_hook([].append)  # here
     return y
+
+
+@refused("a hook that sets a variable of the function around it: count")
+def hook_that_counts(_: Model, x: torch.Tensor) -> torch.Tensor:
+    count = 0
+
+    def counted(_: torch.Tensor) -> None:
+        nonlocal count
+        count += 1
+
+    y = x.requires_grad_() * 2
+    y.register_hook(counted)  # here
+    return y
+
+
+@refused("a hook that does more with 'self' than to read and set its attributes")
+def hook_that_hands_self_on(self: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: gradient + len(vars(self)))  # here
+    return y
+
+
+@refused("a hook that uses Refused.forward, which the class defines")
+def hook_that_calls_a_method(self: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: self.forward(gradient) + 1)  # here
+    return y
+
+
+@refused("a hook that does more with 'linear' than to read and set its attributes", linear=nn.Linear(3, 3))
+def hook_that_calls_a_part(self: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: self.linear(gradient) + 1)  # here
+    return y
+
+
+@refused("a hook that reads a parameter of the model", weight=nn.Parameter(torch.ones(3)))
+def hook_with_a_parameter(self: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: gradient * self.weight)  # here
+    return y
+
+
+@refused("a hook that sets a global: sets_global")
+def hook_that_sets_a_global(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(sets_global)  # here
+    return y
+
+
+@refused("a hook that uses calls_one_with_state, which cannot be followed on the way back")
+def hook_that_calls_what_has_state(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: calls_one_with_state(gradient) + 1)  # here
+    return y
+
+
+@refused("a hook on a tensor that is changed in place later")
+def hook_before_a_change(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x.requires_grad_() * 2
+    y.register_hook(lambda gradient: gradient + 1)  # here
+    y.mul_(3)
+    return y
+
+
+@refused("a hook on a tensor that was changed in place before", last=torch.ones(3))
+def hook_after_a_change(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.last.mul_(x.requires_grad_())
+    self.last.register_hook(lambda gradient: gradient + 1)  # here
+    return self.last * 2
 
 
 @refused("'step', a function, cannot be kept")
@@ -374,6 +456,6 @@ def shifted(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("with hooks of its own", linear=hooked())
-def forward_hook(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
+@refused("with hooks on the way back", linear=hooked())
+def backward_hook(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
     return self.linear(x)  # here

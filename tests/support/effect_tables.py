@@ -272,6 +272,41 @@ def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     )
 
 
+def hooks(made: tuple[int, ...]) -> SearchStrategy[Value]:
+    """Hooks by name, by code, and made of such."""
+    cells = st.builds(At, st.builds(ClosureCell, names, names)) | _made("cell", values(made))
+    functions = _made(
+        "function",
+        st.builds(Constant, references),
+        st.builds(Constant, st.sampled_from(["0" * 32, "0123456789abcdef" * 2])),
+        _made_of("tuple", values(made)),
+        _by_name(made),
+        _made_of("tuple", cells),
+        _made_of("tuple", st.builds(At, sources(made))),
+    )
+    return st.recursive(
+        st.builds(Constant, references) | functions,
+        lambda inner: (
+            _made("method", inner, values(made))
+            | _made("partial", inner, _made_of("tuple", values(made)), _by_name(made))
+        ),
+        max_leaves=2,
+    )
+
+
+def _made(kind: str, *items: SearchStrategy[Any]) -> SearchStrategy[Value]:
+    return st.tuples(*items).map(lambda parts: Made(kind, parts))
+
+
+def _made_of(kind: str, items: SearchStrategy[Any]) -> SearchStrategy[Value]:
+    return st.lists(items, max_size=2).map(lambda parts: Made(kind, tuple(parts)))
+
+
+def _by_name(made: tuple[int, ...]) -> SearchStrategy[Value]:
+    pairs = st.dictionaries(names.map(Constant), values(made), max_size=2)
+    return pairs.map(lambda found: Made("dict", tuple(part for pair in found.items() for part in pair)))
+
+
 def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
     return {
         Operand.NOTHING: st.none(),
@@ -280,6 +315,11 @@ def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | 
         Operand.TEXT: st.builds(Constant, names),
         Operand.QUALIFIED_NAME: st.builds(Constant, references),
         Operand.NUMBER: st.builds(Constant, numbers),
+        Operand.HOOK: hooks(made),
+        Operand.HANDLE: st.builds(Constant, numbers)
+        | st.sampled_from(made).flatmap(lambda number: st.just(New(number)))
+        if made
+        else st.builds(Constant, numbers),
     }[operand]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol
 
 from archive.formats.effects.model import Constant, Made
@@ -59,9 +60,14 @@ def _function_text(function: Made, printing: Printing) -> str:
 def _by_name(pairs: tuple[Value, ...], printing: Printing) -> list[str]:
     keys, values = map(_text, pairs[::2]), map(printing.value, pairs[1::2])
     return [
-        f"{key}={value}" if key.isidentifier() else f"**{{{key!r}: {value}}}"
+        f"{key}={value}" if _is_keyword(key) else f"**{{{key!r}: {value}}}"
         for key, value in zip(keys, values, strict=False)
     ]
+
+
+def _is_keyword(text: str) -> bool:
+    """Whether an argument can have a text as its name."""
+    return text.isascii() and text.isidentifier() and not iskeyword(text) and text != "__debug__"
 
 
 def _items(value: Value) -> tuple[Value, ...]:

@@ -47,7 +47,9 @@ def hook_problem(hook: Value | None) -> str | None:
     Values in a hook are not looked into.
     """
     while isinstance(hook, Made) and hook.kind in ("partial", "method") and _has_its_items(hook):
-        if hook.kind == "partial" and not _are_made(hook.items[1:], "tuple", "dict"):
+        if hook.kind == "partial" and not (
+            _are_made(hook.items[1:], "tuple", "dict") and _is_by_name(hook.items[2])
+        ):
             return "a partial function without its arguments"
         hook = hook.items[0]
     if isinstance(hook, Constant):
@@ -62,7 +64,7 @@ def _function_problem(function: Made) -> str | None:
     name, digest, *rest = function.items
     if not _is_text(name, QUALIFIED_NAME) or not _is_text(digest, DIGEST):
         return "a function without its name and digest"
-    if not _are_made(tuple(rest), "tuple", "dict", "tuple", "tuple"):
+    if not (_are_made(tuple(rest), "tuple", "dict", "tuple", "tuple") and _is_by_name(rest[1])):
         return "a function without defaults, cells and sources"
     cells, sources = rest[2], rest[3]
     assert isinstance(cells, Made)  # noqa: S101 (checked)
@@ -78,6 +80,13 @@ def _has_its_items(made: Made) -> bool:
 
 def _are_made(values: tuple[Value, ...], *kinds: str) -> bool:
     return [one.kind if isinstance(one, Made) else None for one in values] == list(kinds)
+
+
+def _is_by_name(value: Value) -> bool:
+    """Whether a dict has different texts as keys."""
+    keys = value.items[::2] if isinstance(value, Made) else ()
+    names = [key.value for key in keys if isinstance(key, Constant) and isinstance(key.value, str)]
+    return len(names) == len(keys) == len(set(names))
 
 
 def _is_text(value: Value, pattern: re.Pattern[str]) -> bool:
