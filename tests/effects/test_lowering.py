@@ -137,6 +137,34 @@ def test_an_operation_that_fails_leads_to_the_model_and_changes_nothing() -> Non
     assert model.state.module.count == 0
 
 
+class InPlace(torch.nn.Module):
+    """It writes into a buffer, and changes a tensor by an operator, between calls of a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.register_buffer("kept", torch.zeros(2, 3))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        found = self.inner(x)
+        self.kept[:1] = y
+        found += z
+        return self.inner(found)
+
+
+@pytest.mark.parametrize(
+    ("y", "z", "line"),
+    [(torch.ones(2, 3), X, "self.kept[:1] = y"), (torch.ones(1, 3), torch.ones(2, 2), "found += z")],
+)
+def test_a_change_in_place_that_fails_shows_its_own_line(y: torch.Tensor, z: torch.Tensor, line: str) -> None:
+    model = Effectful.of(lower(InPlace(), "aten", effects=True, example_inputs=(X, torch.ones(1, 3), X + 1)))
+    with pytest.raises(BackendError) as caught:
+        model(X, y, z)
+    shown = str(caught.value.frames[-1]).splitlines()
+    (mark,) = (place for place, one in enumerate(shown) if one.endswith("<--- HERE"))
+    assert shown[mark - 1].strip() == line
+
+
 def test_an_effect_that_fails_leads_to_the_model_and_changes_nothing() -> None:
     model = Effectful.of(lowered()[1])
     del model.state.module.history

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from archive.debuginfo.sites import Site, Span, Step
 
 ASSIGNED = re.compile(rb"\s*(\w+)(?: : [^=]+)? = ")
+"""Matches a line that assigns what its node makes."""
+IN_PLACE = re.compile(rb";  (\w+)(?: : [^=]+)? = ")
+"""Matches in a line that changes a value, as ``x[k] = y`` and ``x += y`` do, and then assigns the value."""
 
 
 class Relocating:
@@ -61,7 +64,9 @@ class Relocating:
         if span is None:
             return None
         text = bytes(span.source.text)
-        found = ASSIGNED.match(text, text.rfind(b"\n", 0, span.start) + 1)
+        start, end = text.rfind(b"\n", 0, span.start) + 1, text.find(b"\n", span.start)
+        line = text[start : end if end >= 0 else None]
+        found = ASSIGNED.match(line) or IN_PLACE.search(line)
         return self._sites.get(found[1].decode()) if found else None
 
     def _put(self, operation: Operation, site: Site) -> None:
