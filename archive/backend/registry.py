@@ -118,6 +118,10 @@ class Runtime(Protocol):
         """
 
 
+METHODS = ("is_available", "compile", "execute")
+"""The methods of a :class:`Runtime`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """A backend.
@@ -132,7 +136,7 @@ class Backend:
         link: the way in which lowered modules run it.
 
     Raises:
-        LoweringError: the name is no identifier, or the runtime no class.
+        LoweringError: the name is no identifier, or the runtime no class with a runtime's methods.
     """
 
     name: str
@@ -145,6 +149,10 @@ class Backend:
             raise LoweringError(f"expected a backend's name to be an identifier, found {self.name!r}")
         if not isinstance(self.runtime, type):
             raise LoweringError(f"expected the runtime of {self.name} to be a class, found {self.runtime!r}")
+        missing = [method for method in METHODS if not callable(getattr(self.runtime, method, None))]
+        if missing:
+            kind = self.runtime.__name__
+            raise LoweringError(f"the runtime {kind} of {self.name} has no method {', '.join(missing)}")
 
 
 _registered: dict[str, Backend] = {}
@@ -160,9 +168,11 @@ def register_backend(
     """Register a backend for this process; see :class:`Backend`.
 
     Raises:
-        LoweringError: the name is taken or no identifier, or the runtime is no class.
-        ValueError: there is no such link.
+        LoweringError: the name is taken or no identifier, the runtime is no class with a runtime's methods,
+            or there is no such link.
     """
+    if link not in [*map(str, Link)]:
+        raise LoweringError(f"no link {link!r}; there are: {', '.join(Link)}")
     made = Backend(name, preprocess, runtime, Link(link))
     if name in _registered or name in BUILT_IN:
         raise LoweringError(

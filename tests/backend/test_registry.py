@@ -229,3 +229,66 @@ def test_a_runtime_beyond_torchscript_is_refused_where_the_link_needs_it() -> No
             lower(Same(), "dynamic")
     finally:
         unregister_backend("dynamic")
+
+
+class WithoutExecute:
+    """No runtime: it cannot execute."""
+
+    last_handle = -1
+
+    def is_available(self) -> bool:
+        return True
+
+
+class Refusing(Needy):
+    def is_available(self) -> bool:
+        return True
+
+    def compile(self, processed: Any, method_compile_spec: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401, ARG002
+        raise AssertionError("no such chip")
+
+
+class OfPython(Needy):
+    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401, ARG002
+        return [input("number: ")]
+
+
+def broken(*_: object) -> object:
+    return {}["a key"]
+
+
+def of_python(*_: object) -> object:
+    return object()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"runtime": WithoutExecute}, r"^the runtime WithoutExecute of mine has no method compile, execute$"),
+        ({"link": "inlin"}, r"^no link 'inlin'; there are: class, inline, ahead of time$"),
+        ({"runtime": Refusing}, r"^mine does not compile what it was preprocessed to: .*no such chip$"),
+        ({"runtime": OfPython}, r"is not TorchScript: the function input is unknown:\n"),
+        (
+            {"preprocess": of_python},
+            r"TorchScript cannot hold __processed_module, <object .*, which is object$",
+        ),
+    ],
+)
+def test_mistakes_in_backends_are_told_by_the_backend_s_own_names(changed: dict[str, Any], said: str) -> None:
+    made: dict[str, Any] = {"preprocess": nothing, "runtime": Needy} | changed
+    try:
+        with pytest.raises(LoweringError, match=said):
+            lower(Same(), register_backend("mine", **made).name)
+    finally:
+        registry._registered.pop("mine", None)
+
+
+def test_an_error_in_preprocessing_stays_and_has_a_note() -> None:
+    register_backend("mine", preprocess=broken, runtime=Needy)
+    try:
+        with pytest.raises(KeyError, match="a key") as caught:
+            lower(Same(), "mine")
+    finally:
+        unregister_backend("mine")
+    (note,) = caught.value.__notes__
+    assert note.startswith("in preprocess of the backend mine, which was given __torch__.")

@@ -47,7 +47,7 @@ from archive.backend.lower.links import (
     resolved,
 )
 from archive.backend.lower.parts import with_lowered_parts
-from archive.backend.lower.scripting import ranges_of, scripted_module
+from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
 from archive.effects.capture.capture import MOST_ENTRIES
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.backend.lower.links import Linked
+    from archive.backend.registry import Backend
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
@@ -131,7 +132,7 @@ def lower(
     before = set(recorder.operations)
     schemas = {method: scripted._c._get_method(compiled_name(scripted._c, method)).schema for method in spec}
     whole = Original(original, graphs, schemas)
-    processed = chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
+    processed = _preprocessed(chosen, whole, spec, recorder)
     parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
     unit = torch._C.CompilationUnit()
     lowered = _lowered_module(unit, f"torch.jit.LoweredModule.{backend}.{original}", spec, parts)
@@ -151,6 +152,21 @@ def lower(
         TORCHSCRIPT_NAMES,
     )
     return torch.jit._recursive.wrap_cpp_module(wrapper)
+
+
+def _preprocessed(chosen: Backend, whole: Original, spec: dict[str, Any], recorder: DebugHandles) -> Any:  # noqa: ANN401
+    """The state that a backend makes of a module; a note names the backend in whatever else it raises.
+
+    Raises:
+        LoweringError: the backend refuses the module.
+    """
+    try:
+        return chosen.preprocess(whole, spec, partial(generate_debug_handles, recorder))
+    except LoweringError:
+        raise
+    except Exception as error:
+        error.add_note(f"in preprocess of the backend {chosen.name}, which was given {whole.type_name}")
+        raise
 
 
 def _with_parts(
@@ -240,7 +256,8 @@ def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  
     try:
         lowered._get_method("__setstate__")(state)
     except (RuntimeError, torch.jit.Error) as error:
-        raise LoweringError(f"{backend} does not compile what it was preprocessed to: {error}") from error
+        said = str(error).strip().splitlines()[-1].removeprefix("RuntimeError: ")
+        raise LoweringError(f"{backend} does not compile what it was preprocessed to: {said}") from error
 
 
 def _made(
@@ -260,15 +277,19 @@ def _made(
         names: the objects that names in the sources stand for.
 
     Raises:
-        LoweringError: a source is not TorchScript.
+        LoweringError: a source is not TorchScript, or TorchScript cannot hold an attribute's value.
     """
     module = torch._C.ScriptModule(name, unit, True)
     resolve = partial(resolved, names=names)
     for attribute, kind, value in attributes:
-        module._register_attribute(attribute, kind, value)
+        try:
+            module._register_attribute(attribute, kind, value)
+        except RuntimeError as error:
+            held = f"{attribute}, {value!r}, which is {type(value).__name__}"
+            raise LoweringError(f"{name}: TorchScript cannot hold {held}") from error
     for source in sources:
         try:
             module._define(torch._C.ConcreteModuleType.from_jit_type(module._type()), source, resolve)
         except RuntimeError as error:
-            raise LoweringError(f"{name}: this is not TorchScript: {error}") from error
+            raise LoweringError(f"{name}: this is not TorchScript: {refusal(error, None)}") from error
     return module
