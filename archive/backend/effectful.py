@@ -85,6 +85,9 @@ class Effectful:
             parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, EFFECTS_STATE)
         ]
         made = (one for effects in table.methods for one in effects.effects if one.op is Op.REGISTER_HOOK)
+        by_hand = any(one.op is Op.SET_BACKWARD for effects in table.methods for one in effects.effects)
+        if stock and by_hand:
+            raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
         if stock and any(_is_made(one.source) for one in made):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate

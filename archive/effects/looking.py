@@ -20,8 +20,9 @@ BUILTIN_TYPES: dict[str, type] = {
     one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
 }
 SETTINGS: dict[str, Callable[[], object]] = {
-    "torch.is_grad_enabled": torch.is_grad_enabled,
-    "torch.is_autocast_enabled": lambda: torch.is_autocast_enabled("cpu"),
+    "torch.is_grad_enabled": torch._C.is_grad_enabled,
+    "torch.is_autocast_enabled": lambda: torch._C.is_autocast_enabled("cpu"),
+    "torch.is_inference_mode_enabled": torch.is_inference_mode_enabled,
     "torch.get_default_dtype": lambda: str(torch.get_default_dtype()),
 }
 """Settings of PyTorch that a model's results may depend on."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -11,7 +9,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.effects import CaptureError, capture
+from archive.effects import capture
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
 from tests.support.effect_comparison import scripted
@@ -57,27 +55,3 @@ def test_hooks() -> None:
     assert other.grad is not None
     assert torch.equal(x.grad, other.grad)
     assert torch.equal(eager.weight.grad, model.weight.grad)
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        ctx.save_for_backward(x)
-        return x * 2
-
-    @staticmethod
-    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        return gradient * 2
-
-
-class WithFunction(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return Doubled.apply(x) + 1
-
-
-def test_functions_with_a_way_back_of_their_own() -> None:
-    graph, side_effects = capture(WithFunction(), X)
-    assert side_effects.table().effects == ()
-    assert torch.equal(graph(X)[0], X * 2 + 1)
-    with pytest.raises(CaptureError, match="its own backward would be lost"):
-        capture(WithFunction(), X.clone().requires_grad_())

@@ -14,6 +14,7 @@ from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
 from archive.effects.capture.hook_recipes import settle_hooks
+from archive.effects.capture.interception import BY_FUNCTION, intercepted
 from archive.effects.capture.kept_calls import KeptCalls
 from archive.effects.capture.module_hooks import call_module, has_hooks
 from archive.effects.capture.objects import Objects
@@ -73,7 +74,7 @@ def attempt(
     if method == "forward":
         _check_call(module)
     call = CapturedCall(snapshot, found, outermost=attempt.__code__)
-    call.kept_calls = KeptCalls(call)
+    call.kept_calls, call.replaced = KeptCalls(call), BY_FUNCTION
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
     call.side_effects.method = method
@@ -169,7 +170,7 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
     """
     error: CaptureError | None = None
     result: Any = None
-    with torch.random.fork_rng(devices=()), TorchCalls(call):
+    with torch.random.fork_rng(devices=()), intercepted(call), TorchCalls(call):
         try:
             result = called(*arguments)
             call.functions.settle()

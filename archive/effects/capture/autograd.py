@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import Op
 from archive.formats.effects.source_text import HANDLE
@@ -103,51 +101,3 @@ def register_hook(
     version = tensor._version if given is None else None
     call.side_effects.register_hook(tensor, hook, call.here(), op=op, handle=variable, version=version)
     return handle
-
-
-class Context:
-    """The context of an autograd function; it lives no longer than the captured call.
-
-    Args:
-        call: the captured call.
-    """
-
-    needs_input_grad: tuple[bool, ...] = ()
-
-    def __init__(self, call: CapturedCall) -> None:
-        self._call = call
-
-    def save_for_backward(self, *tensors: object) -> None:
-        """Note that tensors are saved."""
-        effects = self._call.side_effects
-        effects.track_save_for_backward(effects[self], tensors, self._call.here())
-
-    def mark_dirty(self, *_: object) -> None:
-        """Accept arguments that are changed in place; their version counters tell of the change anyway."""
-
-    def mark_non_differentiable(self, *_: object) -> None:
-        """Accept results without gradient."""
-
-    def set_materialize_grads(self, _: bool) -> None:  # noqa: FBT001 (PyTorch's signature)
-        """Accept any form of absent gradients."""
-
-
-def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Run an autograd function's forward.
-
-    Raises:
-        CaptureError: a gradient is wanted, which the function's own backward would give otherwise; or the
-            function has a ``setup_context``.
-    """
-    wanted = torch.is_grad_enabled() and any(
-        isinstance(one, torch.Tensor) and one.requires_grad for one in args
-    )
-    if wanted:
-        call.refuse(f"{cls.__qualname__}.apply: its own backward would be lost; capture without gradients")
-    if cls.setup_context is not torch.autograd.function._SingleLevelFunction.setup_context:
-        call.refuse(f"{cls.__qualname__}.apply: a function with a setup_context")
-    context = Context(call)
-    context.needs_input_grad = (False,) * len(args)
-    variable = call.side_effects.track_object_new(context, "torch.autograd.function:FunctionCtx")
-    call.proxies[variable] = context
-    return call.functions.copy(cls.forward)(context, *args)

@@ -179,6 +179,9 @@ class CapturedCall:
         copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
         lists: those that the graph takes as a whole, by source.
+        replaced: what the model gets for functions of PyTorch, by their identity.
+        checkpoints: how many calls of ``torch.utils.checkpoint`` with re-entry run now.
+        unchanging: tensors that nothing may change any more, with their version counters.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
 
@@ -210,6 +213,9 @@ class CapturedCall:
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
         self.ambiguous: set[Source] = set()
+        self.replaced: Mapping[int, Any] = {}
+        self.checkpoints = 0
+        self.unchanging: list[tuple[Any, int, Statement | None]] = []
 
     # --- the model's statement ---------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
         changed = builder.changed()
         call.copies.forget(changed)
         _check_storages(call, changed)
+        _check_unchanging(call, changed)
     for one in changed:
         effects.mutation(one.source, Op.COPY, value=_cloned(call, one), statement=one.statement)
     held = _held(call, changed)
@@ -167,6 +168,15 @@ def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
         if address and users[address] > 1:
             message = "a tensor that is changed in place shares its memory with another one"
             raise error_at(message, one.statement)
+
+
+def _check_unchanging(call: CapturedCall, changed: list[Input]) -> None:
+    """Refuse a change of a tensor that an autograd function has saved, or whose memory its result shares."""
+    proxies = {id(one.proxy): one.statement for one in changed}
+    for tensor, version, statement in call.unchanging:
+        if tensor._version != version or id(tensor) in proxies:
+            message = "a tensor that an autograd function relies on is changed in place"
+            raise error_at(message, proxies.get(id(tensor)) or statement)
 
 
 def _cloned(call: CapturedCall, one: Input) -> object:

@@ -158,7 +158,13 @@ class Flattening:
         self._hooks = self._kept_hooks()
         with _naming(table.result_statement):
             result = self.value(table.result)
-        rows = [*self._news(), *self._hooked(), *self._registered(), *self._changes()]
+        rows = [
+            *self._news(),
+            *self._hooked(),
+            *self._registered(),
+            *self._backwards(),
+            *self._changes(),
+        ]
         effects: list[Effect] = []
         sites: list[Site] = []
         places: list[Statement] = []
@@ -253,6 +259,13 @@ class Flattening:
             kept = None if hook.handle is None else self._temporaries.get(hook.handle)
             if kept is not None:
                 yield Effect(Op.TAKE_OFF, Temporary(kept)), statement
+
+    def _backwards(self) -> Iterator[tuple[Effect, Statement | None]]:
+        for one in self._table.backwards:
+            with _naming(one.statement):
+                places = Made("tuple", (self.value(one.results), self.value(one.arguments)))
+            source = self._source(one.context)
+            yield Effect(Op.SET_BACKWARD, source, Constant(one.function), places), one.statement
 
     def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
         rows: list[tuple[tuple[int, int], Effect, Statement | None]] = []

@@ -145,6 +145,8 @@ class Functions:
         """A copy of a function. A library's runs as it is, or in a copy whose cells hold proxies."""
         if id(function) in self._copies:
             return self._copies[id(function)]
+        if isinstance(function.__globals__, Globals):
+            return function  # made by a copy in this call
         own = is_model_module(function.__globals__.get("__name__"))
         if not own and not function.__closure__:
             return function

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.attribute_views import METHODS, STANDARD_SETTERS, AttributeView
-from archive.effects.capture.autograd import apply_function
+from archive.effects.capture.custom_backward import apply_function
 from archive.effects.capture.function_code import importable, is_model_module
 from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.proxies import ClassProxy, class_behind, has_plain_new, proxy_class

@@ -150,6 +150,9 @@ KNOWN_ATTRIBUTES = frozenset(
 )
 """Attributes of tensors that are metadata."""
 
+WRAPPED = ("pow", "pow_")
+"""Methods of tensors that operators, as ``**``, have in a function of their own."""
+
 LISTS = frozenset(
     (
         "unbind",

@@ -63,6 +63,25 @@ class Hook:
     version: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """The backward of one call of an autograd function.
+
+    Attributes:
+        context: the variable of its context.
+        function: as ``module:qualname``.
+        results: of the call, None for what is no tensor.
+        arguments: clones of its arguments, None for those without gradient.
+        statement: the model's statement.
+    """
+
+    context: Variable
+    function: str
+    results: tuple[object, ...]
+    arguments: tuple[object, ...]
+    statement: Statement | None = None
+
+
 class InitialState(NamedTuple):
     """The values of sources before any effect.
 
@@ -89,6 +108,7 @@ class PendingEffects(Tracking):
         tensor_hooks: by their numbers.
         taken_off: hooks that the call itself has taken off again, with the statement that did.
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
+        backwards: of autograd functions, where gradients are wanted.
         inputs: sources that the graph takes.
         result: the method's return value.
         result_statement: the statement to name where the result is refused.
@@ -110,6 +130,7 @@ class PendingEffects(Tracking):
         self.tensor_hooks: dict[int, Hook] = {}
         self.taken_off: list[tuple[Hook, Statement | None]] = []
         self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
+        self.backwards: list[Backward] = []
         self.inputs: tuple[Source, ...] = ()
         self.result: object = None
         self.result_statement: Statement | None = None
@@ -252,6 +273,17 @@ class PendingEffects(Tracking):
     ) -> None:
         """Note that an autograd function saves values for its backward."""
         self.save_for_backward.append((context, tuple(values), statement))
+
+    def set_backward(
+        self,
+        context: Variable,
+        function: str,
+        results: tuple[object, ...],
+        arguments: tuple[object, ...],
+        statement: Statement | None = None,
+    ) -> None:
+        """Note that an autograd function's own backward gives the gradients of its arguments."""
+        self.backwards.append(Backward(context, function, results, arguments, statement))
 
     def register_hook(
         self,

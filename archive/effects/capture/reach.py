@@ -44,6 +44,8 @@ class Reach:
             values += [mutation.key, mutation.value]
         for hook in self._effects.tensor_hooks.values():
             values += [hook.tensor, hook.function]
+        for one in self._effects.backwards:
+            values += [one.context, one.results, one.arguments]
         while values:
             values += self._parts(values.pop(0))
         return self.variables

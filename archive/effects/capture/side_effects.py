@@ -47,6 +47,7 @@ class SideEffects(PendingEffects):
         copy.log, copy.tensor_hooks = list(self.log), dict(self.tensor_hooks)
         copy.taken_off = list(self.taken_off)
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
+        copy.backwards = list(self.backwards)
         copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
         copy.state, copy.stores = self.state, dict(self.stores)
         copy.registrations = dict(self.registrations)
@@ -80,12 +81,19 @@ class SideEffects(PendingEffects):
             (mapped(context), tuple(map(mapped, values)), statement)
             for context, values, statement in self.save_for_backward
         ]
+        self.backwards = [replace(one, context=mapped(one.context)) for one in self.backwards]
         self._modified = dict.fromkeys(map(mapped, self._modified))
         self.result = mapped(self.result)
 
     def is_empty(self) -> bool:
         """Whether there is no effect; new objects alone are none."""
-        return not (self.store_attr_mutations or self.log or self.tensor_hooks or self.save_for_backward)
+        return not (
+            self.store_attr_mutations
+            or self.log
+            or self.tensor_hooks
+            or self.save_for_backward
+            or self.backwards
+        )
 
     def clear(self) -> None:
         """Forget everything."""
@@ -95,7 +103,7 @@ class SideEffects(PendingEffects):
         self.taken_off.clear()
         self.registrations.clear()
         self.defaults.clear()
-        for rows in (self.log, self.save_for_backward, self.keepalive, self.guards):
+        for rows in (self.log, self.save_for_backward, self.backwards, self.keepalive, self.guards):
             rows.clear()
 
     def flat(self) -> Flat:

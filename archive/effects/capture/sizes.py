@@ -76,6 +76,8 @@ class Sizes:
     def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """The result of a function or attribute that reads metadata."""
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if self._call.checkpoints and name in GRADIENT_QUERIES:
+            self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
         if name in SIZE_QUERIES and tensor is not None:
             return self._size_of(name, tensor, *args[1:], **kwargs)
         if name in RANK_QUERIES and tensor is not None:

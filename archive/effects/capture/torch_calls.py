@@ -20,6 +20,7 @@ from archive.effects.capture.operations import (
     SHAPES,
     TAKING_LISTS,
     TRAINING,
+    WRAPPED,
     running_statistics,
 )
 from archive.effects.capture.scalars import concrete
@@ -49,8 +50,8 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         self._call = call
         self._builder = call.builder
         self._sizes = Sizes(call)
-        self._grad = torch.is_grad_enabled()
-        self._autocast = torch.is_autocast_enabled("cpu")
+        self._grad = torch._C.is_grad_enabled()
+        self._autocast = torch._C.is_autocast_enabled("cpu")
 
     def __torch_function__(
         self,
@@ -76,7 +77,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return text
         if name in REFUSED:
             self._call.refuse(REFUSED[name])
-        if torch.is_autocast_enabled("cpu") != self._autocast:
+        if torch._C.is_autocast_enabled("cpu") != self._autocast:
             self._call.refuse("autocast inside the model")
         given = in_graph if name in TAKING_LISTS else plain
         named = {key: given(one) for key, one in kwargs.items()}
@@ -105,6 +106,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return self._do(
                 "call_function", torch.norm, args, kwargs, func
             )  # TorchScript's method has no "fro"
+        func = getattr(func, "__wrapped__", func) if name in WRAPPED else func
         if getattr(torch.Tensor, name, None) is func:
             return self._do("call_method", name, args, kwargs, func)
         return self._do("call_function", func, args, kwargs, func)
@@ -118,7 +120,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         function: Callable[..., Any] | None = None,
     ) -> Any:  # noqa: ANN401
         """Add a node, compute its result, and note the tensors that it changes."""
-        if self._grad and not torch.is_grad_enabled():
+        if self._grad and not torch._C.is_grad_enabled():
             args, kwargs = self._detached(args), self._detached(kwargs)
         before = len(self._builder.graph.nodes)
         node = self._builder.emit(kind, target, args, kwargs)

@@ -105,7 +105,7 @@ class Wrapping:
             return self._number(value, source)
         if self._is_special(value):
             return self._special(value)
-        kept = self._call.kept_calls.in_place_of(value)
+        kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
         if kept is not None:
             return kept
         if isinstance(value, SAFE):

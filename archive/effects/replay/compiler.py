@@ -204,6 +204,8 @@ class Compiler:
         parts["comma"] = ", " if parts["key"] else ""
         if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
             parts["name"] = self._names.constant(effect.source.name)
+        if effect.op is Op.SET_BACKWARD and isinstance(effect.key, Constant):
+            parts["code"] = self._names.constant(self._code[str(effect.key.value)])
         if effect.op is Op.CALL and isinstance(effect.source, GlobalName):
             parts["code"] = self._names.constant(CALLS[effect.source])
         return parts

@@ -27,6 +27,7 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
 from archive.effects.replay.compiler import Compiler
+from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
 from archive.effects.replay.hooks import hook_code
 from archive.formats.effects.hooks import HOOK_OPS, functions_of
@@ -217,9 +218,11 @@ def _named_code(
                 code[(name, digest) if digest else name] = (
                     hook_code(name, digest, allow) if digest else _resolved(name, allow)
                 )
-            if effect.op is Op.NEW and isinstance(effect.key, Constant):
+            if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(effect.key, Constant):
                 name = str(effect.key.value)
-                if name not in EMPTY_LITERALS:
+                if effect.op is Op.NEW and name == CONTEXT:
+                    code[name] = BackwardContext
+                elif name not in EMPTY_LITERALS:
                     code[name] = _resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error

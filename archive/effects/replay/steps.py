@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.replay import backups, hooks
+from archive.effects.replay.custom_backward import set_backward
 from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
 
@@ -87,6 +88,7 @@ STEPS = {
     ),
     Op.TAKE_OFF: EffectStep("backup_taking_off({target})", "{target}.remove()"),
     Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
+    Op.SET_BACKWARD: EffectStep("None", "set_backward({target}, {code}, *{value})", lambda *_: None),
     Op.CALL: EffectStep("None", "{code}(state, {key}, {value})", lambda *_: None),  # comes last
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
@@ -116,6 +118,7 @@ STEP_NAMES: dict[str, object] = {
     "backup_taking_off": hooks.backup_taking_off,
     "backup_tensor": backups.backup_tensor,
     "fill": hooks.fill,
+    "set_backward": set_backward,
 } | hooks.HOOK_NAMES
 """Names that the texts of steps use."""
 

@@ -168,6 +168,9 @@ class Op(StrEnum):
     REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: a hook); or value: a handle
     REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
+    SET_BACKWARD = (
+        "set_backward"  # source, an autograd context; key: the function; value: (results, arguments)
+    )
     CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
     TAKE_OFF = "take_off"  # source.remove(), a handle
 

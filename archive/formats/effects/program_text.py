@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 OWN_WORDS = ("out", "modules", "named", "hooks", *HOOK_WORDS)
 """Words of a program that are no names of the model."""
-CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float", "print", *CATEGORIES)
+CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float", "print", "set_backward", *CATEGORIES)
 """Builtins that a program calls; nothing else in it may have their names."""
 NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
 """Dicts whose items are attributes of the object that has them."""
@@ -303,7 +303,7 @@ def _modules(effects: MethodEffects) -> Iterator[str]:
         if isinstance(source, GlobalName):
             yield source.module
     for effect in effects.effects:
-        if effect.op is Op.NEW and isinstance(effect.key, Constant):
+        if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(effect.key, Constant):
             yield str(effect.key.value).partition(":")[0]
         for name, _ in functions_of(effect.key) if effect.op in HOOK_OPS else ():
             yield name.partition(":")[0]

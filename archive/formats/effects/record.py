@@ -140,7 +140,9 @@ VERSIONS = (1, 2, 3, 4)
   that have some.
 """
 
-SINCE_4: frozenset[Op | str] = frozenset((Op.CALL, "format", Op.REGISTER_GRAD_HOOK, Op.TAKE_OFF, *HOOK_KINDS))
+SINCE_4: frozenset[Op | str] = frozenset(
+    (Op.CALL, Op.SET_BACKWARD, "format", Op.REGISTER_GRAD_HOOK, Op.TAKE_OFF, *HOOK_KINDS)
+)
 """Ops and kinds of values that version 4 adds."""
 
 ROW_BYTES = 300

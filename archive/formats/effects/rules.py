@@ -19,6 +19,7 @@ from archive.formats.effects.model import (
     GlobalName,
     Length,
     Look,
+    Made,
     New,
     Op,
     Output,
@@ -72,6 +73,7 @@ OP_RULES = {
     Op.REGISTER_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
     Op.REGISTER_GRAD_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
     Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
+    Op.SET_BACKWARD: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.ANY, source=Temporary),
     Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
     Op.TAKE_OFF: OpRule(),
 }
@@ -181,9 +183,17 @@ def _check_effect(effect: Effect) -> None:
         if not _fits(operand, value):
             found = "nothing" if value is None else short(value)
             raise ArchiveError(f"{effect.op}, {what}", expected=operand, found=found)
+    if effect.op is Op.SET_BACKWARD and not _is_pair(effect.value):
+        raise ArchiveError(f"{effect.op}: no results and arguments")
     problem = problem_of(effect) if effect.op is Op.CALL else None
     if problem is not None:
         raise ArchiveError(f"{effect.op}: {problem}")
+
+
+def _is_pair(value: Value | None) -> bool:
+    """Whether a value is two tuples."""
+    parts = value.items if isinstance(value, Made) and value.kind == "tuple" else ()
+    return len(parts) == 2 and all(isinstance(one, Made) and one.kind == "tuple" for one in parts)  # noqa: PLR2004
 
 
 def _keys(effect: Effect) -> list[Value | None]:

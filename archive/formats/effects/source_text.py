@@ -306,6 +306,8 @@ class Printer:
             case Op.REGISTER_HOOK | Op.REGISTER_GRAD_HOOK, _:
                 handle = value if isinstance(effect.value, New) else f"{self._free('hooks')}[{value}]"
                 return f"{handle} = {source}.{effect.op}({hook_text(effect.key, self)})"
+            case Op.SET_BACKWARD, _:
+                return f"set_backward({source}, {self.reference(name)}, *{value})"
             case Op.REMOVE_HOOK, _:
                 return f"{self._free('hooks')}.pop({value}).remove()"
             case Op.SET_CELL, ClosureCell() as cell:

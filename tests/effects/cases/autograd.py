@@ -142,11 +142,9 @@ class InPlace(torch.autograd.Function):
         return grad * 3
 
 
-@CASES.add(
-    says="Sum.apply: its own backward would be lost; capture without gradients", arguments=with_gradient
-)
+@CASES.add(arguments=with_gradient)
 def autograd_function_equivalence(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return Sum.apply(x)  # here
+    return Sum.apply(x)
 
 
 @CASES.add(OURS)
@@ -161,11 +159,9 @@ def autograd_function_with_a_counter(self: Model, x: torch.Tensor) -> torch.Tens
     return Sum.apply(x) * self.count
 
 
-@CASES.add(
-    says=("Saving.apply: its own backward would be lost; capture without gradients"), arguments=with_gradient
-)
+@CASES.add(arguments=with_gradient)
 def save_for_bwd(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return Saving.apply(x)  # here
+    return Saving.apply(x)
 
 
 @CASES.add()
@@ -173,17 +169,14 @@ def function_context_save_and_mark(_: Model, x: torch.Tensor) -> torch.Tensor:
     return Saving.apply(x)
 
 
-@CASES.add(says="LinearWithSetup.apply: a function with a setup_context", weight=tensor(3, 4, 3))
+@CASES.add(weight=tensor(3, 4, 3))
 def linear_setup_context(self: Model, x: torch.Tensor) -> torch.Tensor:
-    return LinearWithSetup.apply(x, self.weight)  # here
+    return LinearWithSetup.apply(x, self.weight)
 
 
-@CASES.add(
-    says=("TwoResults.apply: its own backward would be lost; capture without gradients"),
-    arguments=with_gradient,
-)
+@CASES.add(arguments=with_gradient)
 def materialize_grad(_: Model, x: torch.Tensor) -> Any:
-    return TwoResults.apply(x)  # here
+    return TwoResults.apply(x)
 
 
 @CASES.add()
@@ -191,11 +184,9 @@ def multi_output(_: Model, x: torch.Tensor) -> Any:
     return TwoResults.apply(x)
 
 
-@CASES.add(
-    says=("Strided.apply: its own backward would be lost; capture without gradients"), arguments=with_gradient
-)
+@CASES.add(arguments=with_gradient)
 def stride_in_bwd(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return Strided.apply(x)  # here
+    return Strided.apply(x)
 
 
 @CASES.add(mode=Mode.SIN)
@@ -205,19 +196,15 @@ def enum_arg(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 @CASES.add(
     test="once_differentiable",
-    says="Once.apply: its own backward would be lost; capture without gradients",
     arguments=with_gradient,
 )
 def once_differentiable_backward(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return Once.apply(x)  # here
+    return Once.apply(x)
 
 
-@CASES.add(
-    test="classmethod",
-    says="TypeError: ByClass.forward() missing 1 required positional argument: 'x'",
-)
+@CASES.add(test="classmethod", arguments=with_gradient)
 def classmethod_forward(_: Model, x: torch.Tensor) -> torch.Tensor:
-    return ByClass.apply(x)  # here
+    return ByClass.apply(x)
 
 
 @CASES.add(held=torch.zeros(2, 3))
@@ -239,3 +226,113 @@ def function_under_no_grad(self: Model, x: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         self.last = Sum.apply(x)
     return x * 2
+
+
+class Clamped(torch.autograd.Function):
+    """A way back that is not linear in the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, bound: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.bound = bound
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad.clamp(-0.5, 0.5) * (x.abs() < ctx.bound), None
+
+
+class Marked(torch.autograd.Function):
+    """One result has no gradient, and one argument gets none."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> Any:
+        places = x.argmax(1)
+        ctx.mark_non_differentiable(places)
+        return x * weight, places
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+        assert ctx.needs_input_grad == (True, True)
+        return grad * 3, None
+
+
+class Reversed(torch.autograd.Function):
+    """The result is a view of the argument."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, alpha: float) -> torch.Tensor:
+        ctx.alpha = alpha
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return -ctx.alpha * grad, None
+
+
+class WithParameter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(tensor(1, 3))
+        self.step = 0
+
+
+@CASES.add(OURS)
+class gradients_by_a_parameter(WithParameter):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.step += 1
+        return Clamped.apply(x * self.weight, self.step * 0.4) * x
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class result_without_gradient(WithParameter):
+    def forward(self, x: torch.Tensor) -> Any:
+        return Marked.apply(x, self.weight)
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class gradient_reversal(WithParameter):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.step += 1
+        return Reversed.apply(x * self.weight, 0.5 * self.step) * self.weight
+
+
+@CASES.add(OURS, arguments=with_gradient, last=None)
+def result_with_gradient_kept(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.last = Saving.apply(Saving.apply(x))
+    return self.last * 2
+
+
+@CASES.add(
+    OURS,
+    says="InPlace.apply: a gradient of arguments that it changes in place",
+    arguments=with_gradient,
+)
+def mark_dirty_with_gradient(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    return InPlace.apply(y) + y  # here
+
+
+@CASES.add(
+    OURS,
+    says="a tensor that an autograd function relies on is changed in place",
+    arguments=with_gradient,
+)
+def saved_tensor_that_changes(_: Model, x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    z = Clamped.apply(y, 1.0)  # here
+    y.add_(1)
+    return z + y
+
+
+@CASES.add(OURS, says="Local.apply: its backward cannot be found by a name", arguments=with_gradient)
+def function_without_a_name(_: Model, x: torch.Tensor) -> torch.Tensor:
+    return local_function().apply(x)  # here
+
+
+def local_function() -> Any:
+    class Local(Sum):
+        """A function that no other process finds."""
+
+    return Local

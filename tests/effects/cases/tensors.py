@@ -164,3 +164,9 @@ def inplace_masked_fill(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.held.a.add_(x)
     self.held.a.masked_fill_(x > 0, -1.0)
     return self.held.a * 1
+
+
+@CASES.add(OURS, seen=torch.ones(2, 3))
+def powers_of_tensors(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.seen **= 2
+    return x**3 + (x * x) ** 0.5 + 2.0**x + self.seen

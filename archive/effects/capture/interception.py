@@ -1,0 +1,123 @@
+"""PyTorch's functions that no mode sees, replaced while a call is captured: what they do or tell is followed.
+
+They are replaced in PyTorch itself, since a model may reach them by any path. A replacement does as ever in
+threads that capture nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.utils import checkpoint
+from torch.utils.checkpoint import CheckpointFunction
+
+from archive.effects.capture.checkpoints import GENERATOR, checkpointed, without_reentry
+from archive.effects.capture.custom_backward import apply_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.effects.capture.call import CapturedCall
+
+LOCK = threading.Lock()
+CALLS: dict[int, CapturedCall] = {}
+"""The captured call of each thread that captures one."""
+KEEPERS = frozenset(
+    (
+        "torch.autograd.grad_mode",
+        "torch.amp.autocast_mode",
+        "torch.utils.checkpoint",
+    )
+)
+"""Modules that read settings to put them back later, not to decide."""
+APPLY = torch.autograd.Function.__dict__["apply"]
+"""The method of PyTorch, as its class has it."""
+
+
+def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    """Replace ``torch.autograd.Function.apply``."""
+    call = CALLS.get(threading.get_ident())
+    if call is None:
+        return APPLY.__func__(cls, *args, **kwargs)
+    if cls is CheckpointFunction:
+        function, preserve, *given = args
+        return checkpointed(call, function, preserve, tuple(given))
+    return apply_function(call, cls, args)
+
+
+def _without_reentry(*args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Replace the steps around ``checkpoint(..., use_reentrant=False)``."""
+    call = CALLS.get(threading.get_ident())
+    return GENERATOR(*args, **kwargs) if call is None else without_reentry(call, *args, **kwargs)
+
+
+def _reading(real: Callable[..., Any], setting: str, device: str = "") -> Callable[..., Any]:
+    """Replace a function that tells a setting of PyTorch: the setting is guarded."""
+
+    def read(*args: Any) -> Any:  # noqa: ANN401
+        call = CALLS.get(threading.get_ident())
+        if call is not None and sys._getframe(1).f_globals.get("__name__") not in KEEPERS:
+            if device and args != (device,):
+                call.refuse(f"{setting} of another device than {device}")
+            if setting == "torch.is_grad_enabled" and call.checkpoints:
+                call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
+            call.guards.setting(setting)
+        return real(*args)
+
+    return read
+
+
+class Replacement(NamedTuple):
+    """One function of PyTorch.
+
+    Attributes:
+        owner: that has it.
+        name: of it there.
+        real: the function.
+        made: what replaces it.
+    """
+
+    owner: Any
+    name: str
+    real: Any
+    made: Any
+
+
+REPLACEMENTS = (
+    Replacement(torch.autograd.Function, "apply", APPLY, classmethod(_apply)),
+    Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
+    *(
+        Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), *setting))
+        for name, setting in {
+            "is_grad_enabled": ("torch.is_grad_enabled",),
+            "is_inference_mode_enabled": ("torch.is_inference_mode_enabled",),
+            "get_default_dtype": ("torch.get_default_dtype",),
+            "is_autocast_enabled": ("torch.is_autocast_enabled", "cpu"),
+            "is_autocast_cpu_enabled": ("torch.is_autocast_enabled",),
+        }.items()
+    ),
+)
+BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner is torch}
+"""Replacements of functions that a model may have imported by their names."""
+
+
+@contextmanager
+def intercepted(call: CapturedCall) -> Iterator[None]:
+    """Follow what this thread does by these functions."""
+    with LOCK:
+        if not CALLS:
+            for one in REPLACEMENTS:
+                setattr(one.owner, one.name, one.made)
+        CALLS[threading.get_ident()] = call
+    try:
+        yield
+    finally:
+        with LOCK:
+            del CALLS[threading.get_ident()]
+            if not CALLS:
+                for one in REPLACEMENTS:
+                    setattr(one.owner, one.name, one.real)

@@ -1,0 +1,175 @@
+"""A function's own ``backward``, hung into what a graph has computed.
+
+The graph leads from the function's arguments to its results by operations whose gradients mean nothing: what
+flows back out of a result is noted, and what would flow on to an argument is replaced by what ``backward``
+gives. The parts live as long as the results' way back does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+CONTEXT = "torch.autograd.function:FunctionCtx"
+"""The class of contexts in a table; replay makes a ``BackwardContext`` of it."""
+
+
+class BackwardContext:
+    """The context that ``backward`` gets; effects set its attributes and save its tensors."""
+
+    materialize_grads = True
+    needs_input_grad: tuple[bool, ...] = ()
+    _saved: tuple[tuple[Any, int, bool], ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:  # noqa: ANN401
+        """Save tensors, with their version counters."""
+        self._saved = tuple((one, getattr(one, "_version", 0), False) for one in tensors)
+
+    def let_go(self, results: Sequence[Any]) -> None:
+        """Keep the function's own results without their way back, which holds this context."""
+        known = {id(one) for one in results}
+        self._saved = tuple(
+            (one.detach(), version, True) if id(one) in known else (one, version, is_result)
+            for one, version, is_result in self._saved
+        )
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The saved tensors.
+
+        Raises:
+            RuntimeError: one has been changed since; or it is a result, and a second derivative is wanted.
+        """
+        for one, version, is_result in self._saved:
+            if getattr(one, "_version", 0) != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace "
+                    f"operation: [{one.type()} {list(one.shape)}] is at version {one._version}; "
+                    f"expected version {version} instead."
+                )
+            if is_result and torch.is_grad_enabled():
+                raise RuntimeError("a second derivative by a saved result is not kept")
+        return tuple(one for one, _, _ in self._saved)
+
+
+class _Like(NamedTuple):
+    """Shape, type and device of a tensor."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: Any) -> _Like:  # noqa: ANN401
+        return cls(tensor.shape, tensor.dtype, tensor.device)
+
+    def zeros(self) -> torch.Tensor:
+        return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
+
+
+class Link:
+    """The ``backward`` of one call of a function.
+
+    Args:
+        context: of the call.
+        function: the class.
+        results: of the function, with their way back; None for what is no tensor.
+        arguments: clones of the function's arguments, None for those without gradient.
+    """
+
+    def __init__(
+        self,
+        context: BackwardContext,
+        function: type[Any],
+        results: Sequence[Any],
+        arguments: Sequence[Any],
+    ) -> None:
+        self._context, self._function = context, function
+        self._results = [None if one is None else _Like.of(one) for one in results]
+        self._arguments = [None if one is None else _Like.of(one) for one in arguments]
+        self._pass = -1
+        self._given: dict[int, Any] = {}
+        self._found: tuple[Any, ...] | None = None
+
+    def noting(self, number: int) -> Callable[[Any], None]:
+        """A hook that notes the gradient of a result."""
+
+        def note(gradient: Any) -> None:  # noqa: ANN401
+            self._enter()
+            self._given[number] = gradient
+
+        return note
+
+    def replacing(self, number: int) -> Callable[[Any, Any], tuple[Any, ...]]:
+        """A hook that gives the gradient of an argument."""
+
+        def replaced(_: Any, __: Any) -> tuple[Any, ...]:  # noqa: ANN401
+            self._enter()
+            if self._found is None:
+                self._found = self._gradients()
+            return (self._fitting(self._found[number], number),)
+
+        return replaced
+
+    def _enter(self) -> None:
+        """Forget the gradients of another way back."""
+        now = torch._C._current_graph_task_id()
+        if now != self._pass:
+            self._pass, self._given, self._found = now, {}, None
+
+    def _gradients(self) -> tuple[Any, ...]:
+        """What the function's ``backward`` gives."""
+        given = [
+            self._given.get(number, like.zeros() if like and self._context.materialize_grads else None)
+            for number, like in enumerate(self._results)
+        ]
+        found = self._function.backward(self._context, *given)
+        gradients = found if isinstance(found, tuple) else (found,)
+        count = len(self._arguments)
+        if len(gradients) < count or any(one is not None for one in gradients[count:]):
+            raise RuntimeError(
+                f"function {self._function.__name__}Backward returned an incorrect number of gradients "
+                f"(expected {count}, got {len(gradients)})"
+            )
+        return gradients
+
+    def _fitting(self, gradient: Any, number: int) -> Any:  # noqa: ANN401
+        """A gradient in the shape and type of its argument, as PyTorch makes it."""
+        like = self._arguments[number]
+        if gradient is None or like is None:
+            return None
+        if gradient.shape != like.shape:
+            if torch.broadcast_shapes(gradient.shape, like.shape) != gradient.shape:
+                raise RuntimeError(
+                    f"Function {self._function.__name__}Backward returned an invalid gradient at index "
+                    f"{number} - got {list(gradient.shape)} but expected shape compatible with "
+                    f"{list(like.shape)}"
+                )
+            gradient = gradient.sum_to_size(like.shape)
+        return gradient.to(like.dtype)
+
+
+def set_backward(
+    context: BackwardContext, function: type[Any], results: Sequence[Any], arguments: Sequence[Any]
+) -> None:
+    """Let a function's own ``backward`` give the gradients between some results and arguments.
+
+    Args:
+        context: of the function's call.
+        function: the class.
+        results: of the function, as the graph gives them: those without a way back get no gradient.
+        arguments: clones of its arguments, from which the results were made; None for those without gradient.
+    """
+    link = Link(context, function, results, arguments)
+    for number, one in enumerate(results):
+        if one is not None and one.grad_fn is not None:
+            one.register_hook(link.noting(number))
+    for number, one in enumerate(arguments):
+        if one is not None and one.grad_fn is not None:
+            one.grad_fn.register_hook(link.replacing(number))
+    context.let_go(results)
