@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.lower.padding import padding
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def block(lines: Sequence[str]) -> str:
 
 def method(name: str, schema: Schema, statements: Sequence[str]) -> str:
     """A method of the lowered module that runs statements."""
-    return block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
+    made = block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
+    return made + padding(made.encode(), len(MARGIN) + 4).decode()
 
 
 def forwarding(method: str, schema: Schema) -> str:
