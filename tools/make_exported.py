@@ -11,8 +11,8 @@ a C++ compiler. The others are one program each. Where a call of it fails in the
 * ``NAME.interpreter.stripped.txt``: the same of the archive whose nodes have no metadata.
 
 The models are those in ``fixtures/exported/models``. The place of PyTorch stands in each archive, so it must
-be neutral: in ``/opt/py/lib/python3.11/site-packages``, which may be a link. A name from a loader will not do:
-export leaves out frames by the names of PyTorch's files, and reads the text of each line from its file.
+be neutral: in ``/opt/py/lib/python3.11/site-packages``, which may be a link. A name from a loader does not
+do: export leaves out frames by the names of PyTorch's files, and reads the text of each line from its file.
 Addresses, ids and weights differ from run to run, so the fixtures are frozen and are not compared.
 """
 

@@ -1,0 +1,54 @@
+r"""JSON records, read within bounds, and whether they are as ``json.dumps`` writes them.
+
+PyTorch writes ``model.json`` by ``json.dumps``: ASCII, ``", "`` and ``": "`` between values. The value of
+such a record gives its bytes again. That of others does not: keys twice, ``1E5``, ``\/``, raw UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from archive.base.limits import Allowance
+
+MAX_DEPTH = 200
+"""Values inside of values, where they are followed. PyTorch's own have some 12, and 7 a nested graph."""
+BYTES_A_BYTE = 48
+"""Bytes of memory that a byte of JSON costs at most: an object of one key takes 232 and 6 characters."""
+
+
+def read_json(data: memoryview, place: str, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
+    """The value of a JSON record.
+
+    Args:
+        data: the record.
+        place: its name.
+        allowance: the memory that it may cost.
+
+    Raises:
+        ArchiveError: it is no JSON, or nested too deeply.
+        LimitError: its values would take more memory than allowed.
+    """
+    allowance.take(BYTES_A_BYTE * len(data), "JSON values")
+    try:
+        return json.loads(str(data, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise ArchiveError(
+            place=f"{place}, byte {error.start}", expected="UTF-8", found="other bytes"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ArchiveError(
+            place=f"{place}, character {error.pos}", expected="JSON", found=error.msg
+        ) from None
+    except RecursionError:
+        raise ArchiveError(place=place, expected="JSON", found="values nested too deeply") from None
+    except ValueError as error:  # an int of more digits than Python converts
+        raise ArchiveError(place=place, expected="JSON", found=str(error).partition(";")[0]) from None
+
+
+def is_exact(value: object, data: memoryview) -> bool:
+    """Whether ``json.dumps`` gives the bytes of a record again."""
+    return json.dumps(value).encode() == data

@@ -1,0 +1,111 @@
+"""``nn_module_stack`` of a node: the module instances whose ``forward`` was running, outermost first.
+
+    Stack    = Instance (';' Instance)*
+    Instance = KEY ',' PATH ',' CLASS
+
+PATH is the attribute path from the top module, empty for itself; CLASS the qualified name of the class. By
+KEY, PyTorch tells calls apart:
+
+=======================  ================================================================================
+key                      written by
+=======================  ================================================================================
+``L__self__`` + path     non-strict export
+the same, ``@`` number   non-strict export, where a module is called again: the number of the call
+digits                   strict export: the ``id`` of the module in the process that exported
+digits, ``@`` number     strict export, where a module is called again
+=======================  ================================================================================
+
+A comma inside of brackets does not separate. Source: ``serialize_metadata`` and ``deserialize_metadata`` in
+``torch/_export/serde/serialize.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+SELF = "L__self__"
+KEY = re.compile(r"(?P<base>.*?)(?:@(?P<call>0|[1-9][0-9]{0,8}))?", re.DOTALL)
+ID = re.compile(r"0|[1-9][0-9]{0,17}")
+PARTS = 3
+
+
+class Key(NamedTuple):
+    """The key of an instance.
+
+    Attributes:
+        base: the key without the call's number; None where it is ``L__self__`` and the path.
+        id: the base as a number, where it is the ``id`` of an object; else None.
+        call: the number of the call; None where it has none.
+    """
+
+    base: str | None
+    id: int | None
+    call: int | None
+
+
+class Instance(NamedTuple):
+    """A module in which a node was made.
+
+    Attributes:
+        key: what tells calls apart.
+        path: its attribute path; "" for the top module.
+        class_name: the qualified name of its class.
+    """
+
+    key: Key
+    path: str
+    class_name: str
+
+
+def parse_modules(text: str) -> tuple[Instance, ...] | None:
+    """The instances of a text; None where :func:`build_modules` would not give the same text again."""
+    instances = []
+    for item in text.split(";"):
+        parts = _split(item)
+        if len(parts) != PARTS:
+            return None
+        key, path, class_name = parts
+        instances.append(Instance(parse_key(key, path), path, class_name))
+    found = tuple(instances)
+    return found if build_modules(found) == text else None
+
+
+def build_modules(instances: tuple[Instance, ...]) -> str:
+    """The text of a module stack."""
+    return ";".join(f"{build_key(one.key, one.path)},{one.path},{one.class_name}" for one in instances)
+
+
+def parse_key(text: str, path: str) -> Key:
+    """The key of an instance at a path."""
+    found = KEY.fullmatch(text)
+    assert found is not None  # noqa: S101 (every text is a base, if nothing else)
+    base, call = found["base"], found["call"]
+    number = None if call is None else int(call)
+    if base == SELF + path:
+        return Key(None, None, number)
+    if ID.fullmatch(base):
+        return Key(None, int(base), number)
+    return Key(base, None, number)
+
+
+def build_key(key: Key, path: str) -> str:
+    """The text of a key."""
+    base = SELF + path if key.base is None else key.base
+    if key.id is not None:
+        base = str(key.id)
+    return base if key.call is None else f"{base}@{key.call}"
+
+
+def _split(item: str) -> list[str]:
+    """The parts of an instance between commas outside of brackets."""
+    parts, start, depth = [], 0, 0
+    for at, char in enumerate(item):
+        if char in "[(":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(item[start:at])
+            start = at + 1
+    return [*parts, item[start:]]

@@ -1,0 +1,76 @@
+"""``from_node`` of a node: the nodes that it was made from, in graphs that PyTorch had before, as JSON.
+
+    Origins = '[' Origin* ']'
+    Origin  = {"name", "target", "graph_id", "pass_name", "action", "from_node": Origins}
+
+``graph_id`` is the ``id`` of a graph in the process that exported, and ``target`` may name the address of a
+function (``<function layer_norm at 0x7f…>``): both differ from run to run. Source: ``NodeSource.to_dict`` in
+``torch/fx/traceback.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from archive.formats.exported.json_text import MAX_DEPTH
+
+KEYS = ["name", "target", "graph_id", "pass_name", "action", "from_node"]
+
+
+class Origin(NamedTuple):
+    """A node that another one was made from.
+
+    Attributes:
+        name: of the node.
+        target: what it calls.
+        graph: ``id`` of its graph.
+        made_by: the pass that made the other node.
+        action: what the pass did: ``create`` or ``replace``, joined by ``+``.
+        origins: what it was made from itself.
+    """
+
+    name: str
+    target: str
+    graph: int
+    made_by: str
+    action: str
+    origins: tuple[Origin, ...]
+
+
+def parse_origins(text: str) -> tuple[Origin, ...] | None:
+    """The origins of a text; None where :func:`build_origins` would not give the same text again."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    found = _origins(tree, 0)
+    return found if found is not None and build_origins(found) == text else None
+
+
+def build_origins(origins: tuple[Origin, ...]) -> str:
+    """The text of some origins."""
+    return json.dumps(_tree(origins))
+
+
+def _origins(tree: object, depth: int) -> tuple[Origin, ...] | None:
+    if not isinstance(tree, list) or depth > MAX_DEPTH:
+        return None
+    found = [_origin(value, depth) for value in tree]
+    return None if None in found else tuple(one for one in found if one)
+
+
+def _origin(value: object, depth: int) -> Origin | None:
+    if not isinstance(value, dict) or list(value) != KEYS:
+        return None
+    *plain, inner = value.values()
+    origins = _origins(inner, depth + 1)
+    kinds = (str, str, int, str, str)
+    if origins is None or any(type(one) is not kind for one, kind in zip(plain, kinds, strict=True)):
+        return None
+    name, target, graph, made_by, action = plain
+    return Origin(name, target, graph, made_by, action, origins)
+
+
+def _tree(origins: tuple[Origin, ...]) -> list[dict[str, Any]]:
+    return [dict(zip(KEYS, (*one[:-1], _tree(one.origins)), strict=True)) for one in origins]

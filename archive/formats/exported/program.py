@@ -1,0 +1,221 @@
+"""``models/NAME.json``: an exported program, whose nodes say what they were made of.
+
+    Program  = {"graph_module": {"graph": Graph, …}, "torch_version", "schema_version", …}
+    Graph    = {"nodes": [Node], "inputs", "outputs", …}
+    Node     = {"target", "inputs": [{"arg": Argument, …}], "outputs", "metadata": {KEY: TEXT}, …, "name"}
+    Argument = {"as_tensor": …} | … | {"as_graph": {"name": NAME, "graph": Graph}}
+
+A graph that stands in an argument is a *scope*: the branch of a ``cond``, the body of a ``while_loop`` or
+``scan``. Names of nodes are unique in their scope alone. A *site* is a node of a scope; its key is the path
+of scopes and the name: ``linear``, ``cond.true_graph_0/linear``.
+
+``metadata`` is debug information: PyTorch loads and runs the program without it; ``torch.export.unflatten``
+alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.formats.exported.functions import Function, parse_function, parse_functions
+from archive.formats.exported.json_text import MAX_DEPTH
+from archive.formats.exported.modules import Instance, parse_modules
+from archive.formats.exported.origins import Origin, parse_origins
+from archive.formats.exported.traces import Trace, parse_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS = (
+    "stack_trace",
+    "nn_module_stack",
+    "torch_fn",
+    "source_fn_stack",
+    "from_node",
+)
+MAX_SCOPES = MAX_DEPTH // 8
+"""Graphs inside of graphs."""
+
+
+class Scope(NamedTuple):
+    """A graph inside of another.
+
+    Attributes:
+        holder: name of the node that holds the graph.
+        name: of the graph: ``true_graph_0``.
+    """
+
+    holder: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.holder}.{self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A node of a program.
+
+    Attributes:
+        name: unique in its scope.
+        target: what it calls: ``torch.ops.aten.linear.default``.
+        scopes: the graphs that it is in, outermost first; empty in the program's own graph.
+        metadata: the texts that say where it comes from, as recorded.
+    """
+
+    name: str
+    target: str
+    scopes: tuple[Scope, ...]
+    metadata: Mapping[str, str] = field(repr=False)
+
+    @property
+    def key(self) -> str:
+        """The path of scopes and the name: ``cond.true_graph_0/linear``."""
+        return "/".join([*map(str, self.scopes), self.name])
+
+    @property
+    def trace(self) -> str | None:
+        """The stack trace as PyTorch prints it; None where none is recorded."""
+        return self.metadata.get(STACK_TRACE)
+
+    @cached_property
+    def frames(self) -> Trace | None:
+        """The frames of the stack trace; None where none is recorded, or it is no stack trace."""
+        return None if self.trace is None else parse_trace(self.trace)
+
+    @cached_property
+    def modules(self) -> tuple[Instance, ...]:
+        """The module instances in which the node was made, outermost first; empty where none are recorded."""
+        return parse_modules(self.metadata[MODULES]) or () if MODULES in self.metadata else ()
+
+    @cached_property
+    def function(self) -> Function | None:
+        """The function that made the node; None where none is recorded."""
+        return parse_function(self.metadata[FUNCTION]) if FUNCTION in self.metadata else None
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions and modules that made the node, outermost first; strict export alone records them."""
+        return parse_functions(self.metadata[FUNCTIONS]) or () if FUNCTIONS in self.metadata else ()
+
+    @cached_property
+    def origins(self) -> tuple[Origin, ...]:
+        """The nodes that the node was made from; empty where none are recorded."""
+        return parse_origins(self.metadata[ORIGINS]) or () if ORIGINS in self.metadata else ()
+
+
+class Program:
+    """An exported program.
+
+    Args:
+        name: of the program: ``model``.
+        tree: the record's value.
+
+    Attributes:
+        name: as given.
+        tree: as given.
+
+    Raises:
+        ArchiveError: the value is no program; the place is its JSON path.
+    """
+
+    def __init__(self, name: str, tree: object) -> None:
+        self.name = name
+        self.tree: dict[str, Any] = _object(tree, "")
+        self._graph = _object(_object(self.tree.get("graph_module"), "graph_module").get("graph"), GRAPH)
+
+    @property
+    def release(self) -> str:
+        """The PyTorch release that exported the program; "" where it is not recorded."""
+        return str(self.tree.get("torch_version") or "")
+
+    @cached_property
+    def sites(self) -> Mapping[str, Site]:
+        """The nodes by key, in the order of the file.
+
+        Raises:
+            ArchiveError: a node is not one, or two of a scope have one name.
+            LimitError: graphs are nested too deeply.
+        """
+        found: dict[str, Site] = {}
+        for path, node, scopes in nodes(self._graph):
+            site = _site(path, node, scopes)
+            if found.setdefault(site.key, site) is not site:
+                raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
+        return found
+
+    @cached_property
+    def scopes(self) -> tuple[tuple[Scope, ...], ...]:
+        """The graphs inside of the program's own, each as the path to it, in the order of the file."""
+        return tuple(dict.fromkeys(site.scopes for site in self.sites.values() if site.scopes))
+
+
+GRAPH = "graph_module.graph"
+
+
+def nodes(graph: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], tuple[Scope, ...]]]:
+    """All nodes of a graph and of those inside of it, in the order of the file.
+
+    Args:
+        graph: the JSON object.
+
+    Yields:
+        JSON path, node, and the scopes that the node is in.
+
+    Raises:
+        ArchiveError: something else stands where a node should.
+        LimitError: graphs are nested too deeply.
+    """
+    yield from _nodes(graph, GRAPH, ())
+
+
+def _nodes(
+    graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]
+) -> Iterator[tuple[str, dict[str, Any], tuple[Scope, ...]]]:
+    if len(scopes) > MAX_SCOPES:
+        raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
+    for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
+        at = f"{path}.nodes[{number}]"
+        node = _object(value, at)
+        yield at, node, scopes
+        for i, argument in enumerate(_list(node.get("inputs"), f"{at}.inputs")):
+            inner = argument.get("arg") if isinstance(argument, dict) else None
+            if isinstance(inner, dict) and isinstance(held := inner.get("as_graph"), dict):
+                there = f"{at}.inputs[{i}].arg.as_graph"
+                scope = Scope(_text(node.get("name"), f"{at}.name"), _text(held.get("name"), f"{there}.name"))
+                graph_path = f"{there}.graph"
+                yield from _nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
+
+
+def _site(path: str, node: dict[str, Any], scopes: tuple[Scope, ...]) -> Site:
+    metadata = _object(node.get("metadata"), f"{path}.metadata")
+    for key, value in metadata.items():
+        _text(value, f"{path}.metadata.{key}")
+    return Site(
+        _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target"), scopes, metadata
+    )
+
+
+def _object(value: object, path: str) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _refuse(path, "an object", value)
+
+
+def _list(value: object, path: str) -> list[Any]:
+    return value if isinstance(value, list) else _refuse(path, "a list", value)
+
+
+def _text(value: object, path: str) -> str:
+    return value if isinstance(value, str) else _refuse(path, "a text", value)
+
+
+def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (never returns)
+    raise ArchiveError(place=path, expected=expected, found=KINDS.get(type(value), "something else"))
+
+
+KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
+    int: "a number",
+    float: "a number",
+}

@@ -1,0 +1,112 @@
+r"""``stack_trace`` of a node: the Python frames that ran when the node was made, as traceback prints them.
+
+    Trace    = Frame*, outermost first
+    Frame    = '  File "' FILE '", line ' LINE ', in ' FUNCTION '\n' Body
+    Body     = nothing | '    ' CODE '\n' [Mark]
+    Mark     = '    ' ' '* '~'* '^'+ '~'* '\n'     below the part of the line that ran
+
+PyTorch's non-strict export removes the two blanks before the first frame and the last line feed; strict
+export keeps both. Python 3.13 prints several lines of code; then CODE is all of them, marks included.
+
+Source: ``traceback.StackSummary.format`` of CPython 3.11 to 3.13; ``torch/fx/proxy.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+HEAD = re.compile(r'  File "(?P<file>[^\n]*)", line (?P<line>0|[1-9][0-9]{0,17}), in (?P<function>[^\n]*)')
+MARK = re.compile(r"    (?P<blank> *)(?P<before>~*)(?P<at>\^+)(?P<after>~*)")
+INDENT = "    "
+
+
+class Mark(NamedTuple):
+    """The mark below a line of code, in columns of a terminal.
+
+    Attributes:
+        start: blanks before the mark.
+        before: tildes before the carets.
+        carets: carets, below the operator or call itself.
+        after: tildes behind them.
+    """
+
+    start: int
+    before: int
+    carets: int
+    after: int
+
+
+class Frame(NamedTuple):
+    """A Python frame.
+
+    Attributes:
+        file: its file.
+        line: the 1-based line that ran.
+        function: the function's name.
+        code: the line's text without its indentation; None where none was found.
+        mark: what part of the line ran; None where all of it did, or where that is not recorded.
+    """
+
+    file: str
+    line: int
+    function: str
+    code: str | None
+    mark: Mark | None
+
+
+class Trace(NamedTuple):
+    """A stack trace.
+
+    Attributes:
+        frames: outermost first.
+        indented: whether the first frame is indented like the others, as strict export does.
+        ended: whether the last line has a line feed.
+    """
+
+    frames: tuple[Frame, ...]
+    indented: bool
+    ended: bool
+
+
+def parse_trace(text: str) -> Trace | None:
+    """A stack trace of its text; None where :func:`build_trace` would not give the same text again."""
+    indented, ended = text.startswith("  "), text.endswith("\n")
+    body = text[:-1] if ended else text
+    lines = (body if indented else "  " + body).split("\n")
+    heads = [at for at, line in enumerate(lines) if HEAD.fullmatch(line)]
+    if not heads or heads[0]:
+        return None
+    frames = [_frame(lines[start:end]) for start, end in zip(heads, [*heads[1:], len(lines)], strict=True)]
+    trace = Trace(tuple(frames), indented, ended)
+    return trace if build_trace(trace) == text else None
+
+
+def build_trace(trace: Trace) -> str:
+    """The text of a stack trace."""
+    text = "\n".join(map(frame_text, trace.frames))
+    return (text if trace.indented else text[2:]) + "\n" * trace.ended
+
+
+def frame_text(frame: Frame) -> str:
+    """The lines of a frame, without the last line feed."""
+    text = f'  File "{frame.file}", line {frame.line}, in {frame.function}'
+    if frame.code is not None:
+        text += f"\n{INDENT}{frame.code}"
+    if frame.mark is not None:
+        start, before, carets, after = frame.mark
+        text += f"\n{INDENT}{' ' * start}{'~' * before}{'^' * carets}{'~' * after}"
+    return text
+
+
+def _frame(lines: list[str]) -> Frame:
+    """A frame of its lines; what is not laid out as expected is not built again to the same text."""
+    head, *body = lines
+    found = HEAD.fullmatch(head)
+    assert found is not None  # noqa: S101 (its caller looked)
+    mark = None
+    if len(body) == 2 and (marked := MARK.fullmatch(body[1])):  # noqa: PLR2004 (the code and its mark)
+        mark = Mark(*(len(part) for part in marked.groups()))
+        body = body[:1]
+    code = "\n".join(body)[len(INDENT) :] if body else None
+    return Frame(found["file"], int(found["line"]), found["function"], code, mark)
