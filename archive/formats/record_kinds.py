@@ -27,6 +27,10 @@ PACKAGE_CODE = ".data/ts_code/code/"
 """Where ``torch.package`` puts the code of its TorchScript modules, with its source ranges."""
 
 
+PROGRAMS = ("models/", ".json")
+"""Folder and ending of exported programs."""
+
+
 class RecordKind(StrEnum):
     """The kinds of records in a model archive."""
 
@@ -44,6 +48,7 @@ class RecordKind(StrEnum):
     BYTECODE = "bytecode"
     OBJECT = "saved object"
     EFFECTS = "effects"
+    PROGRAM = "exported program"
     EXTRA = "extra file"
     FORMAT = "archive format"
     OTHER = "other"

@@ -20,6 +20,7 @@ from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import range_records_of
 from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
+from archive.reader.programs import Programs
 from archive.reader.renumbered import UniqueTables
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.effects.model import EffectTable
+    from archive.formats.exported.program import Program
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
     from archive.reader.records import ClassNames, DebugTables
@@ -214,6 +216,11 @@ class Archive(OpenedFile):
     def bytecode(self) -> Bytecode | None:
         """The version and the methods of ``bytecode.pkl``; None where there is none."""
         return self._pickles.bytecode
+
+    @cached_property
+    def programs(self) -> Mapping[str, Program]:
+        """The exported programs by name, each parsed when it is first looked up; empty in other archives."""
+        return Programs(self._source)
 
     @cached_property
     def effects(self) -> EffectTable | None:

@@ -13,12 +13,15 @@ from archive.companion.magic import is_companion
 from archive.formats.record_kinds import EMBEDDED
 from archive.reader.archive import Archive
 from archive.reader.pickle_records import PickleRecords
-from archive.reader.recognition import COMPANION, check_companion, opened_archive
+from archive.reader.recognition import ARCHIVE_KINDS, COMPANION, READ_KINDS, check_companion, opened_archive
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from archive.base.mapped import Source
     from archive.container.container import Container
     from archive.reader.companion import Companion
+    from archive.reader.recognition import FileKind
 
 
 @bounded
@@ -30,7 +33,7 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     name: str | None = None,
     mapped: bool = True,
 ) -> Archive:
-    """Open a model archive, or a companion of one, for reading.
+    """Open a model archive, an exported program, or a companion, for reading.
 
     Args:
         source: a path, a bytes-like object, or a binary file; an fsspec URL (``s3://bucket/model.pt``), or a
@@ -55,7 +58,10 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         prim::GetAttr
     """
     load = by_ranges if mapped else _read
-    return _opened(load(source, name), None if companion is None else load(companion), limits)
+    file = load(source, name)
+    if companion is None:
+        return opened(file, limits.allowance(file.weight), READ_KINDS)
+    return _opened(file, load(companion), limits)
 
 
 def open_whole(
@@ -91,12 +97,15 @@ def _read(source: Source, name: str | None = None) -> Mapped | Fetched:
     return by_ranges(in_memory(source), name)
 
 
-def opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
+def opened(
+    mapped: Mapped | Fetched, allowance: Allowance, kinds: Collection[FileKind] = ARCHIVE_KINDS
+) -> Archive:
     """An archive, or a companion, in a file that is mapped already.
 
     Args:
         mapped: the file, mapped or read by ranges.
         allowance: the memory that it may cost; of a file that was made of another one, what that one may.
+        kinds: the kinds of archives that are opened; others are refused.
 
     Raises:
         ArchiveError: the file is of another kind, or contradicts itself. Then it is closed.
@@ -105,7 +114,7 @@ def opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
-    container = opened_archive(mapped, allowance)
+    container = opened_archive(mapped, allowance, kinds)
     if EMBEDDED in container.records:
         return _rejoined(container, _embedded(container))
     return Archive(container)

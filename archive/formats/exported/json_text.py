@@ -20,12 +20,11 @@ BYTES_A_BYTE = 48
 """Bytes of memory that a byte of JSON costs at most: an object of one key takes 232 and 6 characters."""
 
 
-def read_json(data: memoryview, place: str, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
+def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
     """The value of a JSON record.
 
     Args:
         data: the record.
-        place: its name.
         allowance: the memory that it may cost.
 
     Raises:
@@ -36,17 +35,13 @@ def read_json(data: memoryview, place: str, allowance: Allowance) -> Any:  # noq
     try:
         return json.loads(str(data, "utf-8"))
     except UnicodeDecodeError as error:
-        raise ArchiveError(
-            place=f"{place}, byte {error.start}", expected="UTF-8", found="other bytes"
-        ) from None
+        raise ArchiveError(place=f"byte {error.start}", expected="UTF-8", found="other bytes") from None
     except json.JSONDecodeError as error:
-        raise ArchiveError(
-            place=f"{place}, character {error.pos}", expected="JSON", found=error.msg
-        ) from None
+        raise ArchiveError(place=f"character {error.pos}", expected="JSON", found=error.msg) from None
     except RecursionError:
-        raise ArchiveError(place=place, expected="JSON", found="values nested too deeply") from None
+        raise ArchiveError(expected="JSON", found="values nested too deeply") from None
     except ValueError as error:  # an int of more digits than Python converts
-        raise ArchiveError(place=place, expected="JSON", found=str(error).partition(";")[0]) from None
+        raise ArchiveError(expected="JSON", found=str(error).partition(";")[0]) from None
 
 
 def is_exact(value: object, data: memoryview) -> bool:

@@ -77,6 +77,13 @@ class Site:
         return "/".join([*map(str, self.scopes), self.name])
 
     @property
+    def holder(self) -> str:
+        """The key of the node that holds the graph; "" in the program's own graph."""
+        if not self.scopes:
+            return ""
+        return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
+
+    @property
     def trace(self) -> str | None:
         """The stack trace as PyTorch prints it; None where none is recorded."""
         return self.metadata.get(STACK_TRACE)

@@ -24,6 +24,7 @@ from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.recognition.kinds import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
+    READ_KINDS,
     SAVE_WITH_DEBUG_INFO,
     SAVED_KINDS,
     SHOWN,
@@ -34,6 +35,7 @@ from archive.reader.recognition.kinds import (
 from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from archive.base.fetched import Fetched
@@ -44,6 +46,7 @@ __all__ = [
     "ARCHIVE_KINDS",
     "COMPANION",
     "DAMAGED_KINDS",
+    "READ_KINDS",
     "SAVED_KINDS",
     "SAVE_WITH_DEBUG_INFO",
     "SHOWN",
@@ -125,8 +128,15 @@ def _kind_of_folder(path: str | Path) -> FileKind:
 COMPANION = Recognised(FileKind.COMPANION, "a companion, the debug info of an archive")
 
 
-def opened_archive(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
+def opened_archive(
+    mapped: Mapped | Fetched, allowance: Allowance, kinds: Collection[FileKind] = ARCHIVE_KINDS
+) -> Container:
     """Open a mapped archive.
+
+    Args:
+        mapped: the file.
+        allowance: what it may cost.
+        kinds: the kinds that are opened; others are refused.
 
     Raises:
         ArchiveError: the file is no archive (the message says what it is) or contradicts itself. The file
@@ -134,7 +144,7 @@ def opened_archive(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
     """
     container = opened_zip(mapped, allowance)
     found = recognise_zip(container)
-    if not found.is_archive:
+    if found.kind not in kinds:
         container.close()
         raise found.refusal(mapped.name)
     # A damaged name makes a record seem to be missing, and tensors alone are many and far apart.

@@ -52,6 +52,9 @@ class FileKind(StrEnum):
 ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
 """Files that have records of debug information, or had them."""
 
+READ_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
+"""Files that ``archive.open`` reads, beside companions."""
+
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 """Files that ``torch.save`` writes."""
 
@@ -75,7 +78,7 @@ ADVICE = {
     FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
-    FileKind.EXPORTED: f"this tool reads no exported programs yet, torch.export.load does; {SHOWN}",
+    FileKind.EXPORTED: "`inspect` and `symbolicate` read it; other commands do not yet",
     FileKind.AOTI: f"this tool reads no compiled models, torch._inductor.aoti_load_package does; {SHOWN}",
     FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",

@@ -1,0 +1,103 @@
+"""Names of nodes → the model source that they were exported from, in PyTorch's words.
+
+A name is a key (``linear_3``, ``cond.true_graph_0/linear``), of several programs with the program before it
+(``decoder:linear_3``). A name without a path that the program's own graph does not have is sought in the
+graphs inside of it; there it may be found several times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, one_line, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.formats.exported.modules import Instance
+    from archive.formats.exported.program import Program, Site
+
+TOP = "top"
+"""The top module's name in a module hierarchy, which has no attribute that holds it."""
+OPERATORS = "torch.ops."
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that a name stands for.
+
+    Attributes:
+        program: that it is part of.
+        site: the node.
+    """
+
+    program: Program
+    site: Site
+
+    @property
+    def hierarchy(self) -> str:
+        """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator.
+
+        Non-strict export records no modules in inner graphs; then those of the node that holds the graph.
+        """
+        site = self.site
+        names = list(_names(self._modules()))
+        names += [f"<{scope}>" for scope in site.scopes]
+        return ".".join([*names, site.target.removeprefix(OPERATORS)])
+
+    def _modules(self) -> tuple[Instance, ...]:
+        site = self.site
+        while not site.modules and site.scopes:
+            site = self.program.sites[site.holder]
+        return site.modules
+
+    @property
+    def text(self) -> str:
+        """Where the node comes from, as PyTorch prints it; ``None`` stands for a trace that is not
+        recorded.""" return f"Module hierarchy:{self.hierarchy}\nOriginal traceback:\n{self.site.trace}"
+
+
+def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
+    """The nodes that a name stands for.
+
+    Args:
+        programs: of the archive.
+        name: of the node.
+
+    Returns:
+        One, or several that cannot be told apart by the name; none where nothing has it.
+
+    Raises:
+        ArchiveError: a program that is needed is broken.
+    """
+    chosen, separator, key = name.partition(":")
+    if separator and chosen in programs:
+        return list(_in_program(programs[chosen], key))
+    return [node for program in programs.values() for node in _in_program(program, name)]
+
+
+def _in_program(program: Program, key: str) -> Iterator[Node]:
+    if key in program.sites:
+        yield Node(program, program.sites[key])
+    elif "/" not in key:
+        yield from (Node(program, site) for site in program.sites.values() if site.name == key)
+
+
+def why_unknown(programs: Mapping[str, Program], name: str, file: str) -> ArchiveError:
+    """The error that tells which nodes there are, the most alike first."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
+
+    keys = [key for program in programs.values() for key in program.sites]
+    alike = get_close_matches(name, keys, 3) or keys[:3]
+    known = f"; there are {', '.join(map(one_line, alike))}" + (", …" if len(keys) > len(alike) else "")
+    return ArchiveError(f"no node {shown(name)}{known if keys else ': it has none'}", file=file)
+
+
+def _names(modules: tuple[Instance, ...]) -> Iterator[str]:
+    """The part of a hierarchy that each module is: the attributes below the module before, and the class."""
+    outer = ""
+    for one in modules:
+        path = one.path.removeprefix(f"{outer}.") if outer else one.path
+        yield f"{path or TOP}({one.class_name.rpartition('.')[2]})"
+        outer = one.path
