@@ -26,6 +26,7 @@ import sys
 import traceback
 import warnings
 import zipfile
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +56,7 @@ class Sample(NamedTuple):
         decomposed: whether operators are decomposed.
         dynamic: its dynamic shapes.
         training: whether it is exported in training mode.
+        notes: whether nodes keep the notes that the model makes.
         save: how it is saved.
     """
 
@@ -66,6 +68,7 @@ class Sample(NamedTuple):
     decomposed: bool = False
     dynamic: Any = None
     training: bool = False
+    notes: bool = False
     save: dict[str, Any] = {}  # noqa: RUF012
 
 
@@ -159,7 +162,7 @@ class Exported:
         return {
             "odd": odd_one,
             "odd_strict": odd_one._replace(strict=True),
-            "noted": Sample(odd.Noted, (x,)),
+            "noted": Sample(odd.Noted, (x,), notes=True),
             "own": own,
             "own_strict": own._replace(strict=True),
             "sized": sized,
@@ -188,13 +191,14 @@ class Exported:
 
     def exported(self, sample: Sample) -> Any:  # noqa: ANN401 (a torch.export.ExportedProgram)
         """The sample as a program."""
-        program = self.torch.export.export(
-            sample.model().train(sample.training),
-            sample.arguments,
-            sample.keywords,
-            dynamic_shapes=sample.dynamic,
-            strict=sample.strict,
-        )
+        with self.torch.fx.traceback.preserve_node_meta() if sample.notes else nullcontext():
+            program = self.torch.export.export(
+                sample.model().train(sample.training),
+                sample.arguments,
+                sample.keywords,
+                dynamic_shapes=sample.dynamic,
+                strict=sample.strict,
+            )
         return program.run_decompositions() if sample.decomposed else program
 
     def make(self, name: str, sample: Sample) -> None:

@@ -19,6 +19,7 @@ from archive.cli.status import Status
 from archive.cli.store.options import VARIABLE as STORE_VARIABLE
 from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
+from archive.reader.recognition import FileKind, recognise
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 from archive.verbs.lookups import Lookups
@@ -34,8 +35,8 @@ HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
-def _files_and_handles(words: Sequence[str], store: str | None) -> tuple[list[str], list[list[int]]]:
-    """The files that are named first, and the handles of each argument behind them.
+def _files(words: Sequence[str], store: str | None) -> list[str]:
+    """The files that are named first.
 
     Args:
         words: the arguments.
@@ -43,22 +44,36 @@ def _files_and_handles(words: Sequence[str], store: str | None) -> tuple[list[st
 
     Raises:
         UsageError: there is no file.
-        BadParameter: an argument behind the first one is neither.
     """
     if not words and store is None:
         raise click.UsageError("give FILE, or --store STORE")
-    files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
-    handles = words[len(files) :]
-    for value in handles:
+    return [words[0], *takewhile(_is_file, words[1:])] if store is None else []
+
+
+def _handles(words: Sequence[str]) -> list[list[int]]:
+    """The handles of each argument behind the files.
+
+    Raises:
+        BadParameter: an argument has none.
+    """
+    for value in words:
         if not HANDLE_CHAIN.fullmatch(value):
-            wanted = "a file, a handle like 42, or handles like 1,26" if value is handles[0] else "handles"
+            wanted = "a file, a handle like 42, or handles like 1,26" if value is words[0] else "handles"
             raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
-    return files, [[int(number) for number in value.split(",")] for value in handles]
+    return [[int(number) for number in value.split(",")] for value in words]
 
 
 def _is_file(word: str) -> bool:
     """Whether an argument is a file, and no handle."""
     return is_url(word) or exists(word)  # noqa: PTH110 (pathlib costs start-up)
+
+
+def _is_exported(file: str, limits: Limits) -> bool:
+    """Whether a file is an exported program, which has nodes; what cannot be read is told by others."""
+    try:
+        return recognise(file, limits=limits, look=False).kind is FileKind.EXPORTED
+    except (archive.ArchiveError, OSError):
+        return False
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -73,7 +88,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE]...")
+@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE]...")
 @click.option(
     "--at",
     "places",
@@ -140,7 +155,8 @@ def command(
 ) -> Status:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
-    A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26.
+    A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26. A NODE is
+    the name of a node in an exported program (.pt2), with the graphs that it is in if it has a namesake.
     Without handles, a log is read from standard input and written with every failure explained. What Docker,
     Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
 
@@ -163,6 +179,7 @@ def command(
       debug-archive symbolicate --store http://host:8080 < app.log
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
+      debug-archive symbolicate model.pt2 linear_3 cond.true_graph_0/add
     """  # noqa: D301 (click reads the backspace)
     if (
         store is None
@@ -170,7 +187,13 @@ def command(
         and not any(map(_is_file, words))
     ):
         store = os.environ.get(STORE_VARIABLE)
-    files, handles = _files_and_handles(words, store)
+    files = _files(words, store)
+    wanted = words[len(files) :]
+    if len(files) == 1 and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _is_exported(files[0], limits):
+        from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
+
+        return print_nodes(files[0], wanted, limits, mapped=mapped, as_json=as_json)
+    handles = _handles(wanted)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")

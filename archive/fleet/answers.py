@@ -21,6 +21,7 @@ from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.failures import Answer
+from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
 from archive.verbs.logs.tracebacks import TORN_NOTE
 
@@ -61,6 +62,11 @@ class Question(NamedTuple):
     key: tuple[object, ...]
     ask: Ask
     may_have: MayHave
+
+
+def _any(_: Model) -> bool:
+    """Whether a model may have failed at a node: what is kept of closed models does not tell."""
+    return True
 
 
 class Candidate(NamedTuple):
@@ -124,6 +130,16 @@ class FleetAnswers:
             lambda model: model.facts.may_have_code(outline.names),
         )
         return self._answer(asked, ())
+
+    def of_node(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
+        failure = NodeFailure(stream)
+        if not failure.is_unexplained:
+            return None
+        key = failure.name, failure.target
+        return self._answer(
+            Question(failure, f"node {failure.name}", key, lambda one: one.of_node(stream), _any), ()
+        )
 
     def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

@@ -14,7 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.reader.recognition import READ_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
 where their files have more bytes together. Of the others, the facts alone are kept."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
-KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
+KINDS = {*READ_KINDS, FileKind.COMPANION}
 
 
 class Model:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.urls import is_url, name_of
-from archive.batches.inputs import KNOWN_KINDS, found
+from archive.batches.inputs import found
 from archive.client.address import is_server
-from archive.fleet.models import KeptModel, Model, Models
+from archive.fleet.models import KINDS, KeptModel, Model, Models
 from archive.reader.recognition import listed_kind, recognise
 from archive.store.folder import is_store
 from archive.store.store import Store
@@ -94,7 +94,7 @@ def models_in(
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
     """The archives and companions in a folder, at any depth, and what may be one."""
     for one in found([str(folder)]):
-        if listed_kind(one.file, limits=limits, mapped=mapped) in {*KNOWN_KINDS, None}:
+        if listed_kind(one.file, limits=limits, mapped=mapped) in {*KINDS, None}:
             yield Path(one.file)
 
 
@@ -106,5 +106,5 @@ def _check_kind(path: str | os.PathLike[str], limits: Limits) -> None:
         OSError: it cannot be read.
     """
     recognised = recognise(path, limits=limits)
-    if recognised.kind not in KNOWN_KINDS:
+    if recognised.kind not in KINDS:
         raise recognised.refusal(name_of(path))

@@ -49,6 +49,9 @@ class RecordKind(StrEnum):
     OBJECT = "saved object"
     EFFECTS = "effects"
     PROGRAM = "exported program"
+    WEIGHTS = "table of tensors"
+    INPUTS = "sample inputs"
+    COMPILED = "compiled model"
     EXTRA = "extra file"
     FORMAT = "archive format"
     OTHER = "other"
@@ -122,6 +125,21 @@ def kind_of(name: str) -> RecordKind:
         if name.startswith(folder):
             return kind
     return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
+
+
+def kind_in_exported(name: str) -> RecordKind:
+    """The kind of a record of a ``.pt2``, by its name without root.
+
+    The names are those of ``torch/export/pt2_archive/constants.py``.
+    """
+    if name in ("archive_format", "archive_version"):
+        return RecordKind.FORMAT
+    folders = (PROGRAMS[0], "data/aotinductor/", "data/sample_inputs/")
+    kinds = (RecordKind.PROGRAM, RecordKind.COMPILED, RecordKind.INPUTS)
+    found = next((kind for one, kind in zip(folders, kinds, strict=True) if name.startswith(one)), None)
+    if found is None and name.startswith("data/") and name.endswith("_config.json"):
+        return RecordKind.WEIGHTS
+    return found or kind_of(name)
 
 
 def is_code(name: str) -> bool:

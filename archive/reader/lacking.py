@@ -25,6 +25,8 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     Raises:
         ArchiveError: a record cannot be read.
     """
+    if archive.programs:
+        return "an exported program has nodes; give the name of one, like linear_3"
     if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"
     if callstack_map.CALLSTACK_MAP in archive.records:

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import one_line
+from archive.reader.recognition import FileKind
 from archive.report.fitted_table import FittedTable
 
 if TYPE_CHECKING:
@@ -24,11 +25,23 @@ def listing_text(facts: Listing) -> Group:
         "",
     ]
     if facts.unread:
-        head[2:2] = [f"its tensors are not known: {facts.unread}"]
+        held = "programs" if facts.kind is FileKind.EXPORTED else "tensors"
+        head[2:2] = [f"its {held} are not known: {facts.unread}"]
     lines: list[RenderableType] = [Text(one_line(line)) for line in head]
     if facts.tensors:
         lines += [_tensors(facts), Text()]
+    if facts.programs:
+        lines += [_programs(facts), Text()]
     return Group(*lines, _files(facts))
+
+
+def _programs(facts: Listing) -> FittedTable:
+    columns = ("nodes", "graphs inside", "with a trace", "modules", "bytes of metadata")
+    table = FittedTable([("program", "name"), ("PyTorch", "text"), *((name, "number") for name in columns)])
+    for name, one in facts.programs.items():
+        numbers = (one.nodes, one.graphs, one.traced, one.modules, one.metadata_bytes)
+        table.add(one_line(name), one_line(one.release), *(f"{number:,}" for number in numbers))
+    return table
 
 
 def _tensors(facts: Listing) -> FittedTable:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from json import dumps
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.reader.programs import Programs
 from archive.reader.recognition import (
     SAVED_KINDS,
     SHOWN,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.mapped import Source
+    from archive.formats.exported.program import Program
     from archive.formats.record_kinds import RecordKind
     from archive.reader.recognition.saved import SavedTensor
 
@@ -38,6 +41,27 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """One exported program.
+
+    Attributes:
+        release: of PyTorch that exported it; "" where none is recorded.
+        nodes: in its own graph and in those inside of it.
+        graphs: inside of its own.
+        traced: nodes whose stack trace is recorded.
+        modules: different module instances that nodes were made in.
+        metadata_bytes: characters of JSON that the metadata of all nodes takes.
+    """
+
+    release: str
+    nodes: int
+    graphs: int
+    traced: int
+    modules: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """The contents of a zip that is no archive.
 
@@ -50,7 +74,8 @@ class Listing:
         size: of the whole file, in bytes.
         records: its files by name, in the zip's order.
         tensors: by their paths from the saved object; empty where there are none.
-        unread: why the tensors could not be read; "" where they could.
+        programs: the exported programs by name; empty where there are none.
+        unread: why the tensors or programs could not be read; "" where they could.
     """
 
     file: str
@@ -61,6 +86,7 @@ class Listing:
     size: int
     records: Mapping[str, FileFacts]
     tensors: Mapping[str, SavedTensor]
+    programs: Mapping[str, ProgramFacts]
     unread: str
 
 
@@ -81,12 +107,15 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         container.check_sizes()
         found = recognise_zip(container)
         tensors: dict[str, SavedTensor] = {}
+        programs: dict[str, ProgramFacts] = {}
         unread = ""
-        if found.kind in SAVED_KINDS:
-            try:
+        try:
+            if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
-            except ArchiveError as error:
-                unread = str(error).removeprefix(f"{container.file}: ")
+            if found.kind is FileKind.EXPORTED:
+                programs = {name: _program(program) for name, program in Programs(container).items()}
+        except ArchiveError as error:
+            unread = str(error).removeprefix(f"{container.file}: ")
         return Listing(
             container.file,
             found.kind,
@@ -99,5 +128,18 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
                 for name, one in container.records.items()
             },
             tensors,
+            programs,
             unread,
         )
+
+
+def _program(program: Program) -> ProgramFacts:
+    sites = program.sites.values()
+    return ProgramFacts(
+        program.release,
+        len(sites),
+        len(program.scopes),
+        sum(site.trace is not None for site in sites),
+        len({one.path for site in sites for one in site.modules}),
+        sum(len(dumps(site.metadata)) for site in sites),
+    )

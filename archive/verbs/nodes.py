@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.errors import one_line, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from archive.formats.exported.modules import Instance
     from archive.formats.exported.program import Program, Site
 
+ONLY = "model"
+"""The name that ``torch.export.save`` gives the only program."""
 TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
 OPERATORS = "torch.ops."
+EXAMPLES = 3
+"""Nodes that a message names."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Node:
 
     program: Program
     site: Site
+
+    @property
+    def label(self) -> str:
+        """The node's key, behind its program's name unless PyTorch chose that."""
+        return self.site.key if self.program.name == ONLY else f"{self.program.name}:{self.site.key}"
 
     @property
     def hierarchy(self) -> str:
@@ -54,8 +63,8 @@ class Node:
 
     @property
     def text(self) -> str:
-        """Where the node comes from, as PyTorch prints it; ``None`` stands for a trace that is not
-        recorded.""" return f"Module hierarchy:{self.hierarchy}\nOriginal traceback:\n{self.site.trace}"
+        """The source that the node comes from, as PyTorch prints it; ``None`` where none is recorded."""
+        return f"Module hierarchy:{self.hierarchy}\nOriginal traceback:\n{self.site.trace}"
 
 
 def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
@@ -84,14 +93,14 @@ def _in_program(program: Program, key: str) -> Iterator[Node]:
         yield from (Node(program, site) for site in program.sites.values() if site.name == key)
 
 
-def why_unknown(programs: Mapping[str, Program], name: str, file: str) -> ArchiveError:
-    """The error that tells which nodes there are, the most alike first."""
+def why_unknown(programs: Mapping[str, Program], name: str) -> str:
+    """Words for a name that no node has: the nodes that there are, those alike first."""
     from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
 
     keys = [key for program in programs.values() for key in program.sites]
-    alike = get_close_matches(name, keys, 3) or keys[:3]
-    known = f"; there are {', '.join(map(one_line, alike))}" + (", …" if len(keys) > len(alike) else "")
-    return ArchiveError(f"no node {shown(name)}{known if keys else ': it has none'}", file=file)
+    some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
+    more = ", …" if len(keys) > len(some) else ""
+    return f"no node {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"
 
 
 def _names(modules: tuple[Instance, ...]) -> Iterator[str]:

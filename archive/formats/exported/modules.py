@@ -34,8 +34,8 @@ class Key(NamedTuple):
     """The key of an instance.
 
     Attributes:
-        base: the key without the call's number; None where it is ``L__self__`` and the path.
-        id: the base as a number, where it is the ``id`` of an object; else None.
+        base: the key without the call's number; None where it is ``L__self__`` and the path, or an ``id``.
+        id: the ``id`` of an object; None where the key has none.
         call: the number of the call; None where it has none.
     """
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_of
+from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_in_exported, kind_of
 
 
 class FileKind(StrEnum):
@@ -149,6 +149,8 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
         file: the kind of the zip.
         name: of the record, without the root.
     """
+    if file in (FileKind.EXPORTED, FileKind.AOTI):
+        return kind_in_exported(name)
     kind = kind_of(name)
     if file in ARCHIVE_KINDS:
         return kind

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
+from archive.verbs.logs import nodes
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.lite import LiteAnswers
+from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
 from archive.verbs.logs.tracebacks import (
     MAX_BYTES,
@@ -75,6 +77,18 @@ class ArchiveAnswers:
         place = place_of(frame.original for frame in reversed(frames))
         cause = Cause(*place, decoded(frames[-1].function), "")
         return Answer(traceback, original, tuple(notes), is_possible=True, cause=cause)
+
+    def of_node(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
+        failure = NodeFailure(stream)
+        if not failure.is_unexplained or not self.archive.programs:
+            return None
+        steps = self._spending.of_one_failure()
+        try:
+            steps.take()
+        finally:
+            self._spending.spend(steps.taken)
+        return nodes.answer(self.archive, failure)
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from archive.verbs.logs.streams import Stream
 
-MARKS = (b"Debug info for handle", b"Traceback of TorchScript")
+MARKS = (b"Debug info for handle", b"Traceback of TorchScript", b"While executing %")
 """Each failure has one of these in its first line."""
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
 """A failure that PyTorch printed with newlines, which became escapes."""

@@ -20,6 +20,8 @@ from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.verbs.logs.json_lines import explained_strings
 from archive.verbs.logs.lines import InnerLines, Lines
+from archive.verbs.logs.nodes import EXECUTING
+from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import FRAME_HEADER, TRACEBACK_START
 from archive.verbs.logs.utf16 import in_utf8
@@ -182,6 +184,8 @@ class Explainer:
             answer = self.answers.of_traceback(stream)
             if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
                 return self._left(stream.line(0), SPREAD_NOTE)
+        elif executing := EXECUTING.fullmatch(beginning.text):
+            answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:

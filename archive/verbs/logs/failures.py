@@ -90,6 +90,13 @@ class Answers(Protocol):
             stream: the traceback's lines, its heading first.
         """
 
+    def of_node(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ``torch.fx.Interpreter``; None where it needs no explanation.
+
+        Args:
+            stream: its lines, the one that names the node first.
+        """
+
 
 class LiteFailure:
     """A line of the lite interpreter that names debug handles.

@@ -1,0 +1,102 @@
+"""A failure of ``torch.fx.Interpreter`` in an exported program without metadata → the same with its source.
+
+The interpreter names the node that it executed, and prints ``None`` where no stack trace is recorded::
+
+    While executing %embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args =
+    …) Original traceback:
+    None
+
+``None`` is replaced by the trace of the node that has this name and calls this target. Source:
+``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py`` of PyTorch
+2.13."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.tracebacks import PYTORCH_FILE
+from archive.verbs.nodes import found_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.reader.archive import Archive
+    from archive.verbs.logs.streams import Stream
+    from archive.verbs.nodes import Node
+
+EXECUTING = re.compile(
+    rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
+    rb"call_function\[target=(?P<target>[^\]]+)\]\(args = .*"
+)
+HEADING, UNKNOWN = b"Original traceback:", b"None"
+PLACE = 2
+"""The line of the failure in whose place its source is written."""
+MAX_LISTED = 3
+
+
+class NodeFailure:
+    """Three lines of the interpreter that name a node.
+
+    Args:
+        stream: the lines, the one with the node's name first.
+
+    Attributes:
+        stream: as given.
+        name: the node's name.
+        target: what the node calls.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        found = EXECUTING.fullmatch(stream.text(0) or b"")
+        assert found is not None  # noqa: S101 (else it is no failure)
+        self.name, self.target = decoded(found["name"]), decoded(found["target"])
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether PyTorch knew no source."""
+        return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
+
+    def size(self, text: bytes) -> int:
+        """The bytes that an explanation has in the log."""
+        return len(text) + (text.count(b"\n") + 1) * self.stream.cost(PLACE)
+
+    def explained(self, text: bytes) -> Iterator[bytes]:
+        """The three lines, with an explanation in the place of the last one."""
+        yield self.stream.line(0).data
+        yield self.stream.line(1).data
+        yield self.stream.written(PLACE, text)
+
+
+def answer(archive: Archive, failure: NodeFailure) -> Answer:
+    """An archive's answer to a failure of the interpreter."""
+    nodes = [one for one in found_nodes(archive.programs, failure.name) if one.site.target == failure.target]
+    what = f"node {failure.name}"
+    if not nodes:
+        why = f"no node of this name calls {failure.target} here: the failure is another model's"
+        return Answer(failure, None, ((0, f"{what}: {why}"),))
+    traces = {node.site.trace for node in nodes}
+    if len(traces) > 1:
+        why = f"may be {_listed(nodes)}, and nothing tells which"
+        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+    trace = traces.pop()
+    if trace is None:
+        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here, either"),))
+    text = trace.encode("utf-8", "surrogatepass")
+    return Answer(failure, text, is_possible=True, cause=_cause(nodes[0]))
+
+
+def _listed(nodes: list[Node]) -> str:
+    more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
+    return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
+
+
+def _cause(node: Node) -> Cause:
+    frames = node.site.frames.frames if node.site.frames else ()
+    innermost = next((one for one in reversed(frames) if not PYTORCH_FILE.search(one.file)), None)
+    innermost = innermost or (frames[-1] if frames else None)
+    place = ("", 0) if innermost is None else (innermost.file, innermost.line)
+    return Cause(*place, node.hierarchy, "")
