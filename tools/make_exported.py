@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import lzma
 import os
 import sys
@@ -101,7 +102,7 @@ class Exported:
 
         torch = self.torch
         ids, beyond = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 9])
-        plain = Sample(shop.Shop, (ids, ids), (ids, beyond))
+        plain = Sample(shop.Shop, (ids, ids.clone()), (ids, beyond))
         rows = torch.export.Dim("rows", max=64)
         dynamic = plain._replace(dynamic={"first": {0: rows}, "second": {0: rows}})
         rate = {"rate": torch.tensor(0.5)}
@@ -292,6 +293,7 @@ def _emptied(value: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Make the samples that the arguments name."""
     warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)  # PyTorch's own about loading
     folder, *names = sys.argv[1:]
     Path(folder).mkdir(parents=True, exist_ok=True)
     made = Exported(Path(folder).resolve())

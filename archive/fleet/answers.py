@@ -20,6 +20,7 @@ from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
+from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
@@ -140,6 +141,15 @@ class FleetAnswers:
         return self._answer(
             Question(failure, f"node {failure.name}", key, lambda one: one.of_node(stream), _any), ()
         )
+
+    def of_frames(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback through graph modules; None where none of their code is shown."""
+        traceback = EvalTraceback(stream)
+        traceback.leave()
+        if not traceback.statements:
+            return None
+        key = tuple(map(str, traceback.statements))
+        return self._answer(Question(traceback, key[-1], key, lambda one: one.of_frames(stream), _any), ())
 
     def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

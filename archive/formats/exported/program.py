@@ -63,12 +63,14 @@ class Site:
         name: unique in its scope.
         target: what it calls: ``torch.ops.aten.linear.default``.
         scopes: the graphs that it is in, outermost first; empty in the program's own graph.
+        arguments: the names of the values that it takes, in the order of the file.
         metadata: the texts that say where it comes from, as recorded.
     """
 
     name: str
     target: str
     scopes: tuple[Scope, ...]
+    arguments: tuple[str, ...]
     metadata: Mapping[str, str] = field(repr=False)
 
     @property
@@ -201,9 +203,21 @@ def _site(path: str, node: dict[str, Any], scopes: tuple[Scope, ...]) -> Site:
     metadata = _object(node.get("metadata"), f"{path}.metadata")
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
-    return Site(
-        _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target"), scopes, metadata
-    )
+    name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
+    return Site(name, target, scopes, tuple(_named(node["inputs"])), metadata)
+
+
+def _named(arguments: object) -> Iterator[str]:
+    """The names of values in arguments; those in a graph that is an argument are not among them."""
+    if isinstance(arguments, list):
+        for one in arguments:
+            yield from _named(one)
+    elif isinstance(arguments, dict):
+        for key, value in arguments.items():
+            if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):
+                yield from (value,) if isinstance(value, str) else ()
+            else:
+                yield from _named(value)
 
 
 def _object(value: object, path: str) -> dict[str, Any]:

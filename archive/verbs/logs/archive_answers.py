@@ -9,6 +9,7 @@ from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs import nodes
+from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
@@ -83,12 +84,15 @@ class ArchiveAnswers:
         failure = NodeFailure(stream)
         if not failure.is_unexplained or not self.archive.programs:
             return None
-        steps = self._spending.of_one_failure()
-        try:
-            steps.take()
-        finally:
-            self._spending.spend(steps.taken)
         return nodes.answer(self.archive, failure)
+
+    def of_frames(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback through graph modules; None where none of their code is shown."""
+        traceback = EvalTraceback(stream)
+        traceback.leave()
+        if not traceback.statements or not self.archive.programs:
+            return None
+        return traceback.answer(self.archive)
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from archive.verbs.logs.streams import Stream
 
-MARKS = (b"Debug info for handle", b"Traceback of TorchScript", b"While executing %")
+MARKS = (
+    b"Debug info for handle",
+    b"Traceback of TorchScript",
+    b"While executing %",
+    b'File "<eval_with_key>',
+)
 """Each failure has one of these in its first line."""
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
 """A failure that PyTorch printed with newlines, which became escapes."""

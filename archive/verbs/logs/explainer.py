@@ -17,10 +17,11 @@ from archive.verbs.logs.beginnings import (
     texts_above,
 )
 from archive.verbs.logs.causes import Causes
+from archive.verbs.logs.eval_frames import EVAL_FRAME, STATEMENT, EvalTraceback
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.verbs.logs.json_lines import explained_strings
 from archive.verbs.logs.lines import InnerLines, Lines
-from archive.verbs.logs.nodes import EXECUTING
+from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.tracebacks import FRAME_HEADER, TRACEBACK_START
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
+UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback)
+"""Failures that show nothing of the model's own code."""
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
 
@@ -83,7 +86,7 @@ class Explainer:
         self.spending = spending
         self.explained = self.named = self.unknown = self.ambiguous = 0
         self.causes = Causes()
-        self._handles_alone = 0
+        self._unproven = 0
         self._notes = Notes(spending)
 
     @classmethod
@@ -104,10 +107,10 @@ class Explainer:
 
     @property
     def caveat(self) -> str:
-        """The assumption behind failures whose handles do not name their archive; "" if there are none."""
-        if not self._handles_alone:
+        """The assumption behind failures whose handles or nodes name no archive; "" if there are none."""
+        if not self._unproven:
             return ""
-        count = "1 failure is" if self._handles_alone == 1 else f"{self._handles_alone} failures are"
+        count = "1 failure is" if self._unproven == 1 else f"{self._unproven} failures are"
         return f"nothing in the log names the model: {count} explained because nothing contradicts it"
 
     @bounded
@@ -186,6 +189,8 @@ class Explainer:
                 return self._left(stream.line(0), SPREAD_NOTE)
         elif executing := EXECUTING.fullmatch(beginning.text):
             answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
+        elif framed := EVAL_FRAME.fullmatch(beginning.text):
+            answer = self.answers.of_frames(beginning.followed(framed["prefix"], STATEMENT.fullmatch))
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:
@@ -201,7 +206,7 @@ class Explainer:
         self.explained += 1
         self.causes.add(answer, first.number)
         self.named += answer.is_named
-        self._handles_alone += isinstance(failure, LiteFailure) and not answer.is_named
+        self._unproven += isinstance(failure, UNPROVEN) and not answer.is_named
         written, *others = failure.explained(text)
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output

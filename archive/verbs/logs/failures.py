@@ -97,6 +97,13 @@ class Answers(Protocol):
             stream: its lines, the one that names the node first.
         """
 
+    def of_frames(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback through graph modules; None where it needs no explanation.
+
+        Args:
+            stream: its lines, the first frame of a graph module first.
+        """
+
 
 class LiteFailure:
     """A line of the lite interpreter that names debug handles.

@@ -1,14 +1,14 @@
-"""A failure of ``torch.fx.Interpreter`` in an exported program without metadata → the same with its source.
+"""A failure of ``torch.fx.Interpreter`` in a program without metadata → the same with its source.
 
 The interpreter names the node that it executed, and prints ``None`` where no stack trace is recorded::
 
-    While executing %embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args =
-    …) Original traceback:
+    While executing %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = …
+    Original traceback:
     None
 
-``None`` is replaced by the trace of the node that has this name and calls this target. Source:
-``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py`` of PyTorch
-2.13."""
+``None`` is replaced by the trace of the node that has this name, target and arguments. Source: PyTorch 2.13,
+``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py``.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +21,21 @@ from archive.verbs.logs.tracebacks import PYTORCH_FILE
 from archive.verbs.nodes import found_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from archive.formats.exported.program import Site
     from archive.reader.archive import Archive
+    from archive.verbs.logs.failures import Failure
     from archive.verbs.logs.streams import Stream
     from archive.verbs.nodes import Node
 
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
-    rb"call_function\[target=(?P<target>[^\]]+)\]\(args = .*"
+    rb"call_function\[target=(?P<target>[^\]]+)\]\(args = (?P<arguments>.*)"
 )
+NAME = re.compile(r"[A-Za-z_]\w*")
+LIFTED = re.compile(r"(?:p|b|c|obj)_")
+"""What stands before the names of parameters, buffers and constants in the program, and not in its module."""
 HEADING, UNKNOWN = b"Original traceback:", b"None"
 PLACE = 2
 """The line of the failure in whose place its source is written."""
@@ -47,6 +52,7 @@ class NodeFailure:
         stream: as given.
         name: the node's name.
         target: what the node calls.
+        arguments: what it is called with, as printed.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -54,6 +60,7 @@ class NodeFailure:
         found = EXECUTING.fullmatch(stream.text(0) or b"")
         assert found is not None  # noqa: S101 (else it is no failure)
         self.name, self.target = decoded(found["name"]), decoded(found["target"])
+        self.arguments = decoded(found["arguments"])
 
     @property
     def is_unexplained(self) -> bool:
@@ -73,23 +80,45 @@ class NodeFailure:
 
 def answer(archive: Archive, failure: NodeFailure) -> Answer:
     """An archive's answer to a failure of the interpreter."""
-    nodes = [one for one in found_nodes(archive.programs, failure.name) if one.site.target == failure.target]
-    what = f"node {failure.name}"
+    nodes = [
+        node
+        for node in found_nodes(archive.programs, failure.name)
+        if node.site.target == failure.target and may_be_of(failure.arguments, node.site)
+    ]
+    return answer_of(
+        failure, f"node {failure.name}, {failure.target}", nodes, lambda node: node.site.trace or ""
+    )
+
+
+def may_be_of(arguments: str, site: Site) -> bool:
+    """Whether printed arguments have all the names of a node's."""
+    there = set(NAME.findall(arguments))
+    if site.scopes:
+        return there.issuperset(site.arguments)
+    return all(name in there or LIFTED.sub("", name, count=1) in there for name in site.arguments)
+
+
+def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:
+    """The answer to a failure by the nodes that it may be of.
+
+    Args:
+        failure: the failure.
+        what: its node in words.
+        nodes: those that it may be of.
+        text: of a node, what explains it.
+    """
     if not nodes:
-        why = f"no node of this name calls {failure.target} here: the failure is another model's"
-        return Answer(failure, None, ((0, f"{what}: {why}"),))
-    traces = {node.site.trace for node in nodes}
-    if len(traces) > 1:
+        return Answer(failure, None, ((0, f"{what}: this archive has none: the failure is another model's"),))
+    if len({text(node) for node in nodes}) > 1:
         why = f"may be {_listed(nodes)}, and nothing tells which"
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
-    trace = traces.pop()
-    if trace is None:
-        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here, either"),))
-    text = trace.encode("utf-8", "surrogatepass")
-    return Answer(failure, text, is_possible=True, cause=_cause(nodes[0]))
+    if nodes[0].site.trace is None:
+        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
+    explanation = text(nodes[0]).encode("utf-8", "surrogatepass")
+    return Answer(failure, explanation, is_possible=True, cause=_cause(nodes[0]))
 
 
-def _listed(nodes: list[Node]) -> str:
+def _listed(nodes: Sequence[Node]) -> str:
     more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
     return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
 

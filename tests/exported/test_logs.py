@@ -1,0 +1,139 @@
+"""Failures of exported programs in logs: the interpreter's messages, tracebacks through graph modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.verbs.logs import Explainer, explain
+from tests.support.commands import run
+from tests.support.exported import EXPORTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAILING = sorted(path.name.removesuffix(".module.txt") for path in EXPORTED.glob("*.module.txt"))
+INNER = {
+    "choice": "cond.true_graph_0/cond.true_graph_0/embedding",
+    "walk": "while_loop.while_loop_body_graph_0/embedding",
+    "sums": "scan.scan_combine_graph_0/embedding",
+    "regions": "exp.submod_3/embedding",
+    "regions_strict": "embedding",
+}
+"""Where the failing node is in an inner graph; by the sample, or by all that are made of its model."""
+OUTER = {"shop": "embedding_1", "decoder": "embedding_1", "own": "discount", "picked": "select"}
+
+
+def text(name: str, kind: str) -> bytes:
+    return (EXPORTED / f"{name}.{kind}.txt").read_bytes()
+
+
+def failing_node(name: str) -> str:
+    model = name.partition("_")[0]
+    return INNER.get(name) or INNER.get(model) or OUTER.get(model, "embedding")
+
+
+def explained(log: bytes, name: str) -> tuple[bytes, Explainer]:
+    with archive.open(EXPORTED / f"{name}.pt2") as opened:
+        explainer = Explainer.of(opened)
+        return b"".join(explainer.explain([log])), explainer
+
+
+def test_there_are_failures_of_many_programs() -> None:
+    assert len(FAILING) == 30
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_the_interpreters_message_without_metadata_becomes_that_with_it(name: str) -> None:
+    out, _ = explained(text(name, "interpreter.stripped"), name)
+    assert out == text(name, "interpreter")
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_message_that_has_its_source_stays(name: str) -> None:
+    log = text(name, "interpreter")
+    assert explained(log, name)[0] == log
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_traceback_through_graph_modules_gets_the_source_of_the_failing_node(name: str) -> None:
+    log = text(name, "module")
+    with archive.open(EXPORTED / f"{name}.pt2") as opened:
+        site = opened.programs["model"].sites[failing_node(name)]
+        out = b"".join(explain([log], opened))
+    *frames, error, _ = log.decode().split("\n")
+    *before, traced = out.decode().split("\nOriginal traceback:\n")
+    assert len(before) == 1
+    assert traced == f"{(site.trace or '').removesuffix(chr(10))}\n{error}\n"
+    kept, _, hierarchy = before[0].rpartition("\nModule hierarchy:")
+    assert kept == "\n".join(frames)
+    assert hierarchy.startswith("top(")
+    assert hierarchy.endswith(site.target.removeprefix("torch.ops."))
+
+
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+def test_a_failure_of_another_model_is_left_and_told(kind: str) -> None:
+    log = text("shop", kind)
+    out, explainer = explained(log, "choice")
+    assert out == log
+    assert explainer.unknown == 1
+    assert "the failure is another model's" in explainer.notes[0]
+
+
+def test_a_node_in_two_graphs_is_not_guessed() -> None:
+    statement = b"embedding.default(p_goods_rows_weight, ids);  p_goods_rows_weight = ids = None"
+    assert statement in text("choice", "module")
+    log = text("choice", "module").replace(statement, b"embedding.default(arg0_1, arg1_1)")
+    out, explainer = explained(log, "choice")
+    assert out == log
+    assert (
+        "may be cond.true_graph_0/cond.true_graph_0/embedding or cond.true_graph_0/cond.false"
+        in explainer.notes[0]
+    )
+
+
+def test_a_failure_that_names_no_model_is_explained_with_a_caveat() -> None:
+    _, explainer = explained(text("shop", "module"), "shop")
+    assert explainer.caveat == (
+        "nothing in the log names the model: 1 failure is explained because nothing contradicts it"
+    )
+
+
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+def test_each_line_may_have_a_prefix(kind: str) -> None:
+    prefix = b"2026-11-22T10:00:01.123Z worker-3 | "
+    log = text("own", kind)
+    out, _ = explained(b"".join(prefix + line for line in log.splitlines(keepends=True)), "own")
+    plain, _ = explained(log, "own")
+    assert out == b"".join(prefix + line for line in plain.splitlines(keepends=True))
+
+
+def test_of_several_programs_the_only_one_that_fits_explains(tmp_path: Path) -> None:
+    for name in ("shop", "choice", "own", "steps"):
+        (tmp_path / f"{name}.pt2").write_bytes((EXPORTED / f"{name}.pt2").read_bytes())
+    log = b"".join(
+        text(name, kind) for name in ("shop", "own") for kind in ("module", "interpreter.stripped")
+    )
+    out = archive.explain([log], tmp_path)
+    expected = b"".join(
+        explained(text(name, kind), name)[0]
+        for name in ("shop", "own")
+        for kind in ("module", "interpreter.stripped")
+    )
+    assert b"".join(out) == expected
+
+
+def test_the_same_node_of_two_programs_is_not_guessed(tmp_path: Path) -> None:
+    for name in ("shop", "shop_strict"):
+        (tmp_path / f"{name}.pt2").write_bytes((EXPORTED / f"{name}.pt2").read_bytes())
+    done = run("symbolicate", tmp_path, stdin=text("shop", "module"))
+    assert done.stdout == text("shop", "module")
+    assert b"and nothing tells which" in done.stderr
+
+
+def test_a_log_of_programs_is_nothing_to_a_torchscript_archive() -> None:
+    log = text("shop", "module") + text("shop", "interpreter.stripped")
+    with archive.open(EXPORTED.parent / "oracles" / "plain_stack.ptl") as opened:
+        assert b"".join(explain([log], opened)) == log
