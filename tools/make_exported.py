@@ -2,9 +2,7 @@
 
     python -m tools.make_exported FOLDER [NAME ...]
 
-``several.pt2`` has three programs. ``compiled.pt2.xz`` is a compiled package whose kernels can be traced, and
-is compressed: it has 1.5 MB of machine code; ``sources.pt2`` is the same model as sources. Compiling needs
-a C++ compiler. The others are one program each. Where a call of it fails in the middle there are
+``several.pt2`` has three programs, the others one each. Where a call of it fails in the middle there are
 
 * ``NAME.module.txt``: the traceback of ``torch.export.load(…).module()(…)``, PyTorch's frames included;
 * ``NAME.interpreter.txt``: the message of ``torch.fx.Interpreter``, which names the node that it executed;
@@ -21,7 +19,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import lzma
 import os
 import sys
 import traceback
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 
 MODELS = FIXTURES / "exported" / "models"
 PACKAGES = "/opt/py/lib/python3.11/site-packages"
-CACHE = "/opt/cache/torchinductor"
-"""Where compiled code is kept; this stands in packages, too."""
 Arguments = tuple[Any, ...]
 
 
@@ -82,7 +77,6 @@ class Exported:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = CACHE
         os.chdir(MODELS.parent)  # the models' sources are read by their relative names
         names = {file.stem for file in MODELS.glob("*.py")}
         sys.meta_path.insert(0, NeutralFinder(MODELS, MODELS.name, names))
@@ -246,31 +240,6 @@ class Exported:
         package = import_module("torch.export.pt2_archive._package")
         package.package_pt2(path, exported_programs=programs, extra_files={"note.txt": "hällo"})
 
-    def compiled(self, path: Path, **options: object) -> None:
-        """Write a package compiled by AOTInductor, whose kernels lead back to the nodes they are made of."""
-        inductor = import_module("torch._inductor")
-        program = self.exported(self.samples()["shop"])
-        options |= {"trace.provenance_tracking_level": 1}
-        inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=options)
-
-    def packages(self) -> dict[str, Callable[[], None]]:
-        """What is not one program alone, by name."""
-        return {
-            "several": lambda: self.several(self.folder / "several.pt2"),
-            "sources": lambda: self.compiled(
-                self.folder / "sources.pt2", **{"aot_inductor.package_cpp_only": True}
-            ),
-            "compiled": self.compressed,
-        }
-
-    def compressed(self) -> None:
-        """Write the compiled package, compressed."""
-        path = self.folder / "compiled.pt2"
-        self.compiled(path)
-        data = lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
-        path.with_suffix(".pt2.xz").write_bytes(data)
-        path.unlink()
-
 
 def without_metadata(data: bytes) -> bytes:
     """The archive whose nodes have no metadata."""
@@ -298,7 +267,8 @@ def main() -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     made = Exported(Path(folder).resolve())
     jobs = {name: partial(made.make, name, sample) for name, sample in made.samples().items()}
-    for name, job in (jobs | made.packages()).items():
+    jobs["several"] = partial(made.several, made.folder / "several.pt2")
+    for name, job in jobs.items():
         if not names or name in names:
             job()
             sys.stdout.write(f"{name}\n")

@@ -36,6 +36,8 @@ DESCRIBED = {
     "frozen/v*/*/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "frozen/v*/batch/a/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
+    "exported/*": (ORACLE_RELEASE, "tools/make_exported.py"),
+    "exported/models/*": ("", "the models of exported programs"),
     "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (
         ORACLE_RELEASE,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.formats.exported.modules import Instance
-    from archive.formats.exported.program import Program, Site
+    from archive.formats.exported.program import NodeSite, Program
 
 ONLY = "model"
 """The name that ``torch.export.save`` gives the only program."""
@@ -37,7 +37,7 @@ class Node:
     """
 
     program: Program
-    site: Site
+    site: NodeSite
 
     @property
     def label(self) -> str:

@@ -24,6 +24,8 @@ from tests.support.tampering import STACK, packed
 if TYPE_CHECKING:
     from pathlib import Path
 
+EXPORTED = "exported.pt2"
+"""Some commands read it."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
 
@@ -58,11 +60,17 @@ def halve(source: Path, out: Path) -> Path:
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: str, tmp_path: Path) -> None:
     file, out = unnamed(name, tmp_path), tmp_path / "out"
-    for arguments in commands(file, out).values():
+    asked = commands(file, out)
+    if name == EXPORTED:
+        asked = {command: asked[command] for command in asked.keys() - {"symbolicate", "effects"}}
+    for arguments in asked.values():
         done = called(*arguments)
         assert isinstance(done.exception, ArchiveError)
         assert str(done.exception) == f"{file}: {NAMED[name][1]}"
     assert not out.exists()
+    if name == EXPORTED:
+        archive.open(file).close()
+        return
     with pytest.raises(ArchiveError) as caught:
         archive.open(file)
     assert str(caught.value) == f"{file}: {NAMED[name][1]}"

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXPORTED = FIXTURES / "exported"
-PROGRAMS = sorted(path for path in EXPORTED.glob("*.pt2") if path.stem != "sources")
-"""Archives with programs; ``sources.pt2`` is a package of code alone."""
+PROGRAMS = sorted(EXPORTED.glob("*.pt2"))
 METADATA = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "from_node", "custom")
 
 

@@ -56,7 +56,7 @@ class Scope(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class NodeSite:
     """A node of a program.
 
     Attributes:
@@ -142,14 +142,14 @@ class Program:
         return str(self.tree.get("torch_version") or "")
 
     @cached_property
-    def sites(self) -> Mapping[str, Site]:
+    def sites(self) -> Mapping[str, NodeSite]:
         """The nodes by key, in the order of the file.
 
         Raises:
             ArchiveError: a node is not one, or two of a scope have one name.
             LimitError: graphs are nested too deeply.
         """
-        found: dict[str, Site] = {}
+        found: dict[str, NodeSite] = {}
         for path, node, scopes in nodes(self._graph):
             site = _site(path, node, scopes)
             if found.setdefault(site.key, site) is not site:
@@ -199,12 +199,12 @@ def _nodes(
                 yield from _nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
 
 
-def _site(path: str, node: dict[str, Any], scopes: tuple[Scope, ...]) -> Site:
+def _site(path: str, node: dict[str, Any], scopes: tuple[Scope, ...]) -> NodeSite:
     metadata = _object(node.get("metadata"), f"{path}.metadata")
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
     name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
-    return Site(name, target, scopes, tuple(_named(node["inputs"])), metadata)
+    return NodeSite(name, target, scopes, tuple(_named(node["inputs"])), metadata)
 
 
 def _named(arguments: object) -> Iterator[str]:

@@ -5,9 +5,10 @@ The code of a graph module has no file. Its frames show the statement of a node,
     File "<eval_with_key>.11", line 15, in forward
       embedding = torch.ops.aten.embedding.default(goods_rows_weight, second)
 
-A node that holds graphs (``cond``, ``while_loop``) runs a graph module of its own, so the next such frame is
-of a node in one of these graphs. Module hierarchy and stack trace of the innermost node are written behind the
-last frame, before the error's name. Source: ``torch/fx/graph_module.py`` of PyTorch 2.13 and its tracebacks.
+A node that holds graphs (``cond``, ``while_loop``) runs a graph module of its own, so the next such
+frame is of a node in one of these graphs. Module hierarchy and stack trace of the innermost node are
+written behind the last frame, before the error's name. Source: ``torch/fx/graph_module.py`` of PyTorch 2.13,
+its tracebacks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from archive.verbs.nodes import Node
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.formats.exported.program import Program, Site
+    from archive.formats.exported.program import NodeSite, Program
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Answer
     from archive.verbs.logs.streams import Stream
@@ -51,7 +52,7 @@ class Statement:
     def __init__(self, name: str, code: str) -> None:
         self.name, self.code = name, code
 
-    def is_of(self, site: Site) -> bool:
+    def is_of(self, site: NodeSite) -> bool:
         """Whether it may be the statement of a node."""
         fits = site.name == self.name and self.code.startswith(f"{site.target}(")
         # A graph inside of another one may have been traced anew, with other names.
@@ -115,9 +116,9 @@ class EvalTraceback:
         nodes = self.nodes(archive.programs)
         return answer_of(self, str(self.statements[-1]), nodes, lambda node: node.text.removesuffix("\n"))
 
-    def _in(self, program: Program) -> list[Site]:
+    def _in(self, program: Program) -> list[NodeSite]:
         """The nodes of a program that the innermost statement may be of."""
-        found: list[Site] = []
+        found: list[NodeSite] = []
         for at, statement in enumerate(self.statements):
             holders = {site.key for site in found}
             found = [
@@ -128,7 +129,7 @@ class EvalTraceback:
         return _told_apart(found, self.statements[-1].code) if found else found
 
 
-def _told_apart(found: list[Site], code: str) -> list[Site]:
+def _told_apart(found: list[NodeSite], code: str) -> list[NodeSite]:
     """The only one whose arguments the code has, or all: PyTorch may have given the values other names.
 
     Names that it makes up (``arg0_1``) prove nothing.

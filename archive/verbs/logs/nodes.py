@@ -23,7 +23,7 @@ from archive.verbs.nodes import found_nodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from archive.formats.exported.program import Site
+    from archive.formats.exported.program import NodeSite
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure
     from archive.verbs.logs.streams import Stream
@@ -90,7 +90,7 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     )
 
 
-def may_be_of(arguments: str, site: Site) -> bool:
+def may_be_of(arguments: str, site: NodeSite) -> bool:
     """Whether printed arguments have all the names of a node's."""
     there = set(NAME.findall(arguments))
     if site.scopes:
