@@ -254,7 +254,8 @@ class OfPython(Needy):
 
 
 def broken(*_: object) -> object:
-    return {}["a key"]
+    nothing: dict[str, object] = {}
+    return nothing["a key"]
 
 
 def of_python(*_: object) -> object:
