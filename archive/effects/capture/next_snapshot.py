@@ -10,6 +10,7 @@ from archive.effects.capture.autograd import HookHandle, LaterHandle
 from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
+from archive.effects.capture.inputs import copied
 from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.proxies import class_behind
 from archive.effects.capture.scalars import is_scalar, value_of
@@ -47,7 +48,7 @@ class _After:
             if variable.kind in (VariableKind.LIST, VariableKind.DICT) and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for one in self._call.builder.changed():
-            self._snapshot.set_contents(one.original, one.proxy.detach().clone())
+            self._snapshot.set_contents(one.original, copied(one.proxy))
         self._functions()
         return self._snapshot
 

@@ -73,7 +73,7 @@ class TrackedDict(dict[Any, Any]):
         return found
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401
-        if self._held.get(key):
+        if self._held.get(key) and not self._set.intersection((key, ALL)):
             self._call.guards.release(self._held[key])
             self._known.add(key)
         return dict.__contains__(self, key) if key in self._known else self._has(key)

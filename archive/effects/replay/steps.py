@@ -38,6 +38,13 @@ class EffectStep(NamedTuple):
     )
 
 
+def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
+    """Give a tensor other elements. A leaf with a gradient can only have been changed without gradients."""
+    if getattr(target, "requires_grad", False) and target.is_leaf:
+        target, value = target.detach(), value.detach()
+    target.copy_(value)
+
+
 _LENGTH = "len({target}) if type({target}) is list else backup_all({target})"
 STEPS = {
     Op.SET_ATTRIBUTE: EffectStep(
@@ -77,7 +84,7 @@ STEPS = {
         lambda target, name, before, _: backups.restore_entry(target, name, before),
     ),
     Op.SET_CELL: EffectStep("backup_cell({target})", "{target}.cell_contents = {value}"),
-    Op.COPY: EffectStep("backup_tensor({target})", "{target}.copy_({value})"),
+    Op.COPY: EffectStep("backup_tensor({target})", "copy_into({target}, {value})"),
     Op.SAVE_FOR_BACKWARD: EffectStep("backup_saved({target})", "{target}.save_for_backward(*{value})"),
     Op.REGISTER_HOOK: EffectStep(
         "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({key})"
@@ -105,6 +112,7 @@ SET_NEW_ATTRIBUTE = "object.__setattr__({target}, {key}, {value})"
 STEP_NAMES: dict[str, object] = {
     "UNSET": UNSET,
     "is_plain": backups.is_plain,
+    "copy_into": copy_into,
     "backup_all": backups.backup_all,
     "backup_attribute": backups.backup_attribute,
     "backup_cell": backups.backup_cell,

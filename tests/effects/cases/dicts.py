@@ -16,11 +16,11 @@ def a_and_b() -> dict[str, torch.Tensor]:
     return {"a": tensor(1), "b": tensor(2)}
 
 
-@CASES.add(says="a second call, from where the first one ends, does something else", table=a_and_b())
+@CASES.add(table=a_and_b())
 def dict_mutation_side_effect(self: Model, x: torch.Tensor) -> Any:
     self.table["c"] = self.table["a"] + self.table.pop("b")
     self.table["b"] = x
-    return self.table["c"]  # here
+    return self.table["c"]
 
 
 @CASES.add("misc", held=[])

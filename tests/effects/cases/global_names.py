@@ -175,9 +175,9 @@ def dedup_global(_: Model, x: torch.Tensor) -> torch.Tensor:
     return TENSOR + TENSOR + x
 
 
-@CASES.add("hooks", says="a second call, from where the first one ends, does something else")
+@CASES.add("hooks")
 def hook_on_intermediate_with_container(_: Model, x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     SEEN.append(y)
     TABLE["last"] = y
-    return SEEN[-1] * 3 + TABLE["last"]  # here
+    return SEEN[-1] * 3 + TABLE["last"]

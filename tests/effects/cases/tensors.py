@@ -28,14 +28,13 @@ def inplace(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 
 @CASES.add(
-    says="a second call, from where the first one ends, does something else",
     weight=nn.Parameter(torch.ones(2, 3)),
 )
 def inplace_param_update(self: Model, x: torch.Tensor) -> torch.Tensor:
     before = torch.is_grad_enabled()
     try:
         torch.set_grad_enabled(False)
-        self.weight.add_(x)  # here
+        self.weight.add_(x)
     finally:
         torch.set_grad_enabled(before)
     return self.weight * 2
