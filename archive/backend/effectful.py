@@ -81,9 +81,7 @@ class Effectful:
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
-        tensors = [
-            parameters.get(_place(one), one.clone()) for one in getattr(delegate.module, EFFECTS_STATE)
-        ]
+        tensors = [parameters.get(_place(one), _copy(one)) for one in getattr(delegate.module, EFFECTS_STATE)]
         made = (one for effects in table.methods for one in effects.effects if one.op is Op.REGISTER_HOOK)
         by_hand = any(one.op is Op.SET_BACKWARD for effects in table.methods for one in effects.effects)
         if stock and by_hand:
@@ -199,6 +197,10 @@ class Effectful:
 def _is_made(source: Source) -> bool:
     """Whether a tensor is one that the graph makes; the sources of such tensors are items of a temporary."""
     return isinstance(source, Item) and isinstance(source.base, Temporary)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -71,12 +71,12 @@ class WithEffects:
         recognised as the same.
         """
         state = self.side_effects[0].state
-        tensors = [tensor.detach() for tensor in state.tensors]
+        tensors = list(state.tensors)
         for source, value in state.entries:
             if isinstance(value, Stored) and isinstance(
                 parameter := _of(self.module, source), torch.nn.Parameter
             ):
-                tensors[value.number] = parameter.detach()
+                tensors[value.number] = parameter.detach().requires_grad_(parameter.requires_grad)
         return tensors or [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:

@@ -136,7 +136,7 @@ class _Rows:
         self._objects.append(value)
         if isinstance(value, torch.Tensor):
             with WITHOUT_MODES():
-                self.tensors.append(value.detach().clone())
+                self.tensors.append(value.detach().clone().requires_grad_(value.requires_grad))
             return Stored(len(self.tensors) - 1)
         if type(value) is dict:
             parts = [
