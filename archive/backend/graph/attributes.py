@@ -51,6 +51,8 @@ def with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
         if one.kind == "prim::Constant" and OWN_TYPE not in graph.types[one.outputs[0]]
     }
     state: set[str | None] = {*(written & read)}
+    if not state:
+        return dict(graphs)
     return {
         name: Graph(graph.name, _read_again(graph.body, state), graph.types) for name, graph in graphs.items()
     }

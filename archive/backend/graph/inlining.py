@@ -14,11 +14,13 @@ import torch
 
 from archive.backend.graph.filling import fill_ranges
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
+from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import Held, Objects, class_of
 from archive.debuginfo.sites import SELF
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
+    from archive.backend.graph.nodes import Node, Nodes, Value
     from archive.backend.graph.range_finder import RangeFinder
 
     Module = Any
@@ -55,13 +57,13 @@ def inlined(module: Module, method: str, places: RangeFinder) -> Graph:
         LoweringError: a call cannot be followed, or a module is used as a value.
     """
     walk = _Inliner(places)
-    graph = module._get_method(compiled_name(module, method)).graph
-    _, *inputs = graph.inputs()
-    scope = _Scope(graph, {}, {next(graph.inputs()).debugName(): _Known(module, "", SELF)}, ())
+    graph = walk.graphs.read(module._get_method(compiled_name(module, method)).graph)
+    itself, *inputs = graph.inputs
+    scope = _Scope(graph, {}, {itself.name: _Known(module, "", SELF)}, ())
     parameters = [walk.new(value, scope) for value in inputs]
     body = Block(parameters)
     walk.nodes(graph, scope, body)
-    body.results = [walk.number(value, scope) for value in graph.outputs()]
+    body.results = [walk.number(value, scope) for value in graph.outputs]
     graph_of = Graph(method, body, walk.types)
     fill_ranges(graph_of)
     return graph_of
@@ -88,21 +90,21 @@ class _Scope:
     """A call that is being followed.
 
     Attributes:
-        graph: the graph of the function or method, a ``torch._C.Graph``.
+        graph: the graph of the function or method.
         numbers: the number of each value, by the name that PyTorch gives it in its graph.
         modules: the module that a value stands for, by the same names.
         stack: the calls that lead there, outermost first.
     """
 
-    graph: Any
+    graph: Nodes
     numbers: dict[str, int]
     modules: dict[str, _Known]
     stack: tuple[Call, ...]
 
 
-def _is_followed(node: Any, scope: _Scope) -> bool:  # noqa: ANN401
+def _is_followed(node: Node, scope: _Scope) -> bool:
     """Whether a method or attribute belongs to a known module, and not to another object."""
-    return next(node.inputs()).debugName() in scope.modules
+    return node.inputs[0].name in scope.modules
 
 
 class _Inliner:
@@ -110,95 +112,92 @@ class _Inliner:
 
     Attributes:
         types: the type of each value that has a number.
+        graphs: the graphs that were read.
     """
 
     def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
-        self._places = places
+        self.graphs = Graphs(places)
         self._objects = Objects()
         self._paths: dict[Module, str] = {}
 
-    def new(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401 (a torch._C.Value)
+    def new(self, value: Value, scope: _Scope) -> int:
         """Give a value its number."""
         number = len(self.types)
-        self.types[number] = value.type().annotation_str
-        scope.numbers[value.debugName()] = number
+        self.types[number] = value.type_text
+        scope.numbers[value.name] = number
         return number
 
-    def number(self, value: Any, scope: _Scope) -> int:  # noqa: ANN401
+    def number(self, value: Value, scope: _Scope) -> int:
         """The number of a value that has one.
 
         Raises:
             LoweringError: the value is a module, which backends do not know as a value.
         """
-        name = value.debugName()
-        if name not in scope.numbers:
-            kind, shown = value.type().annotation_str, value.node().sourceRange()
-            place = f"Source code: {shown}" if shown else "A method returns it."
-            raise LoweringError(f"a module is used as a value: {kind}. {place}")
-        return scope.numbers[name]
+        if value.name not in scope.numbers:
+            place = f"Source code: {value.shown}" if value.shown else "A method returns it."
+            raise LoweringError(f"a module is used as a value: {value.type_text}. {place}")
+        return scope.numbers[value.name]
 
-    def nodes(self, block: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+    def nodes(self, block: Nodes, scope: _Scope, out: Block) -> None:
         """Add the operations of a block to ``out``."""
-        for node in block.nodes():
-            kind = node.kind()
+        for node in block.nodes:
+            kind = node.kind
             if kind == "prim::GetAttr" and self._get(node, scope, out):
                 continue
             if kind == "prim::CallFunction" or (kind == "prim::CallMethod" and _is_followed(node, scope)):
                 self._call(node, scope, out)
                 continue
-            if kind == "prim::Constant" and "name" in node.attributeNames():
-                continue  # a function, which is known by its type
+            if node.is_function:
+                continue  # it is known by its type
             if not self._of_object(node, scope, out):
                 self._operation(node, scope, out)
 
-    def _get(self, node: Any, scope: _Scope, out: Block) -> bool:  # noqa: ANN401
+    def _get(self, node: Node, scope: _Scope, out: Block) -> bool:
         """Follow a node that gets an attribute: add a constant, or note that its value is a module.
 
         Returns:
             False if the node gets an attribute of something else than a known module; nothing is done then.
         """
-        holder = scope.modules.get(next(node.inputs()).debugName())
+        holder = scope.modules.get(node.inputs[0].name)
         if holder is None:
             return False
-        name = node.s("name")
-        path = self._path(holder, name)
-        value = holder.module.getattr(name)
-        output = node.output()
+        path = self._path(holder, node.name)
+        value = holder.module.getattr(node.name)
         if isinstance(value, torch._C.ScriptModule):
-            instance = name if holder.instance == SELF else f"{holder.instance}.{name}"
-            scope.modules[output.debugName()] = _Known(value, path, instance)
+            instance = node.name if holder.instance == SELF else f"{holder.instance}.{node.name}"
+            scope.modules[node.outputs[0].name] = _Known(value, path, instance)
         else:
             self._attribute(value, path, node, scope, out)
         return True
 
-    def _attribute(self, value: Any, path: str, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+    def _attribute(self, value: Any, path: str, node: Node, scope: _Scope, out: Block) -> None:  # noqa: ANN401
         """Add the constant that an attribute is; an object's own attributes are constants, too."""
-        output = node.output()
+        (output,) = node.outputs
         number = self.new(output, scope)
-        if of := class_of(output.type(), value):
+        if of := class_of(output.type, value):
             self.types[number] = of
             self._objects.held[number] = Held(value, path)
         constant = Operation("prim::Constant", [], [number], value=value, path=path)
         out.operations.append(self._placed(constant, node, scope))
 
-    def _of_object(self, node: Any, scope: _Scope, out: Block) -> bool:  # noqa: ANN401
+    def _of_object(self, node: Node, scope: _Scope, out: Block) -> bool:
         """Follow a node that uses an object of a class of the model's own.
 
         Returns:
             False if there is no such object, or the node has to run; nothing is done then.
         """
-        taken = [scope.numbers.get(value.debugName(), -1) for value in node.inputs()]
+        taken = [scope.numbers.get(value.name, -1) for value in node.inputs]
         if not taken or taken[0] not in self._objects:
             return False
         held = self._objects.held.get(taken[0])
-        if node.kind() == "prim::CallMethod":
+        if node.kind == "prim::CallMethod":
             self._call(node, scope, out)
-        elif node.kind() == "prim::GetAttr" and held is not None:
-            name = node.s("name")
-            self._attribute(getattr(held.value, name), f"{held.path}.{name}", node, scope, out)
+        elif node.kind == "prim::GetAttr" and held is not None:
+            value = getattr(held.value, node.name)
+            self._attribute(value, f"{held.path}.{node.name}", node, scope, out)
         elif (found := self._objects.results(node, taken, out)) is not None:
-            names = [value.debugName() for value in node.outputs()]
+            names = [value.name for value in node.outputs]
             scope.numbers.update(zip(names, found, strict=True))
         else:
             return False
@@ -208,88 +207,84 @@ class _Inliner:
         """The attributes that lead to an attribute of a module, by the first way to this module."""
         return f"{self._paths.setdefault(holder.module, holder.path)}.{name}".removeprefix(".")
 
-    def _placed(self, operation: Operation, node: Any, scope: _Scope) -> Operation:  # noqa: ANN401
+    def _placed(self, operation: Operation, node: Node, scope: _Scope) -> Operation:
         """The same operation, given the range and the call stack of a node."""
-        operation.shown = node.sourceRange()
-        operation.range = self._places.find(operation.shown) if operation.shown else None
+        operation.shown = node.shown
+        operation.range = node.range
         operation.stack = scope.stack
         return operation
 
-    def _operation(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+    def _operation(self, node: Node, scope: _Scope, out: Block) -> None:
         """Add a node that is no call of a known method or function, with its inner blocks."""
-        taken, path = list(node.inputs()), None
-        if node.kind() == "prim::SetAttr" and _is_followed(node, scope):
+        taken, path = node.inputs, None
+        if node.kind == "prim::SetAttr" and _is_followed(node, scope):
             module, *taken = taken
-            path = self._path(scope.modules[module.debugName()], node.s("name"))
+            path = self._path(scope.modules[module.name], node.name)
         for value in taken:
-            if value.debugName() in scope.modules:
-                kind = value.type().annotation_str
-                raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.sourceRange()}")
+            if value.name in scope.modules:
+                kind = value.type_text
+                raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.shown}")
         inputs = [self.number(value, scope) for value in taken]
-        schema = "" if node.schema() == "(no schema)" else node.schema()
-        operation = Operation(node.kind(), inputs, [], schema, path=path)
+        operation = Operation(node.kind, inputs, [], node.schema, path=path)
         if operation.kind == "prim::Constant":
-            operation.value = node.output().toIValue()
+            operation.value = node.outputs[0].constant()
         elif operation.kind == "prim::isinstance":
-            operation.value = [kind.annotation_str for kind in node.tys("types")]
-        for block in node.blocks():
-            inner = Block([self.new(value, scope) for value in block.inputs()])
+            operation.value = node.types
+        for block in node.blocks:
+            inner = Block([self.new(value, scope) for value in block.inputs])
             self.nodes(block, scope, inner)
-            inner.results = [self.number(value, scope) for value in block.outputs()]
+            inner.results = [self.number(value, scope) for value in block.outputs]
             operation.blocks.append(inner)
-        operation.outputs = [self.new(value, scope) for value in node.outputs()]
+        operation.outputs = [self.new(value, scope) for value in node.outputs]
         self._objects.add(operation, out)
         out.operations.append(self._placed(operation, node, scope))
 
-    def _call(self, node: Any, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+    def _call(self, node: Node, scope: _Scope, out: Block) -> None:
         """Add the operations of the graph that a node calls."""
-        shown = node.sourceRange()
-        is_method = node.kind() == "prim::CallMethod" and _is_followed(node, scope)
+        is_method = node.kind == "prim::CallMethod" and _is_followed(node, scope)
         called, parameters = self._method(node, scope) if is_method else self._function(node, scope)
         if len(scope.stack) >= MAX_CALL_DEPTH:
-            raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {shown}")
-        _, *arguments = node.inputs()
+            raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {node.shown}")
+        _, *arguments = node.inputs
         for parameter, argument in zip(parameters, arguments, strict=True):
-            if argument.debugName() in scope.modules:
-                called.modules[parameter.debugName()] = scope.modules[argument.debugName()]
+            if argument.name in scope.modules:
+                called.modules[parameter.name] = scope.modules[argument.name]
             else:
-                called.numbers[parameter.debugName()] = self.number(argument, scope)
+                called.numbers[parameter.name] = self.number(argument, scope)
         self.nodes(called.graph, called, out)
-        for value, result in zip(node.outputs(), called.graph.outputs(), strict=True):
-            if result.debugName() in called.modules:
-                scope.modules[value.debugName()] = called.modules[result.debugName()]
+        for value, result in zip(node.outputs, called.graph.outputs, strict=True):
+            if result.name in called.modules:
+                scope.modules[value.name] = called.modules[result.name]
             else:
-                scope.numbers[value.debugName()] = self.number(result, called)
+                scope.numbers[value.name] = self.number(result, called)
 
-    def _function(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
+    def _function(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
         """The function, or the method of an object, that a node calls, and its parameters without ``self``.
 
         Raises:
             LoweringError: TorchScript does not know it.
         """
-        shown = node.sourceRange()
-        first = next(node.inputs())
-        name = first.type().annotation_str
-        if node.kind() == "prim::CallMethod":
-            name = f"{name}.{node.s('name')}"
+        first, *_ = node.inputs
+        name = first.type_text
+        if node.kind == "prim::CallMethod":
+            name = f"{name}.{node.name}"
         function = torch.jit._state._python_cu.find_function(name)
         if function is None:
-            raise LoweringError(f"cannot follow the call of {name}. Source code: {shown}")
-        call = Call(name.rpartition(".")[2], None, None, self._places.find(shown))
-        called = _Scope(function.graph, {}, {}, (*scope.stack, call))
-        parameters = list(function.graph.inputs())
-        if node.kind() == "prim::CallMethod":
+            raise LoweringError(f"cannot follow the call of {name}. Source code: {node.shown}")
+        call = Call(name.rpartition(".")[2], None, None, node.range)
+        called = _Scope(self.graphs.read(function.graph), {}, {}, (*scope.stack, call))
+        parameters = called.graph.inputs
+        if node.kind == "prim::CallMethod":
             itself, *parameters = parameters
-            called.numbers[itself.debugName()] = scope.numbers[first.debugName()]
+            called.numbers[itself.name] = scope.numbers[first.name]
         return called, parameters
 
-    def _method(self, node: Any, scope: _Scope) -> tuple[_Scope, list[Any]]:  # noqa: ANN401
+    def _method(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
         """The method that a node calls, and its parameters without ``self``."""
-        known = scope.modules[next(node.inputs()).debugName()]
-        name = node.s("name")
-        graph = known.module._get_method(name).graph
-        itself, *parameters = graph.inputs()
+        known = scope.modules[node.inputs[0].name]
+        graph = self.graphs.read(known.module._get_method(node.name).graph)
+        itself, *parameters = graph.inputs
         class_name = unmangled(known.module._type().annotation_str)
-        call = Call(name, class_name, known.instance, self._places.find(node.sourceRange()))
-        modules = {itself.debugName(): _Known(known.module, known.path, SELF)}
+        call = Call(node.name, class_name, known.instance, node.range)
+        modules = {itself.name: _Known(known.module, known.path, SELF)}
         return _Scope(graph, {}, modules, (*scope.stack, call)), parameters

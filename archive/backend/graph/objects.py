@@ -18,6 +18,7 @@ import torch
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Block, Operation
+    from archive.backend.graph.nodes import Node
 
 CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
 """Operations whose result is the object that they are given."""
@@ -81,33 +82,33 @@ class Objects:
         elif operation.kind == "prim::TupleConstruct" and any(one in self for one in operation.inputs):
             self._tuples[operation.outputs[0]] = operation.inputs
 
-    def results(self, node: Any, taken: list[int], block: Block) -> list[int] | None:  # noqa: ANN401
+    def results(self, node: Node, taken: list[int], block: Block) -> list[int] | None:
         """The values that a node gives.
 
         Args:
-            node: the node, a ``torch._C.Node``; an object is its first input.
+            node: the node; an object is its first input.
             taken: the values that it takes.
             block: the block that it belongs to.
 
         Returns:
             None if only running the node gives them.
         """
-        kind, first = node.kind(), taken[0]
+        kind, first = node.kind, taken[0]
         if kind in CASTS:
             return [first]
         if first in self._tuples:
             return _items(self._tuples[first], node)
         if first in self._made and kind in ("prim::GetAttr", "prim::SetAttr"):
-            return self._made[first].results(node.s("name"), taken[1:], block)
+            return self._made[first].results(node.name, taken[1:], block)
         return None
 
 
-def _items(items: list[int], node: Any) -> list[int] | None:  # noqa: ANN401
+def _items(items: list[int], node: Node) -> list[int] | None:
     """The items that a node takes from a tuple; None if it does something else."""
-    if node.kind() == "prim::TupleIndex":
-        *_, place = node.inputs()
-        return [items[place.toIValue()]]
-    return items if node.kind() == "prim::TupleUnpack" else None
+    if node.kind == "prim::TupleIndex":
+        *_, place = node.inputs
+        return [items[place.constant()]]
+    return items if node.kind == "prim::TupleUnpack" else None
 
 
 def class_of(kind: Any, value: object) -> str:  # noqa: ANN401

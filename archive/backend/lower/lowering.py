@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.collecting import without_collecting
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.compile_spec import checked_spec
@@ -66,6 +67,7 @@ ANY_TYPE = torch._C.AnyType.get()
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
 
 
+@without_collecting()
 def lower(
     module: torch.nn.Module,
     backend: str,

@@ -1,0 +1,130 @@
+"""TorchScript's graphs as plain values, each read once.
+
+Asking PyTorch for all that inlining needs of a node takes some 50 µs, and a graph is inlined once for each
+call: functions of ``torch.nn.functional`` and methods of equal layers as often as there are layers.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archive.backend.graph.range_finder import RangeFinder
+    from archive.debuginfo.model import SourceRange
+
+
+class Value:
+    """A value of a graph.
+
+    Attributes:
+        name: PyTorch's name for it, unique in its graph.
+        type: its type, a ``torch._C.Type``.
+        type_text: the type as TorchScript writes it.
+    """
+
+    __slots__ = ("_value", "name", "type", "type_text")
+
+    def __init__(self, value: Any) -> None:  # noqa: ANN401 (a torch._C.Value)
+        self._value = value
+        self.name: str = value.debugName()
+        self.type = value.type()
+        self.type_text: str = self.type.annotation_str
+
+    @property
+    def shown(self) -> str:
+        """The text by which PyTorch shows the range of the node that makes it; "" if unknown."""
+        shown: str = self._value.node().sourceRange()
+        return shown
+
+    def constant(self) -> Any:  # noqa: ANN401
+        """The value, if a node of PyTorch's makes it as a constant."""
+        return self._value.toIValue()
+
+
+class Node:
+    """A node of a graph.
+
+    Args:
+        node: a ``torch._C.Node``.
+        places: finds its range.
+
+    Attributes:
+        kind: ``aten::add``, ``prim::If`` …
+        inputs: the values that it takes.
+        outputs: the values that it makes.
+        blocks: its inner blocks.
+        shown: the text by which PyTorch shows its range; "" if unknown.
+    """
+
+    def __init__(self, node: Any, places: RangeFinder) -> None:  # noqa: ANN401
+        self._node = node
+        self._places = places
+        self.kind: str = node.kind()
+        self.inputs = [Value(one) for one in node.inputs()]
+        self.outputs = [Value(one) for one in node.outputs()]
+        self.blocks = [Nodes(one, places) for one in node.blocks()]
+        self.shown: str = node.sourceRange()
+
+    @cached_property
+    def schema(self) -> str:
+        """The operator's schema as text; "" if the node has none."""
+        schema: str = self._node.schema()
+        return "" if schema == "(no schema)" else schema
+
+    @cached_property
+    def range(self) -> SourceRange | None:
+        """Its range in the model's source; None if unknown."""
+        return self._places.find(self.shown) if self.shown else None
+
+    @cached_property
+    def name(self) -> str:
+        """The attribute that it reads or writes, or the method that it calls."""
+        name: str = self._node.s("name")
+        return name
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a constant that stands for a function."""
+        return self.kind == "prim::Constant" and "name" in self._node.attributeNames()
+
+    @property
+    def types(self) -> list[str]:
+        """The types that a ``prim::isinstance`` asks for."""
+        return [kind.annotation_str for kind in self._node.tys("types")]
+
+
+class Nodes:
+    """The nodes of a graph or block.
+
+    Args:
+        block: a ``torch._C.Graph`` or ``torch._C.Block``.
+        places: finds the ranges of nodes.
+
+    Attributes:
+        inputs: the values that it is given.
+        outputs: the values that it returns.
+    """
+
+    def __init__(self, block: Any, places: RangeFinder) -> None:  # noqa: ANN401
+        self.inputs = [Value(one) for one in block.inputs()]
+        self.outputs = [Value(one) for one in block.outputs()]
+        self.nodes = [Node(one, places) for one in block.nodes()]
+
+
+class Graphs:
+    """The graphs that were read, each once.
+
+    Args:
+        places: finds the ranges of nodes.
+    """
+
+    def __init__(self, places: RangeFinder) -> None:
+        self._places = places
+        self._read: dict[Any, Nodes] = {}
+
+    def read(self, graph: Any) -> Nodes:  # noqa: ANN401
+        """What a ``torch._C.Graph`` holds. While the object is kept, PyTorch gives no other one for it."""
+        if graph not in self._read:
+            self._read[graph] = Nodes(graph, self._places)
+        return self._read[graph]
