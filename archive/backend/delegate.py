@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from archive.backend.errors import NO_HANDLE, BackendError, OperationError
+from archive.backend.graph.range_finder import OF_LOADED_CODE
 from archive.backend.lower import codegen
-from archive.backend.lower.links import DEBUG_TABLE
 from archive.backend.lower.lowering import LOWERED_TYPE, lowered_parts
+from archive.backend.lower.reloading import loaded_by_pytorch
 from archive.backend.lower.saving import write_lowered
 from archive.backend.profile.events import Recording
 from archive.backend.profile.places import place_of
@@ -33,13 +32,12 @@ from archive.reader.opening import open as open_archive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import torch
+
     from archive.backend.graph.graphs import Schema
     from archive.base.mapped import Source
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
-
-INTERPRETER = "The following operation failed in the TorchScript interpreter."
-"""The first line of errors in loaded code, whose last line is the message; other errors begin with it."""
 
 
 class Delegate:
@@ -90,7 +88,7 @@ class Delegate:
 
     @classmethod
     def of(cls, module: torch.jit.ScriptModule, *, part: str | None = None) -> Delegate:
-        """A delegate of a module that was lowered in this process.
+        """A delegate of a module that was lowered in this process, or read by ``load_lowered``.
 
         Args:
             module: the lowered module, or one that holds it.
@@ -98,14 +96,16 @@ class Delegate:
 
         Raises:
             LoweringError: ``module`` holds no lowered module, or several; the backend does not exist; or the
-                lowered module was read from a file, which :meth:`load` is for.
+                lowered module was read by ``torch.jit.load``, and no longer knows the model's source.
             BackendError: the backend is not available.
             ArchiveError: the backend does not compile the state.
         """
         path, lowered = _part(module, part)
-        if lowered.hasattr(DEBUG_TABLE) and not lowered.getattr(DEBUG_TABLE):
-            raise LoweringError("the module was read from a file, or copied: Delegate.load knows its source")
-        return cls(module, (path, lowered), partial(_archived, module))
+        debug = partial(_archived, module)
+        if _is_loaded(lowered):
+            found = debug()  # now, as it may not know the model's source
+            return cls(module, (path, lowered), lambda: found)
+        return cls(module, (path, lowered), debug)
 
     @classmethod
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
@@ -229,22 +229,18 @@ def _archived(module: torch.jit.ScriptModule) -> Archive:
     return open_archive(buffer.getvalue(), name="the module")
 
 
-def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
-    """The module of an archive, loaded by PyTorch.
+def _is_loaded(lowered: Any) -> bool:  # noqa: ANN401
+    """Whether a lowered module was read from a file: its code is that of an archive."""
+    methods = lowered.getattr("__method_compile_spec")
+    nodes = (node for method in methods for node in lowered._get_method(method).graph.nodes())
+    return any(OF_LOADED_CODE in node.sourceRange() for node in nodes)
 
-    Raises:
-        ArchiveError: PyTorch refuses the archive.
-        BackendError: a backend that the module needs is not available.
-    """
+
+def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
+    """The module of an archive, loaded by PyTorch; see :func:`loaded_by_pytorch`."""
     mapped = Mapped(source)
     try:
-        return torch.jit.load(io.BytesIO(mapped.data))
-    except Exception as error:  # broken archives make PyTorch raise errors of any kind
-        first, *others = str(error).strip().splitlines() or [type(error).__name__]
-        said = others[-1] if others and first.startswith(INTERPRETER) else first
-        if said.endswith(codegen.UNAVAILABLE):
-            raise BackendError(codegen.UNAVAILABLE, name) from error
-        raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
+        return loaded_by_pytorch(io.BytesIO(mapped.data), name)
     finally:
         mapped.close()
 

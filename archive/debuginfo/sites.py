@@ -18,6 +18,8 @@ class Span:
         line: the 1-based line of the file on which the text begins.
         start: first byte in the text.
         end: the byte behind the last one.
+        owner: the debug handle whose operation alone has this range as a row of its own; -1 for any. Equal
+            ranges of two owners have two tags.
     """
 
     text: bytes
@@ -25,6 +27,7 @@ class Span:
     line: int
     start: int
     end: int
+    owner: int = -1
 
     @property
     def first_line(self) -> int:

@@ -88,6 +88,15 @@ class Attachment:
         self._columns["row.range"] = self._columns["row.range"].copy()
         self._columns["row.range"][row] = len(self._columns["range.source"]) + self.tag_of(span) - self._tag
 
+    def rename(self, row: int, text: bytes, filename: bytes) -> None:
+        """Give the source of a row, by its number in the whole archive, another text and filename."""
+        columns = self._columns
+        source = int(columns["range.source"][columns["row.range"][row]])
+        if source >= len(columns["source.line"]):
+            return  # an equal source was renamed
+        new = self._source(text, filename, int(columns["source.line"][source]))
+        columns["range.source"] = np.where(columns["range.source"] == source, new, columns["range.source"])
+
     def lead(
         self, row: int, span: Span, steps: Sequence[Step], *, last: str | None = None, op: str | None = None
     ) -> None:

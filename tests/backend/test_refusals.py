@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import zipfile
 from dataclasses import dataclass
@@ -352,14 +351,12 @@ def test_what_pytorch_cannot_save_is_a_lowering_error() -> None:
         lowered_archive(lowered, lite=True)
 
 
-@pytest.mark.parametrize("how", ["read", "copied"])
-def test_a_part_without_its_source_is_neither_saved_nor_run(how: str) -> None:
-    lowered = lower(One(), "aten")
-    archive = BytesIO(lowered_archive(lowered))
-    lost = torch.jit.load(archive) if how == "read" else copy.deepcopy(lowered)
-    with pytest.raises(LoweringError, match="a lowered part was read from a file, or copied"):
+def test_a_part_without_its_source_is_neither_saved_nor_run() -> None:
+    lost = torch.jit.load(BytesIO(lowered_archive(lower(One(), "aten"))))
+    said = r"read by torch\.jit\.load from a file of save_lowered.* read the file by load_lowered"
+    with pytest.raises(LoweringError, match=said):
         lowered_archive(torch.jit.script(Both(lower(nn.ReLU(), "aten"), lost)))
-    with pytest.raises(LoweringError, match=r"Delegate\.load knows its source"):
+    with pytest.raises(LoweringError, match=said):
         Delegate.of(lost)
 
 

@@ -41,8 +41,12 @@ def block(lines: Sequence[str]) -> str:
 
 def method(name: str, schema: Schema, statements: Sequence[str]) -> str:
     """A method of the lowered module that runs statements."""
-    made = block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
-    return made + padding(made.encode(), len(MARGIN) + 4).decode()
+    return block([f"def {name}(self{parameters(schema)}):", *(f"    {line}" for line in statements)])
+
+
+def with_comment(method: str, comment: str) -> str:
+    """A method with a comment behind it, and with another one between if PyTorch needs that."""
+    return method + padding((method + comment).encode(), len(MARGIN) + 4).decode() + comment
 
 
 def forwarding(method: str, schema: Schema) -> str:

@@ -18,6 +18,7 @@ import torch
 from archive.backend.graph.attributes import OBJECT_TYPE
 from archive.backend.lower import codegen
 from archive.backend.lower.ahead import Ahead
+from archive.backend.lower.carried import HANDLE_COMMENT
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
 from archive.backend.lower.holding import get_state, held_attributes, held_names, set_state
@@ -38,10 +39,6 @@ TORCHSCRIPT_NAMES = {
 }
 STR_TYPE = torch._C.StringType.get()
 TENSOR_LIST_TYPE = torch._C.ListType(torch._C.TensorType.get())
-DEBUG_TABLE = "__debug_table"
-"""The lowered module's attribute that holds the table of :mod:`archive.backend.lower.tables`."""
-HANDLE_COMMENT = "  # debug handle "
-"""The comment behind a statement that runs one operation; the operation's debug handle follows."""
 
 FAIL_METHOD = "fail"
 FAILING_OPERATOR = "aten::_functional_assert_scalar"
@@ -55,13 +52,15 @@ class Linked:
     Attributes:
         state: the state that the archive keeps.
         attributes: name, type (a ``torch._C.Type``) and value of each.
-        sources: the source of each method; a method stands behind those that it calls.
+        sources: the sources of methods that the lowered ones call, in this order.
+        methods: the source of each lowered method.
         names: the objects that names in the sources stand for.
     """
 
     state: Any
     attributes: list[tuple[str, Any, Any]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=dict)
 
 
@@ -119,8 +118,8 @@ def _as_class(backend: Backend, schemas: Mapping[str, Any], processed: Any) -> L
             codegen.IS_AVAILABLE,
             codegen.GET_STATE,
             codegen.set_state(state=codegen.STATE_PARAMETER),
-            *(codegen.executing(method, schema) for method, schema in schemas.items()),
         ],
+        [codegen.executing(method, schema) for method, schema in schemas.items()],
         TORCHSCRIPT_NAMES | {kind.__name__: kind},
     )
 
@@ -156,8 +155,8 @@ def _inline(
             _own(own) + failing,
             codegen.GET_STATE,
             codegen.set_state(codegen.METHOD_PREFIX, codegen.STATE_PARAMETER),
-            *(codegen.executing(method, schema, codegen.METHOD_PREFIX) for method, schema in schemas.items()),
         ],
+        [codegen.executing(method, schema, codegen.METHOD_PREFIX) for method, schema in schemas.items()],
         names,
     )
 
@@ -210,8 +209,8 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
             _availability(backend),
             get_state(processed.held),
             set_state(processed.held),
-            *methods,
         ],
+        methods,
         TORCHSCRIPT_NAMES,
     )
 
@@ -220,7 +219,6 @@ CREATE_DEBUG_INFO = codegen.block(
     [
         "def __create_backend_debug_info(self):",
         "    self.__backend_debug_info = torch.classes.backendutils.BackendDebugInfo()",
-        f'    self.{DEBUG_TABLE} = ""',
     ]
 )
 

@@ -9,7 +9,6 @@ Its classes and attributes have the names that PyTorch's own lowering gives them
             __handles               for each method the result of the runtime's ``compile``
             __backend               the runtime; only the backend's name, if its methods are the module's
             __backend_debug_info    PyTorch's own object for debug handles; empty, but saving requires it
-            __debug_table           the model's source for each debug handle, until saving: see ``tables``
             forward, ...            the methods that the compile spec names
 
 The state is ``(method_compile_spec, processed, True)``, as in PyTorch 1.10 and later. Nothing of this library
@@ -36,11 +35,11 @@ import torch
 from archive.backend.collecting import without_collecting
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
+from archive.backend.lower.carried import carrying
 from archive.backend.lower.compile_spec import checked_spec
 from archive.backend.lower.effects import with_effects
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.links import (
-    DEBUG_TABLE,
     STR_TYPE,
     TENSOR_LIST_TYPE,
     TORCHSCRIPT_NAMES,
@@ -136,12 +135,12 @@ def lower(
     whole = Original(original, graphs, schemas)
     processed = _preprocessed(chosen, whole, spec, recorder)
     parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
-    unit = torch._C.CompilationUnit()
-    lowered = _lowered_module(unit, f"torch.jit.LoweredModule.{backend}.{original}", spec, parts)
-    _set_up(lowered, backend, (spec, parts.state, False))
     record = b"" if captured is None else captured.record(recorder)
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
-    lowered.setattr(DEBUG_TABLE, write_table(own, record))
+    table = write_table(own, record)
+    unit = torch._C.CompilationUnit()
+    lowered = _lowered_module(unit, f"torch.jit.LoweredModule.{backend}.{original}", spec, parts, table)
+    _set_up(lowered, backend, (spec, parts.state, False))
     state: list[tuple[str, Any, Any]] = []
     if captured is not None:
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
@@ -210,17 +209,23 @@ def _refuse_lowered_parts(scripted: torch.jit.ScriptModule) -> None:
         raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
 
 
-def _lowered_module(unit: Any, name: str, spec: dict[str, dict[str, Any]], parts: Linked) -> Any:  # noqa: ANN401
+def _lowered_module(
+    unit: Any,  # noqa: ANN401
+    name: str,
+    spec: dict[str, dict[str, Any]],
+    parts: Linked,
+    table: str,
+) -> Any:  # noqa: ANN401
     """The lowered module itself, a ``torch._C.ScriptModule``; its backend has compiled nothing yet."""
+    sources = [*parts.sources, *(codegen.with_comment(one, carrying(table)) for one in parts.methods)]
     attributes = [
         ("__processed_module", ANY_TYPE, parts.state),
         ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
         ("__handles", DICT_BY_METHOD_TYPE, spec),
         ("__backend_debug_info", *_debug_info()),
-        (DEBUG_TABLE, STR_TYPE, ""),
         *parts.attributes,
     ]
-    return _made(unit, name, attributes, parts.sources, parts.names)
+    return _made(unit, name, attributes, sources, parts.names)
 
 
 def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401

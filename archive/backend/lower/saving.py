@@ -14,7 +14,6 @@ PyTorch writes the archive; then its debug records are changed:
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,24 +22,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from archive.backend.lower.links import DEBUG_TABLE, FAILING_OPERATOR, HANDLE_COMMENT
+from archive.backend.lower.carried import Carried
+from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
-from archive.backend.lower.lowering import EFFECTS_STATE, LOWERED_TYPE
-from archive.backend.lower.padding import padding
+from archive.backend.lower.lowering import EFFECTS_STATE
+from archive.backend.lower.rewriting import padded_code, rewrite
+from archive.backend.lower.shown import NULL_SPAN, placed, shown_range, with_owners
 from archive.backend.lower.tables import read_table
-from archive.backend.source_files import GENERATED_FILE, is_pytorchs
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
-from archive.base.strings import decoded
-from archive.container.container import member_from, new_member, write_archive
-from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.debuginfo.model import NO_TAG
-from archive.debuginfo.sites import Site, Span
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import VERSION_RECORDS
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -51,22 +46,16 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.output import Target
-    from archive.debuginfo.tables import RangeTable
+    from archive.debuginfo.sites import Site
     from archive.normalform.columns import ColumnName, Columns
     from archive.reader.archive import Archive
 
 CHANGED = (bytecode.BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
-LOWERED_CODE, CODE_BODY = "code/torch/jit/LoweredModule/", 4
-"""Start of the records that hold lowered modules' code, and the blanks before its statements."""
-NULL_SPAN = Span(b"", b"", 0, 0, 0)
-"""The range for handles without one. PyTorch writes ``NO_TAG`` for these, and then refuses to load it."""
 LOST = (
-    "a lowered part was read from a file, or copied, and no longer knows the model's source; "
-    "lower it again before saving"
+    "a lowered part was read by torch.jit.load from a file of save_lowered, and no longer knows the model's "
+    "source; read the file by load_lowered, or lower the part again before saving"
 )
-STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
-"""The debug handle behind a statement of generated source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +82,9 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
         force: replace an existing file.
 
     Raises:
-        LoweringError: no part of the module was lowered in this process, a lowered part was read from a file
-            or copied since, the module is not scripted, or PyTorch cannot save it or load the archive.
+        LoweringError: no part of the module is lowered, a lowered part was read by ``torch.jit.load`` from a
+            file of this function (see :func:`~archive.backend.load_lowered`), the module is not scripted, or
+            PyTorch cannot save it or load the archive.
         ArchiveError: the target exists, or this library does not understand the archive that PyTorch wrote.
         OSError: the target cannot be written.
     """
@@ -125,14 +115,15 @@ def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, 
     """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`."""
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
-    sites, effects = _tables(module)
     try:
         data = _saved(module, lite=lite)
     except RuntimeError as error:
         raise LoweringError(f"PyTorch does not save it: {error}") from error
     with open_archive(data, name=name) as opened:
-        code = {} if lite else _padded_code(opened)
-        size = _write(file, opened, _attached(opened, sites) | effects | code)
+        carried = Carried.of(opened.range_table)
+        sites, effects = _tables(module, opened, carried)
+        code = {} if lite else padded_code(opened)
+        size = rewrite(file, opened, _attached(opened, sites, carried) | effects | code)
         with open_archive(file, name=name) as again:
             _check(opened, again, sites, code)
     return Saved(size, len(sites))
@@ -148,18 +139,9 @@ def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
     return buffer.getvalue()
 
 
-def _padded_code(opened: Archive) -> dict[str, bytes]:
-    """The code of lowered modules that PyTorch compiles quickly only with a comment behind it."""
-    padded = {}
-    for name, record in opened.records.items():
-        if name.startswith(LOWERED_CODE) and name.endswith(".py"):
-            source = bytes(record.view())
-            if comment := padding(source, CODE_BODY):
-                padded[name] = source + comment
-    return padded
-
-
-def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, bytes]]:
+def _tables(
+    module: torch.jit.ScriptModule, opened: Archive, carried: Carried
+) -> tuple[dict[int, Site], dict[str, bytes]]:
     """The tables of all lowered modules: sites by debug handle, and the record of effects by its name.
 
     An operation without a range takes its caller's; with no caller's either, it is skipped.
@@ -170,59 +152,49 @@ def _tables(module: torch.jit.ScriptModule) -> tuple[dict[int, Site], dict[str, 
     """
     sites: dict[int, Site] = {}
     effects: dict[str, bytes] = {}
-    left, count = [module._c], 0
-    while left:
-        one = left.pop()
-        left += [child for _, child in torch._C.ModuleDict(one).items()]
-        if LOWERED_TYPE.match(one._type().annotation_str) and one.hasattr(DEBUG_TABLE):
-            if not one.getattr(DEBUG_TABLE):
-                raise LoweringError(LOST)
-            count += 1
-            own, record = read_table(one.getattr(DEBUG_TABLE))
-            if record:
-                effects[EFFECTS] = record
-            for handle, read in own.items():
-                site = _placed(read)
-                if site.span is None:
-                    continue
-                if sites.setdefault(handle, site) != site:
-                    raise LoweringError(
-                        f"debug handle {handle} is that of operations in several lowered modules: lower them "
-                        "with one DebugHandles, as `recorder`"
-                    )
-    if not count:
-        raise LoweringError("no module in it was lowered in this process; lower it again before saving")
+    for text in carried.tables:
+        own, record = read_table(text)
+        if record:
+            effects[EFFECTS] = record
+        for handle, read in own.items():
+            site = placed(read)
+            if sites.setdefault(handle, site) != site:
+                raise LoweringError(
+                    f"debug handle {handle} is that of operations in several lowered modules: lower them "
+                    "with one DebugHandles, as `recorder`"
+                )
+    known = all(carried.is_known(opened, state.type_name) for state in opened.lowered.values())
+    if not known or not sites.keys() >= set(carried.statements.values()):
+        raise LoweringError(LOST)
+    if not carried.tables:
+        raise LoweringError("no module in it is lowered; lower it before saving")
     if effects and not module._c.hasattr(EFFECTS_STATE):
         raise LoweringError(
-            "a module that was lowered with effects is saved by itself, not as part of another"
+            "a module that was lowered with effects is saved by itself, neither frozen nor as part of another"
         )
-    return sites, effects
+    return {handle: site for handle, site in sites.items() if site.span is not None}, effects
 
 
-def _placed(site: Site) -> Site:
-    """The site of an operation; without a range, that of the innermost call that has one."""
-    while site.span is None and site.steps:
-        *steps, last = site.steps
-        site = Site(site.op, last.span, tuple(steps))
-    return site
-
-
-def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
+def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> dict[str, bytes]:
     """The records that replace those that PyTorch has written, or are added to them."""
     form = FormBuilder.of(opened.range_table, opened.handle_table, opened.method_table)
     columns = form.columns
     if opened.method_table is not None:
         _renumber(columns, set(sites))
     attachment = Attachment(form)
-    statements = _statements(opened.range_table, sites)
-    for row, site in statements.items():
-        if (span := _own(site)) is not None:
-            attachment.relocate(row, span)
+    sources, rows = np.unique(opened.range_table.source, return_index=True)
+    for source, row in zip(sources.tolist(), rows.tolist(), strict=True):
+        if source in carried.plain:
+            attachment.rename(row, *carried.plain[source])
+    statements = {row: handle for row, handle in carried.statements.items() if handle in sites}
+    sites = with_owners(sites, set(statements.values()))
+    for row, handle in statements.items():
+        attachment.relocate(row, shown_range(sites[handle]))
     for row, tag in enumerate(columns["handle.tag"].tolist() if "handle.tag" in columns else []):
         if tag == NO_TAG:
             attachment.lead(row, NULL_SPAN, ())
         place = opened.range_table.with_tag(tag)
-        if place in statements and (site := statements[place]).span is not None:
+        if place in statements and (site := sites[statements[place]]).span is not None:
             fails = columns["handle.op"][row] == form.pool.number(FAILING_OPERATOR.encode())
             op = site.op if fails else None
             attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
@@ -232,29 +204,6 @@ def _attached(opened: Archive, sites: Mapping[int, Site]) -> dict[str, bytes]:
     if bytecode.BYTECODE in opened.records:
         records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)
     return records
-
-
-def _own(site: Site) -> Span | None:
-    """The innermost range on the way to an operation that is not in PyTorch's source; its own if all are."""
-    spans = [span for span in (*(step.span for step in site.steps), site.span) if span is not None]
-    models = (span for span in reversed(spans) if not is_pytorchs(decoded(span.filename)))
-    return next(models, site.span)
-
-
-def _statements(table: RangeTable, sites: Mapping[int, Site]) -> dict[int, Site]:
-    """The rows of the range table that are statements of generated source, and their operations' sites."""
-    found: dict[int, Site] = {}
-    texts: dict[int, bytes] = {}
-    for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
-        if source not in texts:
-            whole = table.sources[source]
-            texts[source] = bytes(whole.text) if str(whole.filename or "") == GENERATED_FILE else b""
-        text = texts[source]
-        end = text.find(b"\n", start)
-        statement = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
-        if statement and int(statement[1]) in sites:
-            found[row] = sites[int(statement[1])]
-    return found
 
 
 def _renumber(columns: Columns, taken: set[int]) -> None:
@@ -272,21 +221,6 @@ def _renumber(columns: Columns, taken: set[int]) -> None:
         columns[name] = columns[name][by_number]
     columns["handle.handle"] = numbers[by_number]
     columns["handle.place"] = np.arange(len(numbers))
-
-
-def _write(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
-    """Write an archive with records replaced, and new ones before its ``version``; its length in bytes."""
-    members = [
-        new_member(name, records[name]) if name in records else member_from(record)
-        for name, record in opened.container.records.items()
-        if name != RECORD_NAME
-    ]
-    added = [new_member(name, data) for name, data in records.items() if name not in opened.records]
-    place = next((n for n, name in enumerate(opened.records) if name in VERSION_RECORDS), len(members))
-    members[place:place] = added
-    found = opened.records[RECORD_NAME].view()
-    members.append(new_member(RECORD_NAME, renewed_id(members, opened.records.values(), found)))
-    return write_archive(file, opened.root, members)
 
 
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: Mapping[str, bytes]) -> None:

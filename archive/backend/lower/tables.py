@@ -1,6 +1,6 @@
-"""The table of a lowered module's debug handles, which the module carries until it is saved.
+"""The table of a lowered module's debug handles: see :mod:`archive.backend.lower.carried`.
 
-The table is JSON, in an attribute of the lowered module that is not part of its state::
+The table is one line of JSON::
 
     {"sources": [[text, filename, line], ...],
      "ranges": [[source, start, end], ...],
@@ -15,16 +15,17 @@ Texts that are not UTF-8 keep their bytes as surrogate escapes.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from archive.debuginfo.sites import Site, Span, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from archive.backend.graph.graphs import Call, Operation
+    from archive.backend.graph.graphs import Operation
     from archive.debuginfo.model import SourceRange
 
+T = TypeVar("T")
 KEEPING_BYTES = "surrogateescape"
 
 
@@ -35,10 +36,53 @@ def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> st
         operations: the operations by debug handle.
         effects: the record of the module's effects.
     """
+    spans = _Spans()
+    return write_sites({handle: spans.site(one) for handle, one in operations.items()}, effects)
+
+
+class _Spans:
+    """Turns the source ranges of operations into spans, each once."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, Span | None] = {}
+        self._texts: dict[int, tuple[bytes, bytes]] = {}
+        self._calls: dict[int, tuple[Step, ...]] = {}
+
+    def site(self, one: Operation) -> Site:
+        """The site of an operation."""
+        if id(one.stack) not in self._calls:
+            self._calls[id(one.stack)] = tuple(
+                Step(call.function, call.type_name, call.instance, self._span(call.range))
+                for call in one.stack
+            )
+        return Site(one.kind, self._span(one.range), self._calls[id(one.stack)])
+
+    def _span(self, span: SourceRange | None) -> Span | None:
+        """A range; None for one without text."""
+        if id(span) not in self._spans:
+            self._spans[id(span)] = self._made(span)
+        return self._spans[id(span)]
+
+    def _made(self, span: SourceRange | None) -> Span | None:
+        if span is None or not len(span.source.text):
+            return None
+        one = span.source
+        if id(one) not in self._texts:
+            self._texts[id(one)] = bytes(one.text), bytes(one.filename or b"")
+        return Span(*self._texts[id(one)], one.starting_line, span.start, span.end)
+
+
+def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
+    """The same of sites by debug handle."""
     packing = _Packing()
     handles = [
-        [handle, one.kind, packing.span(one.range), [packing.call(call) for call in one.stack]]
-        for handle, one in operations.items()
+        [
+            handle,
+            site.op,
+            packing.span(site.span),
+            [[one.function, one.type_name, one.instance, packing.span(one.span)] for one in site.steps],
+        ]
+        for handle, site in sites.items()
     ]
     table = {
         "sources": packing.sources,
@@ -56,37 +100,26 @@ class _Packing:
         self.sources: list[list[object]] = []
         self.ranges: list[list[int]] = []
         self._numbers: dict[object, int] = {}
-        self._spans: dict[int, int | None] = {}
-        self._texts: dict[int, tuple[str, str, int]] = {}
 
-    def span(self, span: SourceRange | None) -> int | None:
-        """The row number of a range; None for a range without text."""
-        if id(span) not in self._spans:
-            self._spans[id(span)] = self._packed(span)
-        return self._spans[id(span)]
-
-    def _packed(self, span: SourceRange | None) -> int | None:
-        if span is None or not len(span.source.text):
+    def span(self, span: Span | None) -> int | None:
+        """The row number of a range."""
+        if span is None:
             return None
-        one = span.source
-        if id(one) not in self._texts:
-            text, filename = (
-                bytes(part or b"").decode("utf-8", KEEPING_BYTES) for part in (one.text, one.filename)
-            )
-            self._texts[id(one)] = text, filename, one.starting_line
-        source = self._numbered(self.sources, [*self._texts[id(one)]])
-        return self._numbered(self.ranges, [source, span.start, span.end])
+        key = span.text, span.filename, span.line
+        source = self._numbered(self.sources, key, lambda: [*_texts(span), span.line])
+        row = source, span.start, span.end
+        return self._numbered(self.ranges, row, lambda: [*row])
 
-    def _numbered(self, rows: list[list[object]] | list[list[int]], row: list[object] | list[int]) -> int:
-        key = id(rows), *row
-        if key not in self._numbers:
-            self._numbers[key] = len(rows)
-            rows.append(row)  # type: ignore[arg-type]
-        return self._numbers[key]
+    def _numbered(self, rows: list[T], key: object, make: Callable[[], T]) -> int:
+        if (id(rows), key) not in self._numbers:
+            self._numbers[id(rows), key] = len(rows)
+            rows.append(make())
+        return self._numbers[id(rows), key]
 
-    def call(self, call: Call) -> list[object]:
-        """A call of a call stack as a row."""
-        return [call.function, call.type_name, call.instance, self.span(call.range)]
+
+def _texts(span: Span) -> tuple[str, str]:
+    """Text and filename of a span's source."""
+    return span.text.decode("utf-8", KEEPING_BYTES), span.filename.decode("utf-8", KEEPING_BYTES)
 
 
 def read_table(text: str) -> tuple[dict[int, Site], bytes]:

@@ -1,0 +1,149 @@
+"""The way back to the model that the code of a lowered module carries along.
+
+PyTorch keeps a range of source for each node of a graph. Copies, frozen and loaded modules keep it, too. So
+statements of generated source name their debug handles, and each lowered method ends with the table of all
+handles of its module (:mod:`archive.backend.lower.tables`), as a comment::
+
+    r5 = torch.ops.aten.linear(r1, r2, r3)  # debug handle 17
+    return r5
+
+
+
+
+    # debug table {"sources":[...],"ranges":[...],"handles":[...],"effects":""}
+
+PyTorch shows three lines around a range, so the table is never shown; at most blank lines are.
+
+A saved archive has the model's own source in place of the generated one. A module that is loaded again
+(:mod:`archive.backend.lower.reloading`) carries handle and table behind the end of that source::
+
+    # debug handle 17
+    # debug table {...}
+
+Of a range that covers its whole source, as traced models have them, PyTorch shows all of the source, but no
+filename. There both stand in the filename.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from archive.backend.source_files import GENERATED_FILE
+from archive.base.strings import Text
+from archive.formats.record_kinds import range_records_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from archive.debuginfo.model import Source
+    from archive.debuginfo.sites import Span
+    from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
+
+HANDLE_COMMENT = "  # debug handle "
+"""The comment behind a statement that runs one operation; the operation's debug handle follows."""
+HANDLE_MARK, TABLE_MARK = "# debug handle ", "# debug table "
+"""What stands before a debug handle, and a table, behind a source."""
+GAP = "\n" * 4
+"""What keeps these out of the lines that PyTorch shows."""
+STATEMENT = re.compile(rb"%b(\d+)$" % HANDLE_COMMENT.encode())
+MARK = re.compile(r"# debug (?:handle (\d+)|table (.*))\n")
+BEHIND = f"{GAP}# debug ".encode()
+
+
+def carrying(table: str) -> str:
+    """What stands behind generated source that carries a table."""
+    return f"{GAP}{TABLE_MARK}{table}\n"
+
+
+def marked(span: Span, handle: int, table: str = "") -> Span:
+    """A range of the model's source that carries a debug handle, and a table if one is given.
+
+    PyTorch shows it as it shows the range itself.
+    """
+    mark = f"{HANDLE_MARK}{handle}\n" + (f"{TABLE_MARK}{table}\n" if table else "")
+    if (span.start, span.end) == (0, len(span.text)):
+        return replace(span, filename=mark.encode())
+    return replace(span, text=span.text + f"{GAP}{mark}".encode())
+
+
+@dataclass(slots=True)
+class Carried:
+    """What the sources of an archive carry.
+
+    Attributes:
+        statements: the debug handle of each row of source ranges that is a statement.
+        tables: the texts of the tables, each once.
+        carriers: the sources that carry a table.
+        plain: text and filename of each source that may carry something, without that.
+    """
+
+    statements: dict[int, int] = field(default_factory=dict)
+    tables: dict[str, None] = field(default_factory=dict)
+    carriers: set[int] = field(default_factory=set)
+    plain: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: RangeTable) -> Self:
+        """What the source ranges of an archive carry."""
+        found = cls()
+        handles = {number: found._read(table.sources[number], number) for number in range(len(table.sources))}
+        for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
+            handle = handles[source]
+            if handle is None and source in found.plain:
+                handle = _statement(found.plain[source][0], start)
+            if handle is not None:
+                found.statements[row] = handle
+        return found
+
+    def _read(self, source: Source, number: int) -> int | None:
+        """Note what a source carries; its debug handle, if it has one for all of its ranges."""
+        filename = bytes(source.filename or b"")
+        if filename.startswith(HANDLE_MARK.encode()):
+            text, tail, filename = bytes(source.text), filename, b""
+        elif filename == GENERATED_FILE.encode() or _has_mark(source):
+            whole = bytes(source.text)
+            end = whole.rfind(BEHIND)
+            text, tail = (whole[:end], whole[end:]) if end >= 0 else (whole, b"")
+        else:
+            return None
+        self.plain[number] = text, filename
+        handle = None
+        for digits, json in MARK.findall(tail.decode("ascii")):
+            if digits:
+                handle = int(digits)
+            else:
+                self.tables[json] = None
+                self.carriers.add(number)
+        return handle
+
+    def is_known(self, opened: Archive, class_name: str) -> bool:
+        """Whether the code of a lowered module, by the name of its class, carries a table."""
+        place, _, name = class_name.rpartition(".")
+        record = f"code/{place.replace('.', '/')}.py"
+        code = bytes(opened.records[record].view()) if record in opened.records else b""
+        start = code.find(b"class %b(Module):" % name.encode())
+        end = code.find(b"\nclass ", start)
+        table = opened.range_table
+        number = table.numbers.get(range_records_of(record)[0])
+        return number is not None and any(
+            start <= table.offset[row] < (end if end >= 0 else len(code))
+            and int(table.source[row]) in self.carriers
+            for row in table.rows(number)
+        )
+
+
+def _has_mark(source: Source) -> bool:
+    """Whether a source of the model carries something; a look at its last line tells."""
+    text = source.text
+    last = map(bytes, text.pieces[-2:]) if isinstance(text, Text) else [bytes(text)]
+    return BEHIND.strip() in b"".join(last)
+
+
+def _statement(text: bytes, start: int) -> int | None:
+    """The debug handle of the statement of generated source at a place; None if the line names none."""
+    end = text.find(b"\n", start)
+    found = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
+    return int(found[1]) if found else None

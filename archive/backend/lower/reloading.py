@@ -1,0 +1,206 @@
+"""Loads archives into PyTorch so that nothing that leads to the model's source is lost.
+
+A lowered archive shows the model's own lines instead of generated statements, so ``torch.jit.load`` no longer
+knows which statement has which debug handle, nor the calls on the way. The archive does: the range shown for
+a statement has a tag that is in the call stack of this handle alone. Before PyTorch loads the archive, its
+source ranges are given what :mod:`archive.backend.lower.carried` describes; PyTorch shows them as before.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import torch
+
+from archive.backend.errors import BackendError
+from archive.backend.lower.carried import carrying, marked
+from archive.backend.lower.codegen import UNAVAILABLE
+from archive.backend.lower.rewriting import LOWERED_CODE, padded_code, rewrite
+from archive.backend.lower.shown import shown_range
+from archive.backend.lower.tables import write_sites
+from archive.backend.source_files import GENERATED_FILE
+from archive.base.errors import ArchiveError
+from archive.debuginfo.sites import Site, Span, Step
+from archive.effects.errors import LoweringError
+from archive.formats.effects import EFFECTS
+from archive.formats.record_kinds import code_of
+from archive.formats.source_ranges import DELEGATED
+from archive.normalform.builder import FormBuilder
+from archive.normalform.calls import show_called_functions
+from archive.normalform.records import DebugRecords
+from archive.normalform.relocate import Attachment
+from archive.reader.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive.base.mapped import Source as File
+    from archive.reader.archive import Archive
+
+INTERPRETER = "The following operation failed in the TorchScript interpreter."
+
+
+def load_lowered(source: File, *, companion: File | None = None) -> torch.jit.ScriptModule:
+    """Load a lowered archive as ``torch.jit.load`` does, so that its module can be saved again.
+
+    The module shows the same texts of failures, can be part of a larger module, and keeps its debug handles
+    and call stacks through :func:`save_lowered`, for TorchScript and for the lite interpreter.
+
+    PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``.
+
+    Args:
+        source: an archive of :func:`save_lowered`, ``*.pt`` or ``*.ptl``: a path, a bytes-like object, or a
+            binary file.
+        companion: its debug info, if that was split off.
+
+    Raises:
+        LoweringError: it holds no lowered module, or was not saved by :func:`save_lowered`.
+        ArchiveError: the archive cannot be read, or PyTorch refuses it.
+        BackendError: a backend that the module needs is not available.
+    """
+    with open_archive(source, companion=companion) as opened:
+        if not opened.lowered:
+            raise LoweringError(f"{opened.file} holds no lowered module; torch.jit.load reads it")
+        return loaded_by_pytorch(io.BytesIO(reloadable(opened)), opened.file)
+
+
+def loaded_by_pytorch(file: io.BytesIO, name: str) -> torch.jit.ScriptModule:
+    """The module of an archive.
+
+    Raises:
+        ArchiveError: PyTorch refuses the archive.
+        BackendError: a backend that the module needs is not available.
+    """
+    try:
+        return torch.jit.load(file)
+    except Exception as error:  # broken archives make PyTorch raise errors of any kind
+        first, *others = str(error).strip().splitlines() or [type(error).__name__]
+        said = others[-1] if others and first.startswith(INTERPRETER) else first
+        if said.endswith(UNAVAILABLE):
+            raise BackendError(UNAVAILABLE, name) from error
+        raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
+
+
+def reloadable(opened: Archive) -> bytes:
+    """An archive from which PyTorch loads all that leads to the model's source.
+
+    Raises:
+        LoweringError: there are lowered modules, and the archive does not tell whose statement is whose.
+    """
+    table = opened.range_table
+    form = FormBuilder.of(table, opened.handle_table, opened.method_table)
+    codes = (code_of(name) for name in table.names)
+    show_called_functions(
+        form, [bytes(opened.records[code].view()) if code in opened.records else b"" for code in codes]
+    )
+    attachment = Attachment(form)
+    if opened.lowered:
+        _carry(attachment, _Delegated(opened))
+    file = io.BytesIO()
+    rewrite(file, opened, {**DebugRecords(attachment.form()), **padded_code(opened)})
+    return file.getvalue()
+
+
+def _carry(attachment: Attachment, delegated: _Delegated) -> None:
+    """Let the sources of lowered modules carry their debug handles and tables."""
+    table = delegated.opened.range_table
+    for record, name in enumerate(table.names):
+        if name == DELEGATED:
+            continue  # the ranges of handles, not of code
+        statements = delegated.statements(table.rows(record))
+        if not statements and not name.startswith(LOWERED_CODE):
+            continue
+        text = delegated.table_of(statements.values())
+        first = min(statements, default=None)
+        for row, handle in statements.items():
+            span = shown_range(delegated.sites[handle])
+            attachment.relocate(row, marked(span, handle, text if row == first else ""))
+        for _, rows in groupby(table.rows(record), key=lambda row: int(table.source[row])):
+            row = next(rows)
+            found = table.source_range(row).source
+            if row not in statements and bytes(found.filename or b"") == GENERATED_FILE.encode():
+                attachment.rename(row, bytes(found.text) + carrying(text).encode(), GENERATED_FILE.encode())
+
+
+class _Delegated:
+    """The debug handles of the lowered modules of an archive, and their operations.
+
+    Attributes:
+        opened: the archive.
+        sites: the origin of each operation.
+    """
+
+    def __init__(self, opened: Archive) -> None:
+        self.opened = opened
+        self._spans: dict[int, Span | None] = {}
+        methods = opened.methods.values() if opened.method_table is not None else ()
+        others = {handle for handles in methods for handle in handles}
+        self.sites = {handle: self._site(handle) for handle in opened.handles if handle not in others}
+
+    def _site(self, handle: int) -> Site:
+        entry = self.opened.handles[handle]
+        steps = (
+            Step(
+                str(call.function or ""),
+                None if call.module is None else str(call.module.type_name),
+                None if call.module is None else str(call.module.instance),
+                self._span(call.tag),
+            )
+            for call in entry.stack
+        )
+        return Site(str(entry.op or ""), self._span(entry.tag), tuple(steps))
+
+    def _span(self, tag: int) -> Span | None:
+        """The range with a tag; its ``owner`` is the tag, so that equal ranges of two tags differ."""
+        if tag not in self._spans:
+            row = self.opened.range_table.with_tag(tag)
+            self._spans[tag] = None if row is None else _span(self.opened, row, tag)
+        return self._spans[tag]
+
+    @cached_property
+    def _by_tag(self) -> dict[int, int | None]:
+        """The handle whose operation shows the range of a tag; None if several do."""
+        handles: dict[int, int | None] = {}
+        for handle, site in self.sites.items():
+            tag = shown_range(site).owner
+            handles[tag] = None if tag in handles else handle
+        return handles
+
+    def statements(self, rows: range) -> dict[int, int]:
+        """The debug handle of each of some rows that is a statement.
+
+        Raises:
+            LoweringError: a row is that of several handles.
+        """
+        tags = self.opened.range_table.tag
+        found = {row: self._by_tag[tag] for row in rows if (tag := int(tags[row])) in self._by_tag}
+        if None in found.values():
+            raise LoweringError(
+                f"{self.opened.file} does not tell apart the operations of a line: it was not saved by "
+                "save_lowered, or by an earlier version; lower the model again"
+            )
+        return {row: handle for row, handle in found.items() if handle is not None}
+
+    def table_of(self, handles: Iterable[int]) -> str:
+        """The table of the lowered modules that some handles are in; without handles, of all.
+
+        Operations that no module's state names, as constants, are in every table.
+        """
+        own = set(handles)
+        states = [set(state.handles) for state in self.opened.lowered.values()]
+        other = {handle for state in states if own and not own & state for handle in state}
+        record = self.opened.records[EFFECTS].view() if EFFECTS in self.opened.records else b""
+        kept = {handle: site for handle, site in self.sites.items() if handle not in other}
+        return write_sites(kept, bytes(record))
+
+
+def _span(opened: Archive, row: int, tag: int) -> Span | None:
+    found = opened.range_table.source_range(row)
+    source = found.source
+    if source.is_null or not len(source.text):
+        return None
+    text, filename = bytes(source.text), bytes(source.filename or b"")
+    return Span(text, filename, source.starting_line, found.start, found.end, tag)
