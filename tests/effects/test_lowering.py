@@ -281,7 +281,7 @@ class Holder(torch.nn.Module):
 
 def test_a_module_with_effects_is_saved_by_itself() -> None:
     host = torch.jit.script(Holder(lowered()[1]))
-    with pytest.raises(LoweringError, match="is saved by itself, not as part of another"):
+    with pytest.raises(LoweringError, match="is saved by itself, neither frozen nor as part of another"):
         lowered_archive(host)
 
 

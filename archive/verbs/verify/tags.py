@@ -4,7 +4,8 @@
 - Equal tags stand for equal ranges, over all records. Sources are equal if their contents are.
 - Within a record, a range has one tag. PyTorch numbers ranges by their source *object*, so sources that are
   merely equal, in one record or in several, give several tags. Where equal sources have been merged, as
-  ``shrink`` does, a range has several tags. Each still leads to the range, so this is only noted.
+  ``shrink`` does, a range has several tags. Each still leads to the range, so this is only noted. Tags of
+  lowered modules tell their operations of a line apart; nothing is noted there.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from archive.base.errors import counted, shown
 from archive.debuginfo.model import Layout
+from archive.formats.source_ranges import DELEGATED
 from archive.verbs.verify.texts import SourceContents
 
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ def _check_ranges_of_tags(rows: RangeChecks, considered: Ints, allowance: Allowa
 def _check_tags_of_ranges(rows: RangeChecks, considered: Ints) -> None:
     """Check that each row has the same tag as the first row with its range, in the same source object."""
     table = rows.table
+    number = table.numbers.get(DELEGATED)
+    delegated = [] if number is None else table.rows(number)
+    considered = considered[~np.isin(table.tag[considered], table.tag[delegated])]
     tag = table.tag
     head = np.arange(len(table))
     stretch = (table.source[considered], table.start[considered], table.end[considered])
