@@ -22,6 +22,7 @@ BUILTIN_TYPES: dict[str, type] = {
 SETTINGS: dict[str, Callable[[], object]] = {
     "torch.is_grad_enabled": torch._C.is_grad_enabled,
     "torch.is_autocast_enabled": lambda: torch._C.is_autocast_enabled("cpu"),
+    "torch.is_autocast_enabled('cuda')": lambda: torch._C.is_autocast_enabled("cuda"),
     "torch.is_inference_mode_enabled": torch.is_inference_mode_enabled,
     "torch.get_default_dtype": lambda: str(torch.get_default_dtype()),
 }

@@ -179,6 +179,7 @@ class CapturedCall:
         copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
         lists: those that the graph takes as a whole, by source.
+        cast_weights: parameters that autocast has cast, until it ends.
         replaced: what the model gets for functions of PyTorch, by their identity.
         checkpoints: how many calls of ``torch.utils.checkpoint`` with re-entry run now.
         unchanging: tensors that nothing may change any more, with their version counters.
@@ -213,6 +214,7 @@ class CapturedCall:
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
         self.ambiguous: set[Source] = set()
+        self.cast_weights: dict[tuple[int, torch.dtype], Any] = {}
         self.replaced: Mapping[int, Any] = {}
         self.checkpoints = 0
         self.unchanging: list[tuple[Any, int, Statement | None]] = []

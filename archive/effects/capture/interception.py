@@ -34,6 +34,7 @@ KEEPERS = frozenset(
     )
 )
 """Modules that read settings to put them back later, not to decide."""
+CLEAR = torch.clear_autocast_cache
 APPLY = torch.autograd.Function.__dict__["apply"]
 """The method of PyTorch, as its class has it."""
 
@@ -55,20 +56,36 @@ def _without_reentry(*args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN40
     return GENERATOR(*args, **kwargs) if call is None else without_reentry(call, *args, **kwargs)
 
 
-def _reading(real: Callable[..., Any], setting: str, device: str = "") -> Callable[..., Any]:
+def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
     """Replace a function that tells a setting of PyTorch: the setting is guarded."""
 
     def read(*args: Any) -> Any:  # noqa: ANN401
         call = CALLS.get(threading.get_ident())
         if call is not None and sys._getframe(1).f_globals.get("__name__") not in KEEPERS:
-            if device and args != (device,):
-                call.refuse(f"{setting} of another device than {device}")
             if setting == "torch.is_grad_enabled" and call.checkpoints:
                 call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
-            call.guards.setting(setting)
+            name = _of_device(setting, *args)
+            if name not in call.guards.settings:
+                call.refuse(f"{name}, which no guard looks at")
+            call.guards.setting(name)
         return real(*args)
 
     return read
+
+
+def _clear_autocast_cache() -> None:
+    """Replace ``torch.clear_autocast_cache``, which autocast calls at its end."""
+    call = CALLS.get(threading.get_ident())
+    if call is not None:
+        call.cast_weights.clear()
+    CLEAR()
+
+
+def _of_device(setting: str, device: str = "") -> str:
+    """The name of a setting; that of autocast on another device than the CPU has the device in it."""
+    if setting != "torch.is_autocast_enabled" or device == "cpu":
+        return setting
+    return f"{setting}({device or 'cuda'!r})"
 
 
 class Replacement(NamedTuple):
@@ -90,15 +107,15 @@ class Replacement(NamedTuple):
 REPLACEMENTS = (
     Replacement(torch.autograd.Function, "apply", APPLY, classmethod(_apply)),
     Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
+    Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
     *(
-        Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), *setting))
-        for name, setting in {
-            "is_grad_enabled": ("torch.is_grad_enabled",),
-            "is_inference_mode_enabled": ("torch.is_inference_mode_enabled",),
-            "get_default_dtype": ("torch.get_default_dtype",),
-            "is_autocast_enabled": ("torch.is_autocast_enabled", "cpu"),
-            "is_autocast_cpu_enabled": ("torch.is_autocast_enabled",),
-        }.items()
+        Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
+        for name in (
+            "is_grad_enabled",
+            "is_inference_mode_enabled",
+            "get_default_dtype",
+            "is_autocast_enabled",
+        )
     ),
 )
 BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner is torch}

@@ -177,6 +177,10 @@ class Sizes:
         """Guard the kind of numbers that a tensor holds."""
         self._look(self._call.builder.roots(tensor), Look.KIND)
 
+    def type(self, tensor: Any) -> None:  # noqa: ANN401
+        """Guard the type of a tensor's elements."""
+        self._type(tensor, self._call.builder.roots(tensor))
+
     def gradient(self, tensor: Any) -> None:  # noqa: ANN401
         """Guard whether a tensor requires a gradient."""
         builder = self._call.builder

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from archive.effects.capture.autocast import Autocast, inside, without_autocast
 from archive.effects.capture.autograd import register_hook
 from archive.effects.capture.containers import in_graph, plain
 from archive.effects.capture.list_functions import detached_list
@@ -51,7 +52,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         self._builder = call.builder
         self._sizes = Sizes(call)
         self._grad = torch._C.is_grad_enabled()
-        self._autocast = torch._C.is_autocast_enabled("cpu")
+        self._autocast = Autocast(call, self._sizes.type, self._cast)
 
     def __torch_function__(
         self,
@@ -77,11 +78,27 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return text
         if name in REFUSED:
             self._call.refuse(REFUSED[name])
-        if torch._C.is_autocast_enabled("cpu") != self._autocast:
-            self._call.refuse("autocast inside the model")
         given = in_graph if name in TAKING_LISTS else plain
         named = {key: given(one) for key, one in kwargs.items()}
-        return self._record(name, func, tuple(map(given, args)), named)
+        return self._casting(name, func, tuple(map(given, args)), named)
+
+    def _cast(self, tensor: Any, kind: torch.dtype) -> Any:  # noqa: ANN401
+        """A tensor as another type."""
+        return self._do("call_method", "to", (tensor, kind), {}, torch.Tensor.to)
+
+    def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Record a call whose arguments autocast may cast."""
+        if name in SHAPES or not self._autocast.is_on():
+            return self._record(name, func, args, kwargs)
+        cast = self._autocast.cast(func, args, kwargs)
+        if cast is not None:
+            with without_autocast():
+                return self._record(name, func, *cast)
+        followed = inside(func)
+        if followed is None:
+            self._call.refuse(f"what autocast does to {name}")
+        with self:
+            return followed(*args, **kwargs)
 
     def _attribute(self, name: str, func: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
         attribute = func.__self__.__name__
