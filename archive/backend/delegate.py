@@ -190,10 +190,11 @@ class Delegate:
         """Record the operations that run in a ``with`` block; see :meth:`profile`.
 
         Args:
-            memory: record the memory of operations' results, too, if the backend can; this takes longer.
-                Memory that operators allocate and free inside is not recorded, so the process needs more:
-                much more for fused operators. With gradients enabled, tensors that are kept for them count as
-                in use.
+            memory: record the memory of operations, too, if the backend can; this takes longer. The backend
+                ``aten`` records all that PyTorch's allocator gives and takes back; other backends may record
+                their results alone, and ``of_allocator`` of the recording is false then. What libraries such
+                as oneDNN allocate by themselves is not seen. With gradients enabled, tensors that are kept
+                for them count as in use.
 
         Raises:
             LoweringError: the backend records no operations, or this delegate is being recorded already.
@@ -203,7 +204,7 @@ class Delegate:
             raise LoweringError(f"backend {self.backend.name} records no operations")
         if runtime.profiling:
             raise LoweringError("this delegate is being recorded already")
-        recording = Recording(self.backend.name)
+        recording = Recording(self.backend.name, of_allocator=getattr(runtime, "of_allocator", False))
         runtime.operations, runtime.memory = recording.operations, recording.memory if memory else None
         runtime.profiling = True
         try:

@@ -74,8 +74,9 @@ class Runtime(Protocol):
     A runtime that can be profiled has two more attributes. While ``profiling: bool`` is true, it appends
     ``(start ns, end ns, debug handle, operator's name)`` of each operation to the list ``operations``. It may
     also have ``memory``, None or a list: to that it appends ``(time ns, debug handle, bytes, bytes in all,
-    address)`` for each storage of a result, when it is made and, with negative bytes, when it is freed. Times
-    are those of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
+    address)`` for each storage of a result, when it is made and, with negative bytes, when it is freed. With
+    a true ``of_allocator``, it does so for all that PyTorch's allocator gives and takes back. Times are those
+    of ``time.perf_counter_ns`` and ``torch.ops.prim.TimePoint``.
 
     Attributes:
         last_handle: debug handle of the operation that runs, or has failed; otherwise -1, which ``execute``
@@ -118,10 +119,6 @@ class Runtime(Protocol):
         """
 
 
-METHODS = ("is_available", "compile", "execute")
-"""The methods of a :class:`Runtime`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     """A backend.
@@ -136,7 +133,7 @@ class Backend:
         link: the way in which lowered modules run it.
 
     Raises:
-        LoweringError: the name is no identifier, or the runtime no class with a runtime's methods.
+        LoweringError: the name is no identifier, or the runtime no class.
     """
 
     name: str
@@ -149,10 +146,6 @@ class Backend:
             raise LoweringError(f"expected a backend's name to be an identifier, found {self.name!r}")
         if not isinstance(self.runtime, type):
             raise LoweringError(f"expected the runtime of {self.name} to be a class, found {self.runtime!r}")
-        missing = [method for method in METHODS if not callable(getattr(self.runtime, method, None))]
-        if missing:
-            kind = self.runtime.__name__
-            raise LoweringError(f"the runtime {kind} of {self.name} has no method {', '.join(missing)}")
 
 
 _registered: dict[str, Backend] = {}
@@ -168,8 +161,8 @@ def register_backend(
     """Register a backend for this process; see :class:`Backend`.
 
     Raises:
-        LoweringError: the name is taken or no identifier, the runtime is no class with a runtime's methods,
-            or there is no such link.
+        LoweringError: the name is taken or no identifier, the runtime is no class, or there is no such
+            link.
     """
     if link not in [*map(str, Link)]:
         raise LoweringError(f"no link {link!r}; there are: {', '.join(Link)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
@@ -57,6 +58,15 @@ no_map_option = click.option(
     help="Read files into memory instead of mapping them; safe where another process may cut them short.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
+
+
+PROFILER_LOG = "KINETO_LOG_LEVEL", "6"
+"""The variable, and the level at which PyTorch's profiler writes nothing to standard error."""
+
+
+def silence_profiler() -> None:
+    """Let PyTorch's profiler write nothing to standard error; before PyTorch is imported."""
+    os.environ.setdefault(*PROFILER_LOG)
 
 
 def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:

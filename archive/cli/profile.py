@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
 """A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
 SOURCE = "source"
-QUIET = "6"
-"""The level at which PyTorch's profiler writes nothing to standard error; read when PyTorch is imported."""
 
 
 @click.command("profile")
@@ -169,7 +166,7 @@ def _stock() -> ModuleType:
     Raises:
         UsageError: PyTorch cannot be imported.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", QUIET)
+    options.silence_profiler()
     try:
         from archive.backend.profile.stock import running  # noqa: PLC0415 (imports PyTorch)
     except ImportError as error:

@@ -68,6 +68,7 @@ class Aten:
         profiling: whether to record operations.
         operations: the recorded operations; see :class:`~archive.backend.aten.memory.EventSink`.
         memory: the recorded changes of memory; None if they are not recorded.
+        of_allocator: always true, as these are all that PyTorch's allocator makes.
     """
 
     def __init__(self) -> None:
@@ -75,6 +76,7 @@ class Aten:
         self.profiling = False
         self.operations: list[tuple[int, int, int, str]] = []
         self.memory: list[tuple[int, int, int, int, int]] | None = None
+        self.of_allocator = True
 
     def is_available(self) -> bool:
         """PyTorch's operators are wherever PyTorch is."""  # part of lowered modules, to the byte

@@ -10,9 +10,8 @@ register, and the constants that an instruction might mutate: each run gets new 
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from archive.backend.aten.blocks import basic_blocks
 from archive.backend.aten.calls import PYTHON_CALLS
@@ -21,18 +20,16 @@ from archive.backend.aten.memory import Memory
 from archive.backend.aten.operators import kind_of
 from archive.backend.aten.program import MOVE
 from archive.backend.errors import NO_HANDLE, OperationError
-from archive.backend.tensors import storages_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    import torch
 
     from archive.backend.aten.blocks import BasicBlock
     from archive.backend.aten.memory import EventSink
     from archive.backend.aten.program import MachineProgram
-
-
-STORAGELESS = PYTHON_CALLS.keys() - {"aten::tensor"}
-"""Kinds that make no storages: lists that grow need not be searched for new tensors each time."""
 
 
 class Machine:
@@ -49,9 +46,6 @@ class Machine:
     ) -> None:
         self._program = program
         self._registers: list[Any] = [None] * program.registers
-        self._strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
-        self._places: list[int] = []
-        self._known: dict[int, Any] = {}
         shared = [] if held is None else held
         known = {number: resolved(value, tensors, shared) for number, value in program.constants.items()}
         for number, value in known.items():
@@ -97,25 +91,51 @@ class Machine:
     def run_observed(self, inputs: Sequence[Any], recording: EventSink) -> Any:  # noqa: ANN401
         """Run the program as :meth:`run` does, and record the times and memory of its operations.
 
-        The loop is that of :meth:`run`, with clocks and notes, which unobserved runs do without.
+        The loop is that of :meth:`run`, with clocks and marks, which unobserved runs do without.
+
+        Raises:
+            TypeError: there are more inputs or fewer.
+            OperationError: an operation failed.
+            RuntimeError: memory is wanted, and PyTorch's profiler runs already.
         """
         registers = self._start(inputs)
-        memory = None if recording.memory is None else Memory(self._storages(inputs))
-        record, clock = recording.operations.append, time.perf_counter_ns
+        if recording.memory is None:
+            return self._observed(registers, recording.operations, nullcontext())
+        before = len(recording.operations)
+        memory = Memory()
+        try:
+            with memory:
+                return self._observed(registers, recording.operations, memory.mark)
+        finally:
+            recording.memory.extend(memory.events(recording.operations[before:]))
+
+    def _observed(
+        self,
+        registers: list[Any],
+        operations: list[tuple[int, int, int, str]],
+        mark: AbstractContextManager[object],
+    ) -> Any:  # noqa: ANN401
+        """Run the program from its first block on, each recorded operation within ``mark``.
+
+        Raises:
+            OperationError: an operation failed.
+        """
+        record, clock = operations.append, time.perf_counter_ns
         block: BasicBlock | None = self._first
         handle = NO_HANDLE
         try:
             while block is not None:
                 for call, take, out, outs, dead, handle, kind in block.steps:
                     given = take(registers)
-                    start = clock()
-                    value = call(*given)
-                    end = clock()
-                    del given
-                    if kind is not None:
+                    if kind is None:
+                        value = call(*given)
+                    else:
+                        with mark:
+                            start = clock()
+                            value = call(*given)
+                            end = clock()
                         record((start, end, handle, kind))
-                        if memory is not None and kind not in STORAGELESS:
-                            memory.made(value, end, handle)
+                    del given
                     if outs is None:
                         registers[out] = value
                     else:
@@ -123,23 +143,11 @@ class Machine:
                     del value
                     for number in dead:
                         registers[number] = None
-                    if memory is not None and memory.freed:
-                        memory.gone(clock(), handle)
                 handle = block.handle
                 block = block.following(registers)
         except Exception as error:
             raise OperationError(_message(error), handle) from error
-        finally:
-            if memory is not None and recording.memory is not None:
-                recording.memory.extend(memory.events())
         return registers[self._program.result]
-
-    def _storages(self, inputs: Sequence[Any]) -> dict[int, Any]:
-        """The storages of constants and inputs. Constants have new storages if they were given new values."""
-        places = [tensor.data_ptr() for tensor in self._strided]
-        if places != self._places:
-            self._places, self._known = places, storages_of(self._strided)
-        return self._known | storages_of(tensors_in(list(inputs)))
 
     def _start(self, inputs: Sequence[Any]) -> list[Any]:
         """The registers before the first instruction.

@@ -1,15 +1,25 @@
-"""Records the memory of a run: which storages operations make, and when these are freed."""
+"""Records the memory of a run: what PyTorch's allocator gives to operations, and takes back.
+
+``torch.autograd.profiler`` records the allocator's events, those inside operators too. A mark around each
+operation tells to which one an event belongs; what is freed behind an operation belongs to this one. What
+libraries such as oneDNN allocate by themselves is not seen.
+"""
 
 from __future__ import annotations
 
-import weakref
-from typing import Any, Protocol
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
+from torch._C._profiler import _RecordFunctionFast
 
-from archive.backend.tensors import tensors_in
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-CONTAINER_TYPES = (list, tuple, dict)
+    Operation = tuple[int, int, int, str]
+    """Start (ns), end (ns), debug handle, kind."""
+
+MARK = "debug-archive: an operation"
 
 
 class EventSink(Protocol):
@@ -21,68 +31,66 @@ class EventSink(Protocol):
 
     @property
     def memory(self) -> list[tuple[int, int, int, int, int]] | None:
-        """Takes two events for each storage that an operation makes; None if they are not wanted.
+        """Takes the events of the allocator; None if they are not wanted.
 
-        An event is (time in ns, debug handle, bytes, bytes in use then, address). The second one, with
-        negative bytes, comes when nothing holds the storage any longer.
+        An event is (time in ns, debug handle, bytes, bytes in use then, address). Bytes that are freed are
+        negative. Memory from before the run does not count.
         """
 
 
 class Memory:
-    """Notes which storages operations make, and when they are freed.
-
-    An operation of a small model takes some 5 µs, so notes are short while the program runs; they become
-    events at the end.
-
-    Args:
-        known: weak references to the storages that exist before the run, by address.
+    """The allocator's events in a ``with`` block, within which operations run in ``mark``.
 
     Attributes:
-        freed: weak references to storages that were freed since the last :meth:`gone`.
+        mark: a context for each operation.
+
+    Raises:
+        RuntimeError: PyTorch's profiler runs already; there is one in a process.
     """
 
-    def __init__(self, known: dict[int, Any]) -> None:
-        self.freed: list[Any] = []
-        self._on_freed = self.freed.append
-        self._live = known
-        self._notes: list[tuple[int, int, int, int, Any]] = []
+    def __init__(self) -> None:
+        if torch._C._autograd._profiler_enabled():
+            raise RuntimeError("memory is recorded by torch.profiler, which runs already")
+        self.mark = _RecordFunctionFast(MARK)
+        self._profiler = torch.autograd.profiler.profile(profile_memory=True)
 
-    def made(self, value: object, now: int, handle: int) -> None:
-        """Note the new storages in the result of an operation that ended at ``now``, in ns."""
-        if type(value) is torch.Tensor:
-            self._note(value, now, handle)
-        elif type(value) in CONTAINER_TYPES:
-            for one in tensors_in(value):
-                self._note(one, now, handle)
+    def __enter__(self) -> Self:
+        self._profiler.__enter__()
+        return self
 
-    def _note(self, tensor: torch.Tensor, now: int, handle: int) -> None:
-        try:
-            storage = tensor.untyped_storage()
-            address = storage.data_ptr()
-        except RuntimeError:  # sparse tensors, and those that are not computed, have no storage
-            return
-        if address and (address not in self._live or self._live[address]() is None):
-            held = self._live[address] = weakref.ref(storage, self._on_freed)
-            self._notes.append((now, handle, storage.nbytes(), address, held))
+    def __exit__(self, *failure: object) -> None:
+        self._profiler.__exit__(*failure)
 
-    def gone(self, now: int, handle: int) -> None:
-        """Note that all storages in ``freed`` were freed by ``now``, in ns, behind an operation."""
-        self._notes.append((now, handle, 0, 0, self.freed.copy()))
-        self.freed.clear()
+    def events(self, operations: Sequence[Operation]) -> Iterator[tuple[int, int, int, int, int]]:
+        """The events, as :class:`EventSink` takes them.
 
-    def events(self) -> list[tuple[int, int, int, int, int]]:
-        """The events of the run, as :class:`EventSink` takes them; the notes are dropped."""
-        notes, self._notes = self._notes, []
-        sizes: dict[int, tuple[int, int]] = {}
-        made, total = [], 0
-        for now, handle, size, address, held in notes:
-            if address:
-                total += size
-                sizes[id(held)] = size, address
-                made.append((now, handle, size, total, address))
-                continue
-            for one in held:
-                freed, place = sizes[id(one)]
-                total -= freed
-                made.append((now, handle, -freed, total, place))
-        return made
+        Args:
+            operations: those that have run in ``mark``, in their order.
+        """
+        results: Any = self._profiler.kineto_results
+        marks = [(one.start_ns(), one.end_ns()) for one in results.events() if one.name() == MARK]
+        starts = [start for start, _ in marks][: len(operations)]
+        live: dict[int, int] = {}
+        total = 0
+        for time, size, address in sorted(allocations(results)):
+            if size < 0 and address not in live:
+                continue  # it was allocated before
+            live[address] = size
+            if size < 0:
+                del live[address]
+            total += size
+            at = max(0, bisect_right(starts, time) - 1)
+            if starts:
+                start, end, handle, _ = operations[at]
+                inside = min(max(time - marks[at][0], 0), end - start)
+                yield start + inside + max(0, time - marks[at][1]), handle, size, total, address
+
+
+def allocations(results: Any) -> Iterator[tuple[int, int, int]]:  # noqa: ANN401 (PyTorch's own)
+    """The events of the CPU's allocator that a profiler has recorded: time in its own ns, bytes, address."""
+    left = [*results.experimental_event_tree()]
+    while left:
+        one = left.pop()
+        left += one.children
+        if one.tag.name == "Allocation" and one.extra_fields.device.type == "cpu":
+            yield one.start_time_ns, one.extra_fields.alloc_size, one.extra_fields.ptr

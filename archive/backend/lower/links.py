@@ -79,6 +79,10 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
     return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
 
 
+RUNTIME_METHODS = ("is_available", "compile", "execute")
+"""The methods that become part of a lowered module."""
+
+
 def linked(
     backend: Backend,
     schemas: Mapping[str, Any],
@@ -94,8 +98,13 @@ def linked(
         handles: the debug handles that preprocessing was given.
 
     Raises:
-        LoweringError: operations cannot be written, or the runtime is not in TorchScript's language.
+        LoweringError: operations cannot be written, or the runtime lacks a method or is not in TorchScript's
+            language.
     """
+    missing = [method for method in RUNTIME_METHODS if not callable(getattr(backend.runtime, method, None))]
+    if missing and backend.link is not Link.AHEAD_OF_TIME:
+        kind = backend.runtime.__name__
+        raise LoweringError(f"the runtime {kind} of {backend.name} has no method {', '.join(missing)}")
     if backend.link is Link.INLINE:
         return _inline(backend, schemas, processed, handles)
     link = {Link.CLASS: _as_class, Link.AHEAD_OF_TIME: _ahead_of_time}[backend.link]

@@ -66,6 +66,7 @@ def _backend_steps() -> ModuleType:
     Raises:
         UsageError: PyTorch cannot be imported.
     """
+    options.silence_profiler()
     try:
         from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
     except ImportError as error:

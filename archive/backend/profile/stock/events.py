@@ -10,6 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.aten.memory import allocations
 from archive.base.errors import one_line
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def runs_of(results: Any, mark: str, scope: int) -> Iterator[StockRun]:  # noqa:
         scope: the scope of the operations to keep.
     """
     events = [one for one in results.events() if not one.is_python_function()]
-    allocations = sorted(_allocations(results.experimental_event_tree()))
+    changes = sorted(allocations(results))
     for run in (one for one in events if one.name() == mark and one.is_user_annotation()):
         start, end = run.start_ns(), run.end_ns()
         inside = [
@@ -67,18 +68,8 @@ def runs_of(results: Any, mark: str, scope: int) -> Iterator[StockRun]:  # noqa:
         ]
         operations = _outermost([one for one in inside if one is not run and one.name() != "[memory]"])
         starts = [one.start for one in operations]
-        within = [one for one in allocations if start <= one[0] <= end]
+        within = [one for one in changes if start <= one[0] <= end]
         yield StockRun(operations, [(*one, max(0, bisect_right(starts, one[0]) - 1)) for one in within])
-
-
-def _allocations(tree: Sequence[Any]) -> Iterator[tuple[int, int, int]]:
-    """The allocator's events: time, bytes, address."""
-    left = [*tree]
-    while left:
-        one = left.pop()
-        left += one.children
-        if one.tag.name == "Allocation":
-            yield one.start_time_ns, one.extra_fields.alloc_size, one.extra_fields.ptr
 
 
 def _outermost(events: Sequence[Any]) -> list[StockOperation]:

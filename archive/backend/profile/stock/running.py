@@ -1,4 +1,4 @@
-"""Runs an archive in stock PyTorch under ``torch.profiler``, and shows the run at the model's source."""
+"""Runs an archive in stock PyTorch under its profiler, and shows the run at the model's source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.jit.mobile
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.autograd.profiler import profile, record_function
 
 from archive.backend.profile.events import Recording
 from archive.backend.profile.places import UNKNOWN_PLACE, common_place
@@ -132,12 +132,12 @@ def _said(error: Exception) -> str:
 
 def _observed(run: Callable[[], Any], runs: int) -> Any:  # noqa: ANN401 (PyTorch's own)
     """What ``torch.profiler`` records of some runs. A run before them, without a mark, fills its buffers."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as observed:
+    with profile(profile_memory=True, with_stack=True) as observed:
         run()
         for _ in range(runs):
             with record_function(MARK):
                 run()
-    return observed.profiler.kineto_results
+    return observed.kineto_results
 
 
 def _lite_profile(runs: Sequence[StockRun], opened: Archive, method: LiteMethod) -> Profile:
