@@ -35,6 +35,7 @@ KINDS = {
     "tensor_hooks": "hooks on tensors",
     "module_hooks": "hooks on modules",
     "autograd": "`autograd.Function`",
+    "modes": "gradient modes, autocast, checkpoints",
     "logs": "prints, logs and warnings",
     "records": "dataclasses and named tuples",
     "subclasses": "subclasses of `dict` and `list`",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.effect_cases import Case
 
-CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger)
+CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger, torch.autocast)
 """What is no state."""
 ATOMS = (bool, int, float, complex, str, bytes, type(None), range, slice)
 IMMUTABLE = (*ATOMS, torch.dtype, torch.device, torch.layout, torch.Size)

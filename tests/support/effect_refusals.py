@@ -374,15 +374,9 @@ def numpy(_: Model, x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(x.numpy())  # here
 
 
-@refused("autocast inside the model")
-def autocast(_: Model, x: torch.Tensor) -> torch.Tensor:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return x @ x  # here
-
-
-@refused("print: what it does outside the model")
-def printed(_: Model, x: torch.Tensor) -> torch.Tensor:
-    print(x.shape)  # noqa: T201 # here
+@refused("open: what it does outside the model")
+def opened(_: Model, x: torch.Tensor) -> torch.Tensor:
+    open("file").close()  # noqa: PTH123 # here
     return x
 
 

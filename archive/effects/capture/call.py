@@ -120,6 +120,9 @@ class KeptCalls(Protocol):
     def printed(self) -> Callable[..., None]:
         """Note a call of ``print``."""
 
+    def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Note a call, to be made again at replay."""
+
     def in_place_of(self, value: object) -> Any:  # noqa: ANN401
         """The proxy of ``logging``, ``warnings``, a logger or a function of them; None for other values."""
 

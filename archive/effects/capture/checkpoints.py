@@ -6,12 +6,16 @@ changes nothing, asks nobody whether gradients are wanted, and draws the same ra
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import checkpoint
+from torch.utils.checkpoint import CheckpointFunction
 
+from archive.effects.capture.function_code import first_read
 from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.known_calls import WARN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +46,7 @@ def checkpointed(
     tensors = [one for one in args if isinstance(one, torch.Tensor)]
     call.guards.setting("torch.is_grad_enabled")
     if not torch._C.is_grad_enabled() or not any(one.requires_grad for one in tensors):
+        _note_warning(call, args)
         with torch.no_grad():
             return function(*args)
     before = torch.get_rng_state()
@@ -56,6 +61,18 @@ def checkpointed(
             if isinstance(one, torch.Tensor) and one.is_floating_point() and not one.requires_grad:
                 call.refuse("a result of torch.utils.checkpoint without gradient, to which PyTorch gives one")
     return result
+
+
+def _note_warning(call: CapturedCall, args: tuple[Any, ...]) -> None:
+    """Keep PyTorch's warning that the results have no gradient."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        checkpoint.check_backward_validity(args)
+    code = CheckpointFunction.forward.__code__
+    position = first_read(code, "check_backward_validity")
+    for one in found:
+        place = code.co_filename, position[0] if position else 0, checkpoint.__name__
+        call.kept_calls.note(WARN, (one.category.__name__, *place), (str(one.message),))
 
 
 def without_reentry(

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from archive.effects.capture.checkpoints import GENERATOR, checkpointed, without_reentry
 from archive.effects.capture.custom_backward import apply_function
+from archive.effects.capture.function_code import is_model_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
 LOCK = threading.Lock()
 CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
-KEEPERS = frozenset(
-    (
-        "torch.autograd.grad_mode",
-        "torch.amp.autocast_mode",
-        "torch.utils.checkpoint",
-    )
-)
-"""Modules that read settings to put them back later, not to decide."""
+DECIDING = "torch.nn."
+"""The part of PyTorch that decides by settings; others read them to put them back later."""
 CLEAR = torch.clear_autocast_cache
 APPLY = torch.autograd.Function.__dict__["apply"]
 """The method of PyTorch, as its class has it."""
@@ -61,7 +56,7 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
 
     def read(*args: Any) -> Any:  # noqa: ANN401
         call = CALLS.get(threading.get_ident())
-        if call is not None and sys._getframe(1).f_globals.get("__name__") not in KEEPERS:
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
             if setting == "torch.is_grad_enabled" and call.checkpoints:
                 call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
             name = _of_device(setting, *args)
@@ -79,6 +74,11 @@ def _clear_autocast_cache() -> None:
     if call is not None:
         call.cast_weights.clear()
     CLEAR()
+
+
+def _decides(module: str) -> bool:
+    """Whether a Python module's code is a model's, or decides for one."""
+    return is_model_module(module) or module.startswith(DECIDING)
 
 
 def _of_device(setting: str, device: str = "") -> str:

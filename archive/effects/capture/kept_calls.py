@@ -43,7 +43,6 @@ class KeptCalls:
 
     def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Note a call, to be made again at replay."""
-        self._call.check_once()
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
     def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
@@ -89,6 +88,7 @@ class KeptCalls:
         if not all(type(one) is str for one in settings):
             self._call.refuse("print with a separator that is no plain text")
         del flush  # a matter of time alone
+        self._call.check_once()
         self.note(PRINT, settings, tuple(self.shown(one, caller) for one in values))
 
     def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
@@ -103,6 +103,7 @@ class KeptCalls:
             self._call.refuse("a warning that is no plain text")
         module = caller.f_globals.get("__name__") or "<string>"
         settings = (kind.__name__, caller.f_code.co_filename, caller.f_lineno, module)
+        self._call.check_once()
         self.note(WARN, settings, (self.shown(message, caller),))
 
     def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
@@ -121,6 +122,7 @@ class KeptCalls:
             self._call.refuse("a message of a logger that is no plain text")
         code = caller.f_code
         settings = (name, level, code.co_filename, caller.f_lineno, code.co_name)
+        self._call.check_once()
         self.note(LOG, settings, tuple(self.shown(one, caller) for one in values))
 
     # --- what the model has in place of modules and loggers -----------------------------------------
