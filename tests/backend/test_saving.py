@@ -24,7 +24,6 @@ from tests.support.backend_models import Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
 
 if TYPE_CHECKING:
-    import io
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -187,11 +186,11 @@ def test_a_module_that_was_not_lowered_here_is_refused(tmp_path: Path) -> None:
 def test_the_platform_is_that_of_the_pytorch_that_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def saved_on_macos(module: torch.jit.ScriptModule, buffer: io.BytesIO) -> None:
-        with Container.open(save_to_bytes(module)) as container:
+    def saved_on_macos(module: torch.jit.ScriptModule, path: Path) -> None:
+        with Container.open(save_to_bytes(module)) as container, path.open("wb") as file:
             members = [member_from(one) for one in container.records.values() if one.name != RECORD_NAME]
             members.append(new_member(RECORD_NAME, serialization_id(members, MACOS).encode()))
-            write_archive(buffer, container.root, members)
+            write_archive(file, container.root, members)
 
     monkeypatch.setattr(torch.jit, "save", saved_on_macos)
     save_lowered(lower(cases()["mlp"].model, "aten"), tmp_path / "model.pt")

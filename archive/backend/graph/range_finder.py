@@ -7,11 +7,11 @@ it, and a node's text is looked up among them.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import torch
 
+from archive.backend.temporary import temporary_archive
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.normalform.pool import table_of
@@ -33,15 +33,14 @@ class RangeFinder:
 
     @classmethod
     def of(cls, module: Any) -> RangeFinder:  # noqa: ANN401
-        """The ranges of a module and of all that it calls: the module is saved, and its records are read.
+        """The ranges of a module and of all that it calls: it is saved without weights, and records are read.
 
         Args:
             module: a ``torch._C.ScriptModule``.
         """
-        buffer = io.BytesIO()
-        torch.jit.save(torch.jit._recursive.wrap_cpp_module(module), buffer)
         known: dict[str, SourceRange] = {}
-        with open_archive(buffer.getvalue(), name="the module's own archive") as opened:
+        copied = torch.jit._recursive.wrap_cpp_module(_without_weights(module))
+        with temporary_archive(copied) as path, open_archive(path) as opened:
             table = opened.range_table
             sources = [table.sources[number] for number in range(len(table.sources))]
             texts = table_of(bytes(one.text) for one in sources)  # contiguous, as each is read many times
@@ -62,3 +61,18 @@ class RangeFinder:
         """
         original, _, _ = shown.rpartition(OF_LOADED_CODE)
         return self._known.get(shown) or self._known.get(original)
+
+
+def _without_weights(module: Any) -> Any:  # noqa: ANN401
+    """A copy of a module, of the same type, in which parameters and buffers have no items.
+
+    Modules that give their state by a method of their own keep theirs.
+    """
+    copied = module._replicate_for_data_parallel()
+    for name, child in torch._C.ModuleDict(module).items():
+        copied.setattr(name, _without_weights(child))
+    if not module._has_method("__getstate__"):
+        for tensors in (torch._C.ParameterDict(module), torch._C.BufferDict(module)):
+            for name in dict(tensors.items()):
+                copied.setattr(name, torch.empty(0))
+    return copied

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,12 +38,11 @@ def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
         LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
             the message names a line of generated code.
     """
-    file.seek(0)
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch gave the same warnings when it saved the archive
-            load(file)
+            load(_named(file))
     except Exception as error:  # of any kind, as code generated from the model runs
         said = str(error).strip()
         if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
@@ -51,6 +51,17 @@ def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
         span = _model_source(said.encode(), opened)
         shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
         raise LoweringError(f"{message}. Source code: {shown}" if shown else message) from error
+
+
+def _named(file: BinaryIO) -> BinaryIO | str:
+    """A name of an open file, if the system has one: by that, PyTorch reads it tensor by tensor."""
+    file.seek(0)
+    try:
+        file.flush()
+        name = f"/proc/self/fd/{file.fileno()}"
+    except OSError:  # a file in memory
+        return file
+    return name if Path(name).exists() else file
 
 
 def _message(said: str) -> str:

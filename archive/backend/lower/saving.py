@@ -14,6 +14,7 @@ PyTorch writes the archive; then its debug records are changed:
 from __future__ import annotations
 
 import io
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ from archive.backend.lower.lowering import EFFECTS_STATE
 from archive.backend.lower.rewriting import padded_code, rewrite
 from archive.backend.lower.shown import NULL_SPAN, placed, shown_range, with_owners
 from archive.backend.lower.tables import read_table
+from archive.backend.temporary import temporary_archive
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.debuginfo.model import NO_TAG
@@ -42,7 +44,7 @@ from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from archive.base.output import Target
@@ -115,11 +117,7 @@ def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, 
     """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`."""
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
-    try:
-        data = _saved(module, lite=lite)
-    except RuntimeError as error:
-        raise LoweringError(f"PyTorch does not save it: {error}") from error
-    with open_archive(data, name=name) as opened:
+    with _saved(module, lite=lite) as path, open_archive(path, name=name) as opened:
         carried = Carried.of(opened.range_table)
         sites, effects = _tables(module, opened, carried)
         code = {} if lite else padded_code(opened)
@@ -129,14 +127,19 @@ def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, 
     return Saved(size, len(sites))
 
 
-def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> bytes:
-    """The archive that PyTorch writes."""
-    if lite:
-        data: bytes = module._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
-        return data
-    buffer = io.BytesIO()
-    torch.jit.save(module, buffer)
-    return buffer.getvalue()
+@contextmanager
+def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> Iterator[Path]:
+    """The archive that PyTorch writes.
+
+    Raises:
+        LoweringError: PyTorch cannot save the module.
+    """
+    with ExitStack() as ending:
+        try:
+            path = ending.enter_context(temporary_archive(module, lite=lite))
+        except RuntimeError as error:
+            raise LoweringError(f"PyTorch does not save it: {error}") from error
+        yield path
 
 
 def _tables(
