@@ -87,6 +87,10 @@ class CodeRecord:
         """The first byte of each line, and the byte behind the last line."""
         return [0, *accumulate(map(len, self.text.splitlines(keepends=True)))]
 
+    def sites(self) -> Iterator[tuple[CodeFunction, CallSite]]:
+        """The calls of modules, each with the function that it is in."""
+        return ((function, site) for function in self.functions for site in function.calls)
+
     def function_at(self, line: int) -> CodeFunction | None:
         """The function that a line belongs to."""
         return next((one for one in self.functions if one.first_line <= line <= one.last_line), None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from archive.backend.profile.places import SourceLine
     from archive.backend.profile.stock.code import CallSite, CodeFunction, CodeRecord
-    from archive.debuginfo.model import InlinedCall
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
 
@@ -76,24 +75,28 @@ class StockPlaces:
             if call.module is None:
                 continue
             callee, instance = str(call.module.type_name), str(call.module.instance)
-            step = _one_path(self._sites_of(call), caller, callee, self._code, last=instance) or instance
+            sites = self._sites.get((int(call.tag), caller, str(call.function)), []) if call.tag >= 0 else []
+            step = _one_path(sites, caller, callee, self._code, last=instance) or instance
             caller = callee
             if instance not in INSTANCES_WITHOUT_LEVEL:
                 path = f"{path}.{one_line(step)}".removeprefix(".")
                 yield ModuleLevel(path, one_line(call.module.class_name), one_line(step))
 
-    def _sites_of(self, call: InlinedCall) -> Iterator[tuple[CodeFunction, CallSite]]:
-        """The calls in generated code that come from the range of a call, of methods of its name."""
+    @cached_property
+    def _sites(self) -> dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]]:
+        """The calls in generated code, by the tag of the range that they come from, class, and method."""
         table = self._opened.range_table
-        for row in np.flatnonzero(table.tag == int(call.tag)).tolist() if call.tag >= 0 else ():
-            number = int(np.searchsorted(table.first, row, "right")) - 1
-            record = self._code.record(table.names[number].removesuffix(DEBUG_ENDING))
-            start = int(table.offset[row])
-            end = int(table.offset[row + 1]) if row + 1 < int(table.first[number + 1]) else math.inf
-            for function in () if record is None else record.functions:
-                for site in function.calls:
-                    if start <= site.start < end and site.method == str(call.function):
-                        yield function, site
+        found: dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]] = {}
+        for number, name in enumerate(table.names):
+            record = self._code.record(name.removesuffix(DEBUG_ENDING))
+            rows = table.rows(number)
+            offsets = table.offset[rows.start : rows.stop]
+            for function, site in () if record is None else record.sites():
+                row = rows.start + int(np.searchsorted(offsets, site.start, "right")) - 1
+                if row >= rows.start:
+                    key = int(table.tag[row]), function.type_name, site.method
+                    found.setdefault(key, []).append((function, site))
+        return found
 
     def of_stack(self, stack: Sequence[str], op: str) -> OperationPlace:
         """The place of an operation of TorchScript.

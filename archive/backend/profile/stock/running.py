@@ -74,7 +74,7 @@ def profile_archive(
         try:
             for _ in range(warmup):
                 run()
-            results = _observed(run, runs)
+            results = _observed(run, runs, stacks=not on_lite)
         except (RuntimeError, TypeError, ValueError) as error:
             raise ArchiveError(
                 f"{method} fails with these inputs: {_said(error)}", file=opened.file
@@ -130,9 +130,9 @@ def _said(error: Exception) -> str:
     return one_line(others[-1] if others and first.startswith(INTERPRETER) else first)
 
 
-def _observed(run: Callable[[], Any], runs: int) -> Any:  # noqa: ANN401 (PyTorch's own)
+def _observed(run: Callable[[], Any], runs: int, *, stacks: bool) -> Any:  # noqa: ANN401 (PyTorch's own)
     """What ``torch.profiler`` records of some runs. A run before them, without a mark, fills its buffers."""
-    with profile(profile_memory=True, with_stack=True) as observed:
+    with profile(profile_memory=True, with_stack=stacks) as observed:
         run()
         for _ in range(runs):
             with record_function(MARK):
