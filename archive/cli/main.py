@@ -44,6 +44,10 @@ COMMANDS = {
     "migrate": CommandEntry(
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),
+    "lite": CommandEntry(
+        "archive.cli.lite",
+        "Archives for the lite interpreter, with all call stacks; needs PyTorch.",
+    ),
     "profile": CommandEntry(
         "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
     ),

@@ -1,14 +1,14 @@
-"""Gives calls of functions the source range that PyTorch 2.13 looks for after loading.
+"""Gives calls the source ranges that PyTorch 2.13 looks for after loading.
 
-PyTorch writes generated code in pieces, each with a range. The name of a called function is a piece without
-one; the range of the call begins behind the name, at the parenthesis::
+PyTorch writes generated code in pieces, each with a range. What is called may be a piece without one: the
+name of a function, or, up to PyTorch 1.9, the attribute that holds a module::
 
-    x1 = __torch__.models.scaled(x0, 2., )
-         null                   the call
+    x1 = __torch__.models.scaled(x0, 2., )        h = (self.first).forward(x, )
+         null                   the call               null      the call
 
-The parser of a loaded archive places a call at the function's name, so PyTorch loses the frame of each such
-call: in TorchScript's tracebacks, and in archives that are saved for the lite interpreter. Here the name gets
-the range of the call.
+PyTorch 2.13 looks for a call's range where the code of the call begins: at these pieces. So it loses the
+frames of such calls, in tracebacks of TorchScript and in archives that are saved for lite interpreters. Here
+these pieces get the range of the call.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 
     from archive.normalform.builder import FormBuilder
 
-FUNCTION = re.compile(rb"[^\W\d][\w.]*")
+CALLED = re.compile(rb'[^\W\d][\w.]*|getattr\([\w." ,()]+\)')
+"""A function's name, or a module as an attribute: ``self.first``, ``getattr(self.blocks, "0")``."""
+CALL = re.compile(rb"\(|\)\.\w+\(")
+"""What follows it: the arguments of the function, or a method of the module."""
 
 
-def show_called_functions(form: FormBuilder, codes: Sequence[bytes]) -> int:
-    """Give the names of called functions the ranges of their calls.
+def show_calls(form: FormBuilder, codes: Sequence[bytes]) -> int:
+    """Give what is called the ranges of the calls.
 
     Args:
         form: the debug information; it is changed.
         codes: the generated code of each record of source ranges; b"" for one without.
 
     Returns:
-        How many names had none.
+        How many had none.
     """
     columns = form.columns
     offset, rows = columns["row.offset"], columns["row.range"].copy()
@@ -47,7 +50,7 @@ def show_called_functions(form: FormBuilder, codes: Sequence[bytes]) -> int:
     for code, low, high in zip(codes, first[:-1].tolist(), first[1:].tolist(), strict=True):
         for row in (low + np.flatnonzero(null[low : high - 1] & ~null[low + 1 : high])).tolist():
             start, end = int(offset[row]), int(offset[row + 1])
-            if code[end : end + 1] == b"(" and FUNCTION.fullmatch(code, start, end):
+            if CALL.match(code, end) and CALLED.fullmatch(code, start, end):
                 rows[row] = rows[row + 1]
                 changed += 1
     columns["row.range"] = rows

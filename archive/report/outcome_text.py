@@ -13,6 +13,7 @@ from archive.report.fitted_table import TOTAL, FittedTable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.backend.lite import Lite
     from archive.verbs.convert import Conversion
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
@@ -80,6 +81,16 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
 def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
     """The summary of a conversion."""
     return Group(_files(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
+
+
+def lite_text(facts: Lite, file: Sized, out: Sized) -> Group:
+    """The summary of an archive that was written for the lite interpreter."""
+    handles = counted(facts.handles, "debug handle")
+    calls = f"; {counted(facts.calls, 'call')} would be missing from PyTorch's own"
+    return Group(
+        _files(file.size, (file, "TorchScript"), (out, "for the lite interpreter")),
+        Text(f"\n{handles}{calls if facts.calls else ''}"),
+    )
 
 
 def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -29,7 +29,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import code_of
 from archive.formats.source_ranges import DELEGATED
 from archive.normalform.builder import FormBuilder
-from archive.normalform.calls import show_called_functions
+from archive.normalform.calls import show_calls
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
@@ -62,9 +62,9 @@ def load_lowered(source: File, *, companion: File | None = None) -> torch.jit.Sc
         BackendError: a backend that the module needs is not available.
     """
     with open_archive(source, companion=companion) as opened:
-        if not opened.lowered:
+        if not opened.lowered and not _Delegated(opened).sites:
             raise LoweringError(f"{opened.file} holds no lowered module; torch.jit.load reads it")
-        return loaded_by_pytorch(io.BytesIO(reloadable(opened)), opened.file)
+        return loaded_by_pytorch(io.BytesIO(reloadable(opened).data), opened.file)
 
 
 def loaded_by_pytorch(file: io.BytesIO, name: str) -> torch.jit.ScriptModule:
@@ -84,24 +84,36 @@ def loaded_by_pytorch(file: io.BytesIO, name: str) -> torch.jit.ScriptModule:
         raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
 
 
-def reloadable(opened: Archive) -> bytes:
+class Reloadable(NamedTuple):
     """An archive from which PyTorch loads all that leads to the model's source.
+
+    Attributes:
+        data: its bytes.
+        calls: calls that PyTorch would not have found a range for.
+    """
+
+    data: bytes
+    calls: int
+
+
+def reloadable(opened: Archive) -> Reloadable:
+    """The archive from which PyTorch loads all that leads to the model's source.
 
     Raises:
         LoweringError: there are lowered modules, and the archive does not tell whose statement is whose.
     """
     table = opened.range_table
     form = FormBuilder.of(table, opened.handle_table, opened.method_table)
-    codes = (code_of(name) for name in table.names)
-    show_called_functions(
-        form, [bytes(opened.records[code].view()) if code in opened.records else b"" for code in codes]
-    )
+    names = map(code_of, table.names)
+    codes = [bytes(opened.records[name].view()) if name in opened.records else b"" for name in names]
+    calls = show_calls(form, codes)
     attachment = Attachment(form)
-    if opened.lowered:
-        _carry(attachment, _Delegated(opened))
+    delegated = _Delegated(opened)
+    if opened.lowered or delegated.sites:
+        _carry(attachment, delegated)
     file = io.BytesIO()
     rewrite(file, opened, {**DebugRecords(attachment.form()), **padded_code(opened)})
-    return file.getvalue()
+    return Reloadable(file.getvalue(), calls)
 
 
 def _carry(attachment: Attachment, delegated: _Delegated) -> None:

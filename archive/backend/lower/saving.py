@@ -113,17 +113,37 @@ def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> by
     return buffer.getvalue()
 
 
-def write_lowered(module: torch.jit.ScriptModule, file: BinaryIO, name: str, *, lite: bool) -> Saved:
-    """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`."""
+def write_lowered(
+    module: torch.jit.ScriptModule,
+    file: BinaryIO,
+    name: str,
+    *,
+    lite: bool,
+    plain: bool = False,
+    extra: Mapping[str, bytes] | None = None,
+) -> Saved:
+    """Write the archive of a module, without a check that PyTorch loads it; see :func:`save_lowered`.
+
+    Args:
+        module: a scripted module.
+        file: where to write.
+        name: how errors call the archive.
+        lite: write it for the lite interpreter.
+        plain: take a module that holds no lowered one, too.
+        extra: further records.
+    """
     if not isinstance(module, torch.jit.ScriptModule):
         raise LoweringError(f"expected a scripted module (torch.jit.script), found a {type(module).__name__}")
     with _saved(module, lite=lite) as path, open_archive(path, name=name) as opened:
         carried = Carried.of(opened.range_table)
         sites, effects = _tables(module, opened, carried)
+        if not carried.tables and not plain:
+            raise LoweringError("no module in it is lowered; lower it before saving")
         code = {} if lite else padded_code(opened)
-        size = rewrite(file, opened, _attached(opened, sites, carried) | effects | code)
+        records = {**(extra or {}), **_attached(opened, sites, carried), **effects, **code}
+        size = rewrite(file, opened, records)
         with open_archive(file, name=name) as again:
-            _check(opened, again, sites, code)
+            _check(opened, again, sites, {**(extra or {}), **code})
     return Saved(size, len(sites))
 
 
@@ -150,8 +170,8 @@ def _tables(
     An operation without a range takes its caller's; with no caller's either, it is skipped.
 
     Raises:
-        LoweringError: there is no lowered module, one has lost its table, two modules use a handle for
-            different operations, or a module with effects is part of another one.
+        LoweringError: a lowered module has lost its table, two modules use a handle for different operations,
+            or a module with effects is part of another one.
     """
     sites: dict[int, Site] = {}
     effects: dict[str, bytes] = {}
@@ -169,8 +189,6 @@ def _tables(
     known = all(carried.is_known(opened, state.type_name) for state in opened.lowered.values())
     if not known or not sites.keys() >= set(carried.statements.values()):
         raise LoweringError(LOST)
-    if not carried.tables:
-        raise LoweringError("no module in it is lowered; lower it before saving")
     if effects and not module._c.hasattr(EFFECTS_STATE):
         raise LoweringError(
             "a module that was lowered with effects is saved by itself, neither frozen nor as part of another"

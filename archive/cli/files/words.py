@@ -16,6 +16,7 @@ from archive.report.outcome_text import (
     convert_text,
     join_line,
     join_text,
+    lite_text,
     shrink_text,
     size_line,
     split_text,
@@ -54,5 +55,6 @@ WORDS = {
     "shrink": Words("shrinking", shrink_text, size_line),
     "restore": Words("restoring", join_text, join_line),
     "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
+    "lite": Words("converting", lite_text, size_line),
     "convert": Words("converting", convert_text, size_line),
 }

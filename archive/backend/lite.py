@@ -1,0 +1,98 @@
+"""Turns TorchScript archives into archives for the lite interpreter, with the call stacks of all operations.
+
+PyTorch does both steps, loading and saving, but loses calls on the way: see
+:mod:`archive.normalform.calls`. Here these get their source ranges before PyTorch loads the archive.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.backend.errors import BackendError
+from archive.backend.lower.loading import check_loading
+from archive.backend.lower.reloading import loaded_by_pytorch, reloadable
+from archive.backend.lower.saving import write_lowered
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import unchanged
+from archive.base.output import replacing
+from archive.effects.errors import LoweringError
+from archive.formats.record_kinds import RecordKind, kind_of
+from archive.reader.opening import open as open_archive
+from archive.reader.opening import open_whole
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.reader.archive import Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Lite:
+    """An archive that was written for the lite interpreter.
+
+    Attributes:
+        size: bytes of the archive before.
+        out_size: bytes of the archive after.
+        handles: the debug handles that lead to source.
+        calls: calls that PyTorch would have left out of call stacks.
+    """
+
+    size: int
+    out_size: int
+    handles: int
+    calls: int
+
+
+def lite(
+    source: Source,
+    out: Sink,
+    *,
+    companion: Source | None = None,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Lite:
+    """Write a TorchScript archive for the lite interpreter, with the call stacks of all operations.
+
+    PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``. A lowered archive keeps
+    its debug handles, and the files that the archive has in ``extra/`` are kept, too.
+
+    Args:
+        source: the archive, of any release that PyTorch loads; scripted, traced or lowered.
+        out: where to write the other one: a path, or a binary file.
+        companion: the archive's debug info, if that was split off.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the archive cannot be read, PyTorch refuses it or cannot save it for the lite
+            interpreter, a backend that it needs is not available, or the target exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with (
+        replacing(out, force=force) as file,
+        unchanged(source),
+        open_whole(source, companion=companion, limits=limits) as opened,
+    ):
+        try:
+            return _written(opened, file, opened.file)
+        except (LoweringError, BackendError) as error:
+            raise ArchiveError(str(error), file=opened.file) from error
+
+
+def _written(opened: Archive, file: BinaryIO, name: str) -> Lite:
+    extra = {
+        one: bytes(record.view())
+        for one, record in opened.records.items()
+        if kind_of(one) is RecordKind.EXTRA
+    }
+    data, calls = reloadable(opened)
+    module = loaded_by_pytorch(io.BytesIO(data), name)
+    saved = write_lowered(module, file, name, lite=True, plain=True, extra=extra)
+    with open_archive(file, name=name) as again:
+        check_loading(file, again, lite=True)
+        return Lite(opened.size, saved.size, len(again.handles), calls)

@@ -1,0 +1,41 @@
+"""``debug-archive lite``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.cli.files import options
+
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
+
+
+@click.command("lite")
+@options.takes_files
+@options.takes_manner
+def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
+    """Write TorchScript archives IN for the lite interpreter, with debug info.
+
+    PyTorch's own way, to load and save, leaves calls out of call stacks: those of functions with short names,
+    and most calls in archives of 1.9 and before. Here each operation has all of its calls, and a lowered
+    archive keeps its debug handles. A model that was frozen before it was saved has no calls in its archive.
+
+    Needs PyTorch, which loads IN: trust its code as with torch.jit.load.
+
+    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
+
+    \b
+    Examples:
+      debug-archive lite model.pt -o model.ptl
+      debug-archive lite models/ -o lite/
+    """  # noqa: D301 (click reads the backspace)
+    try:
+        import archive.backend.lite  # noqa: F401, PLC0415 (imports PyTorch)
+    except ImportError as error:
+        raise click.UsageError(
+            f"lite needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
+        ) from error
+    return manner.run("lite", inputs, out)
