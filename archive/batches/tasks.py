@@ -40,7 +40,7 @@ VERBS = {
     "shrink": Verb("archive.verbs.shrink"),
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED),
     "migrate": Verb("archive.verbs.migrate.migrate"),
-    "lite": Verb("archive.backend.lite", kinds={FileKind.TORCHSCRIPT}),
+    "lite": Verb("archive.backend.lite"),
     "convert": Verb("archive.verbs.convert", kinds={FileKind.COMPANION}),
 }
 

@@ -46,7 +46,7 @@ COMMANDS = {
     ),
     "lite": CommandEntry(
         "archive.cli.lite",
-        "Archives for the lite interpreter, with all call stacks; needs PyTorch.",
+        "Lite archives with all call stacks; needs PyTorch.",
     ),
     "profile": CommandEntry(
         "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."

@@ -29,6 +29,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),
 }
 """Verbs with options, and with others."""
+NEEDS = {"lite": pytest.mark.torch}
 INPUTS = {"join": "left", "restore": "embedded", "convert": "companions"}
 
 
@@ -50,8 +51,10 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [pytest.param(verb, marks=NEEDS.get(verb, ())) for verb in VERBS])
 def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Path, tmp_path: Path) -> None:
+    if verb in NEEDS:
+        pytest.importorskip("torch", exc_type=ImportError)
     out, inputs = tmp_path / "out", made / INPUTS.get(verb, "models")
     use = VERBS[verb].use
     companions = {Use.WRITTEN: tmp_path / "dbg", Use.READ: made / "companions"}.get(use)

@@ -36,6 +36,8 @@ def test_help_names_all_commands_in_the_order_of_a_users_day() -> None:
         "verify",
         "sizes",
         *COMMANDS[:-1],
+        "lite",
+        "profile",
         "store",
         "convert",
         "serve",
