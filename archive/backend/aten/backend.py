@@ -18,6 +18,7 @@ from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineProgram, program_of
 from archive.backend.errors import NO_HANDLE
 from archive.backend.graph.attributes import held_attributes, with_state
+from archive.backend.graph.contexts import with_plain_contexts
 from archive.backend.graph.folding import folded
 from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.backend.lower.ahead import Ahead
@@ -36,7 +37,7 @@ def preprocess(
 ) -> Ahead:
     """The folded graph of each method, its program as text, and the tensors that both use."""
     own = with_state({method: original.graphs[method] for method in method_compile_spec})
-    graphs = {method: folded(graph) for method, graph in own.items()}
+    graphs = {method: folded(with_plain_contexts(graph)) for method, graph in own.items()}
     held = held_attributes(graphs.values())
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []

@@ -55,6 +55,13 @@ def _warn(message: str, *_: object) -> None:
     warnings.warn(message, stacklevel=2)
 
 
+def _disable_gradients() -> bool:
+    """Disable gradients; whether they were enabled. The machine enables them again when a run ends."""
+    enabled: bool = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(False)
+    return enabled
+
+
 def _format(text: str, *values: object) -> str:
     """A text with values in place of ``{}``; as in TorchScript, nothing else in braces is replaced."""
     first, *rest = text.split("{}")
@@ -67,7 +74,8 @@ def _percent(text: str, *values: object) -> str:
     """Python's ``%`` without widths, because a large width would take any amount of memory."""
     if not PERCENT_FORMAT.fullmatch(text):
         raise ValueError(f"unsupported format: {text!r}")
-    return text % values
+    (given, *rest) = values or ((),)
+    return text % (given if isinstance(given, tuple) and not rest else values)
 
 
 def _append(items: list[object], item: object) -> list[object]:
@@ -110,6 +118,8 @@ PYTHON_CALLS: dict[str, Call] = {
     "prim::unchecked_unwrap_optional": _identity,
     "prim::shape": lambda tensor: list(tensor.shape),
     "prim::tolist": lambda tensor, *_: tensor.tolist(),
+    "prim::Enter": _disable_gradients,
+    "prim::Exit": torch._C._set_grad_enabled,
     "prim::RaiseException": _raise,
     "prim::Print": _print,
     "aten::_unwrap_optional": _present,

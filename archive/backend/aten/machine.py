@@ -13,6 +13,8 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.backend.aten.blocks import basic_blocks
 from archive.backend.aten.calls import PYTHON_CALLS
 from archive.backend.aten.constants import copied, resolved
@@ -24,8 +26,6 @@ from archive.backend.errors import NO_HANDLE, OperationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
-
-    import torch
 
     from archive.backend.aten.blocks import BasicBlock
     from archive.backend.aten.memory import EventSink
@@ -72,7 +72,7 @@ class Machine:
         """
         registers = self._start(inputs)
         block: BasicBlock | None = self._first
-        handle = NO_HANDLE
+        handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
         try:
             while block is not None:
                 for call, take, out, outs, dead, handle, _ in block.steps:  # noqa: B007 (read on failure)
@@ -86,6 +86,8 @@ class Machine:
                 block = block.following(registers)
         except Exception as error:
             raise OperationError(_message(error), handle) from error
+        finally:
+            torch._C._set_grad_enabled(with_gradients)
         return registers[self._program.result]
 
     def run_observed(self, inputs: Sequence[Any], recording: EventSink) -> Any:  # noqa: ANN401
@@ -122,7 +124,7 @@ class Machine:
         """
         record, clock = operations.append, time.perf_counter_ns
         block: BasicBlock | None = self._first
-        handle = NO_HANDLE
+        handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
         try:
             while block is not None:
                 for call, take, out, outs, dead, handle, kind in block.steps:
@@ -147,6 +149,8 @@ class Machine:
                 block = block.following(registers)
         except Exception as error:
             raise OperationError(_message(error), handle) from error
+        finally:
+            torch._C._set_grad_enabled(with_gradients)
         return registers[self._program.result]
 
     def _start(self, inputs: Sequence[Any]) -> list[Any]:

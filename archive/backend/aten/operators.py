@@ -79,6 +79,8 @@ ARITY_WITHOUT_SCHEMA: dict[str, tuple[int, int | None, int | None]] = {
     "prim::shape": (1, 1, 1),
     "prim::tolist": (3, 3, 1),
     "prim::Print": (0, None, 0),
+    "prim::Enter": (0, 0, 1),
+    "prim::Exit": (1, 1, 0),
     "aten::format": (1, None, 1),
     "aten::percentFormat": (1, None, 1),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.backend.graph.aliasing import Sharing, changes
 from archive.backend.graph.attributes import READ, WRITE, is_object
+from archive.backend.graph.contexts import ENTER, EXIT
 from archive.backend.lower.literals import annotated, constant, placeholder
 from archive.backend.lower.statements import statement
 from archive.effects.errors import LoweringError
@@ -112,8 +113,10 @@ class _Emitter:
         """Add the statements of a block."""
         for operation in block.operations:
             try:
+                depth -= operation.kind == EXIT and not operation.outputs
                 write = WRITERS.get(operation.kind, _Emitter._statement)
                 write(self, operation, depth)
+                depth += operation.kind == ENTER
             except LoweringError:
                 self.out.unsupported.append(operation)
 
@@ -168,6 +171,17 @@ class _Emitter:
         if place == len(constants):
             constants.append(value)
         return f"{CONSTANTS_ATTRIBUTE}[{place}]"
+
+    def _enter(self, operation: Operation, depth: int) -> None:
+        """Begin a block without gradients. TorchScript leaves it when an operation fails, too."""
+        if operation.inputs:
+            raise LoweringError("a context other than no_grad")
+        self.line("with torch.no_grad():", operation, depth)
+        self.line("pass", None, depth + 1)
+
+    def _exit(self, operation: Operation, _: int) -> None:
+        if operation.outputs:
+            raise LoweringError("a context other than no_grad")
 
     def _if(self, operation: Operation, depth: int) -> None:
         condition = self.word(operation.inputs[0])
@@ -243,6 +257,8 @@ class _Emitter:
 
 
 WRITERS: dict[str, Callable[[_Emitter, Operation, int], None]] = {
+    ENTER: _Emitter._enter,
+    EXIT: _Emitter._exit,
     READ: _Emitter._read,
     WRITE: _Emitter._write,
     "prim::Constant": _Emitter._constant,
