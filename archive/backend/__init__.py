@@ -25,7 +25,7 @@ from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.lowering import lower
-from archive.backend.lower.reloading import load_lowered
+from archive.backend.lower.reloading import load_archive
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
 from archive.backend.profile.events import Recording
 from archive.backend.profile.profile import Profile
@@ -62,7 +62,7 @@ __all__ = [
     "find_backend",
     "folded",
     "generate_debug_handles",
-    "load_lowered",
+    "load_archive",
     "lower",
     "lowered_archive",
     "profile_archive",

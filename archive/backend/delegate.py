@@ -88,7 +88,7 @@ class Delegate:
 
     @classmethod
     def of(cls, module: torch.jit.ScriptModule, *, part: str | None = None) -> Delegate:
-        """A delegate of a module that was lowered in this process, or read by ``load_lowered``.
+        """A delegate of a module that was lowered in this process, or read by ``load_archive``.
 
         Args:
             module: the lowered module, or one that holds it.

@@ -17,7 +17,7 @@ import torch.jit.mobile
 from torch import nn
 
 import archive
-from archive.backend import load_lowered, lower, lowered_archive
+from archive.backend import load_archive, lower, lowered_archive
 from archive.backend.lite import lite
 from archive.base.errors import ArchiveError
 from archive.formats.effects import EFFECTS
@@ -129,7 +129,7 @@ def test_lowered_archives_keep_their_handles(frozen: bool) -> None:  # noqa: FBT
     direct = lowered_archive(module, lite=True)
     assert ranges(out.getvalue()) == ranges(direct)
     assert (explained(out.getvalue()) == explained(direct)) is not frozen, "its calls of modules are gone"
-    assert "aten::linear" in str(explained(lowered_archive(load_lowered(out.getvalue()))))
+    assert "aten::linear" in str(explained(lowered_archive(load_archive(out.getvalue()))))
 
 
 def test_further_files_and_effects_are_kept() -> None:

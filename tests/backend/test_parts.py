@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +13,18 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive
+import archive
+from archive.backend import BackendError, Delegate, LoweringError, load_archive, lower, lowered_archive
 from archive.backend.lower.lowering import lowered_parts
+from tests.support.corpus import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.torch
+RELEASES = FIXTURES / "releases"
+MODEL_LINE = re.compile(r'/src/models\.py(?:", line |\()(\d+)')
 X = torch.ones(2, 3)
 WIDE = torch.ones(2, 4)
 
@@ -80,8 +86,8 @@ def test_parts_are_lowered_and_fail_at_their_lines(made: Callable[[nn.Module], n
     assert sorted(lowered_parts(lowered._c)) == ["blocks.1", "encoder"]
     assert torch.equal(lowered(X), before)
     for lite in (False, True):
-        archive = lowered_archive(lowered, lite=lite)
-        delegate = Delegate.load(archive, part="encoder")
+        data = lowered_archive(lowered, lite=lite)
+        delegate = Delegate.load(data, part="encoder")
         with pytest.raises(BackendError, match=r"return torch\.relu\(self\.inner\(x\)\)"):
             delegate(WIDE)
     assert list(lowered_parts(torch.jit.script(model)._c)) == [], "the module stays as it is"
@@ -138,3 +144,34 @@ def test_options_may_be_a_text_as_in_pytorchs_own_tests() -> None:
     lowered = lower(nn.ReLU(), "aten", {"forward": ""})
     assert lowered._c.getattr("__loweredModule__").getattr("__method_compile_spec") == {"forward": ""}
     assert torch.jit.load(io.BytesIO(lowered_archive(lowered)))(-X).count_nonzero() == 0
+
+
+def stacks(data: bytes | Path, *, delegated: bool) -> set[tuple[str, ...]]:
+    """The model's lines on the way to the operations of ``gate``, without the call of that module."""
+    with archive.open(data) as opened:
+        own = {handle for handles in opened.methods.values() for handle in handles}
+        texts = [
+            str(opened.symbolicate(handle)) for handle in opened.handles if (handle not in own) is delegated
+        ]
+    found = (MODEL_LINE.findall(text) for text in texts if "Constant" not in text and "GetAttr" not in text)
+    if delegated:
+        return {tuple(lines) for lines in found}
+    return {tuple(lines[1:]) for lines in found if lines[:1] == ["45"]}
+
+
+@pytest.mark.parametrize("name", ["nested", "traced"])
+@pytest.mark.parametrize("release", ["1.4.0", "1.9.0", "1.12.0", "2.4.1", "2.13.0"])
+def test_parts_of_archives_of_any_release_lead_to_the_model(release: str, name: str) -> None:
+    scripted = RELEASES / "torch-2.13.0" / "nested.ptl"
+    path = RELEASES / f"torch-{release}" / f"{name}.pt"
+    loaded = load_archive(path)
+    lowered = lower(loaded, "aten", paths=["gate"])
+    x = torch.randn(2, 4)
+    assert torch.equal(lowered(x), loaded(x))
+    found = stacks(lowered_archive(lowered, lite=True), delegated=True)
+    if name == "nested":
+        assert found == stacks(scripted, delegated=False)
+    else:
+        assert {lines[:1] for lines in found} > {("16",), ("17",), ("28",)}, (
+            "Python's stacks, innermost first"
+        )

@@ -353,7 +353,7 @@ def test_what_pytorch_cannot_save_is_a_lowering_error() -> None:
 
 def test_a_part_without_its_source_is_neither_saved_nor_run() -> None:
     lost = torch.jit.load(BytesIO(lowered_archive(lower(One(), "aten"))))
-    said = r"read by torch\.jit\.load from a file of save_lowered.* read the file by load_lowered"
+    said = r"read by torch\.jit\.load from a file of save_lowered.* read the file by load_archive"
     with pytest.raises(LoweringError, match=said):
         lowered_archive(torch.jit.script(Both(lower(nn.ReLU(), "aten"), lost)))
     with pytest.raises(LoweringError, match=said):

@@ -46,7 +46,7 @@ from archive.backend.lower.links import (
     linked,
     resolved,
 )
-from archive.backend.lower.parts import with_lowered_parts
+from archive.backend.lower.parts import called_methods, with_lowered_parts
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
@@ -85,7 +85,8 @@ def lower(
         module: a scripted, traced or eager module. It is not changed; parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
-            default ``forward`` alone, without options.
+            default ``forward`` alone, without options, or those methods of a scripted module's part that are
+            called.
         paths: the parts to lower, each by the attributes that lead to it, joined by dots; by default the
             module as a whole.
         recorder: gives out the debug handles; by default a new one, whose start depends on the module.
@@ -180,11 +181,14 @@ def _with_parts(
     """A module with lowered parts, whose debug handles follow each other."""
     shared = recorder
 
-    def lowered(part: torch.nn.Module) -> torch.jit.ScriptModule:
+    def lowered(part: torch.nn.Module, path: str) -> torch.jit.ScriptModule:
         nonlocal shared
+        spec = method_compile_spec
+        if spec is None and isinstance(module, torch.jit.ScriptModule):
+            spec = {method: {} for method in called_methods(module, path)}
         if shared is None:
-            shared = _recorder(scripted_module(part), method_compile_spec)
-        return lower(part, backend, method_compile_spec, recorder=shared)
+            shared = _recorder(scripted_module(part), spec)
+        return lower(part, backend, spec, recorder=shared)
 
     return with_lowered_parts(module, paths, lowered)
 

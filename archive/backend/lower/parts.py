@@ -8,6 +8,7 @@ So a part whose type another module has, too, is refused.
 from __future__ import annotations
 
 import copy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from archive.effects.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Lower = Callable[[torch.nn.Module], torch.jit.ScriptModule]
+    Lower = Callable[[torch.nn.Module, str], torch.jit.ScriptModule]
 
 
 def with_lowered_parts(
@@ -28,7 +29,7 @@ def with_lowered_parts(
     Args:
         module: an eager, scripted or loaded module.
         paths: the attributes that lead to each part, joined by dots.
-        lower: lowers a part.
+        lower: lowers a part, which is given with its path.
 
     Returns:
         A scripted module if ``module`` is one, else an eager one.
@@ -47,8 +48,21 @@ def with_lowered_parts(
     if isinstance(module, torch.jit.ScriptModule):
         return _replaced(module, paths, lower)
     for path in paths:
-        module = _with(module, path.split("."), lower(module.get_submodule(path)))
+        module = _with(module, path.split("."), lower(module.get_submodule(path), path))
     return module
+
+
+def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
+    """The methods of a scripted module's part that other modules call; ``forward`` if there are none.
+
+    A traced module that is called twice has a method for each call: ``forward``, ``forward1``.
+    """
+    kind = attrgetter(path)(module)._c._type().annotation_str
+    others = [one._c for one in module.modules() if one._c._type().annotation_str != kind]
+    methods = (other._get_method(name) for other in others for name in other._method_names())
+    calls = (call for method in methods for call in method.graph.findAllNodes("prim::CallMethod"))
+    names = [call.s("name") for call in calls if next(call.inputs()).type().annotation_str == kind]
+    return sorted(set(names)) or ["forward"]
 
 
 def _check(module: torch.nn.Module, path: str) -> None:
@@ -97,5 +111,6 @@ def _replaced(module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
                 f"part {path!r} and {same[0]!r} have one type, and PyTorch replaces both in a scripted "
                 "module; lower parts of the eager module, or the part around both"
             )
-    made: Any = torch._C._jit_to_backend_selective(module, lower, list(paths))
+    left = iter(paths)
+    made: Any = torch._C._jit_to_backend_selective(module, lambda part: lower(part, next(left)), list(paths))
     return made

@@ -43,27 +43,26 @@ if TYPE_CHECKING:
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 
 
-def load_lowered(source: File, *, companion: File | None = None) -> torch.jit.ScriptModule:
-    """Load a lowered archive as ``torch.jit.load`` does, so that its module can be saved again.
+def load_archive(source: File, *, companion: File | None = None) -> torch.jit.ScriptModule:
+    """Load an archive as ``torch.jit.load`` does, so that nothing that leads to the model's source is lost.
 
-    The module shows the same texts of failures, can be part of a larger module, and keeps its debug handles
-    and call stacks through :func:`save_lowered`, for TorchScript and for the lite interpreter.
+    Tracebacks of the module have the calls that PyTorch would not find. A lowered module keeps its debug
+    handles and call stacks: it can be part of a larger module, and :func:`save_lowered` saves it again, for
+    TorchScript and for the lite interpreter.
 
     PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``.
 
     Args:
-        source: an archive of :func:`save_lowered`, ``*.pt`` or ``*.ptl``: a path, a bytes-like object, or a
+        source: a TorchScript archive, or one for the lite interpreter: a path, a bytes-like object, or a
             binary file.
         companion: its debug info, if that was split off.
 
     Raises:
-        LoweringError: it holds no lowered module, or was not saved by :func:`save_lowered`.
+        LoweringError: it holds lowered modules, and was not saved by :func:`save_lowered`.
         ArchiveError: the archive cannot be read, or PyTorch refuses it.
         BackendError: a backend that the module needs is not available.
     """
     with open_archive(source, companion=companion) as opened:
-        if not opened.lowered and not _Delegated(opened).sites:
-            raise LoweringError(f"{opened.file} holds no lowered module; torch.jit.load reads it")
         return loaded_by_pytorch(io.BytesIO(reloadable(opened).data), opened.file)
 
 

@@ -56,7 +56,7 @@ CHANGED = (bytecode.BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
 LOST = (
     "a lowered part was read by torch.jit.load from a file of save_lowered, and no longer knows the model's "
-    "source; read the file by load_lowered, or lower the part again before saving"
+    "source; read the file by load_archive, or lower the part again before saving"
 )
 
 
@@ -85,7 +85,7 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
 
     Raises:
         LoweringError: no part of the module is lowered, a lowered part was read by ``torch.jit.load`` from a
-            file of this function (see :func:`~archive.backend.load_lowered`), the module is not scripted, or
+            file of this function (see :func:`~archive.backend.load_archive`), the module is not scripted, or
             PyTorch cannot save it or load the archive.
         ArchiveError: the target exists, or this library does not understand the archive that PyTorch wrote.
         OSError: the target cannot be written.
