@@ -21,7 +21,10 @@ from tests.support.effect_cases import KINDS, cases_of, fresh
 from tests.support.effect_outcome import Outcome, outcome
 from tools import effect_table
 
-pytestmark = pytest.mark.torch
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing"),  # as eager modules warn
+]
 
 CASES = [(kind, name) for kind in KINDS for name in cases_of(kind)]
 

@@ -163,6 +163,7 @@ class Flattening:
             *self._hooked(),
             *self._registered(),
             *self._backwards(),
+            *self._on_modules(),
             *self._changes(),
         ]
         effects: list[Effect] = []
@@ -249,9 +250,8 @@ class Flattening:
 
     def _registered(self) -> Iterator[tuple[Effect, Statement | None]]:
         for number, hook in self._hooks.items():
-            named = isinstance(hook.function, str)
             with _naming(hook.statement):
-                function = Constant(hook.function) if named else self.value(hook.function)
+                function = self._hook(hook.function)
             kept = None if hook.handle is None else self._temporaries.get(hook.handle)
             handle = Constant(number) if kept is None else New(kept)
             yield Effect(hook.op, self._hook_sources[number], function, handle), hook.statement
@@ -266,6 +266,22 @@ class Flattening:
                 places = Made("tuple", (self.value(one.results), self.value(one.arguments)))
             source = self._source(one.context)
             yield Effect(Op.SET_BACKWARD, source, Constant(one.function), places), one.statement
+
+    def _on_modules(self) -> Iterator[tuple[Effect, Statement | None]]:
+        """Effects that put on the backward hooks of modules."""
+        for one in self._table.backward_hooks:
+            with _naming(one.statement):
+                module = self._source(cast("Variable", self._table.variable_of(one.module)))
+                hooks = Made("tuple", tuple(map(self._hook, one.hooks)))
+                pre_hooks = Made("tuple", tuple(map(self._hook, one.pre_hooks)))
+                tensors = self.value((one.inputs, one.outputs))
+            yield (
+                Effect(Op.REGISTER_BACKWARD_HOOKS, module, Made("tuple", (hooks, pre_hooks)), tensors),
+                one.statement,
+            )
+
+    def _hook(self, hook: object) -> Value:
+        return Constant(hook) if isinstance(hook, str) else self.value(hook)
 
     def _changes(self) -> Iterator[tuple[Effect, Statement | None]]:
         rows: list[tuple[tuple[int, int], Effect, Statement | None]] = []

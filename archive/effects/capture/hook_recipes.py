@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.code_uses import Use
-    from archive.effects.capture.pending import Hook
+    from archive.effects.capture.pending import BackwardHooks, Hook
     from archive.effects.capture.sites import Statement
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
 NO_NAME = "a hook that is no function of a Python module: it cannot be found by a name"
 UNFOLLOWED = ", which cannot be followed on the way back"
+CHANGED = "is changed in place later"
 AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
 """Types of globals of libraries that hooks use as they are where they run."""
 
@@ -312,11 +313,23 @@ def settle_hooks(call: CapturedCall) -> None:
     effects = call.side_effects
     for number, hook in effects.tensor_hooks.items():
         effects.tensor_hooks[number] = _settled(call, hook)
+    effects.backward_hooks = [_settled_on_module(call, one) for one in effects.backward_hooks]
     effects.taken_off = [(_settled(call, hook), statement) for hook, statement in effects.taken_off]
+
+
+def _settled_on_module(call: CapturedCall, one: BackwardHooks) -> BackwardHooks:
+    tensors = [each for each in (*one.inputs, *one.outputs) if each is not None]
+    if tuple(each._version for each in tensors) != one.versions:
+        raise error_at(f"a tensor that {CHANGED}", one.statement)
+    hooks, pre_hooks = (
+        tuple(_Maker(call, one.statement).made(hook, (one.module,), {}) for hook in hooks)
+        for hooks in (one.hooks, one.pre_hooks)
+    )
+    return replace(one, hooks=hooks, pre_hooks=pre_hooks)
 
 
 def _settled(call: CapturedCall, hook: Hook) -> Hook:
     tensor: Any = hook.tensor
     if hook.version is not None and tensor._version != hook.version:
-        raise error_at("a hook on a tensor that is changed in place later", hook.statement)
+        raise error_at(f"a hook on a tensor that {CHANGED}", hook.statement)
     return replace(hook, function=recipe_of(call, hook.function, hook.statement))

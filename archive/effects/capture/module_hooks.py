@@ -1,33 +1,27 @@
 """Calls of modules that have hooks, in the order of ``torch.nn.Module._call_impl``.
 
 A hook is code of the model like ``forward``: its copy runs on proxies, and what it changes is an effect.
+Backward hooks (:mod:`archive.effects.capture.backward_hooks`) run later, where nothing is captured.
 """
 
 from __future__ import annotations
 
-import functools
 import warnings
-from inspect import getattr_static
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.function_code import is_model_module
+from archive.effects.capture.backward_hooks import BACKWARD, BACKWARD_PRE, BackwardHooking
+from archive.effects.capture.hook_copies import follow
 from archive.effects.capture.snapshot import instance_dict
-from archive.effects.capture.sources import is_literal
-from archive.effects.capture.untouchable import Untouchable
 from archive.effects.errors import CaptureError
-from archive.formats.effects.model import Attribute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.effects.capture.call import CapturedCall
-    from archive.formats.effects.model import Source
 
 FORWARD, PRE = "_forward_hooks", "_forward_pre_hooks"
-BACKWARD, BACKWARD_PRE = "_backward_hooks", "_backward_pre_hooks"
 MODULE_HOOKS = (FORWARD, PRE, BACKWARD, BACKWARD_PRE)
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in MODULE_HOOKS)
 
@@ -88,20 +82,30 @@ class _HookedCall:
 
     def run(self) -> Any:  # noqa: ANN401
         """Call the hooks and ``forward``; gives the result."""
-        if self._own[BACKWARD] or self._own[BACKWARD_PRE]:
-            self._call.refuse(f"a {type(self._real).__name__} with hooks on the way back")
         try:
             self._before()
+            backward = self._backward()
+            if backward is not None:
+                self._args = backward.before(self._args)
             self._result = self._proxy.forward(*self._args, **self._kwargs)
             for number, hook in self._hooks(FORWARD):
                 self._left.discard(number)
                 self._after(number, hook)
+            if backward is not None:
+                self._result = backward.after(self._result)
         except CaptureError:
             raise
         except Exception:
             self._after_failure()
             raise
         return self._result
+
+    def _backward(self) -> BackwardHooking | None:
+        return (
+            BackwardHooking(self._call, self._proxy)
+            if self._own[BACKWARD] or self._own[BACKWARD_PRE]
+            else None
+        )
 
     def _before(self) -> None:
         """Call the hooks before ``forward``."""
@@ -145,70 +149,3 @@ class _HookedCall:
         """Hooks of a kind by their numbers, each as the model's code calls it."""
         for number, hook in list(self._own[kind].items()):
             yield number, follow(self._call, hook)
-
-
-def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
-    """What runs in the place of a hook: a copy of its function, on proxies.
-
-    Raises:
-        CaptureError: no place leads to the object whose method the hook is, or the hook changes itself.
-    """
-    if isinstance(hook, functools.partial):
-        given = [_given(call, one) for one in hook.args]
-        named = {name: _given(call, one) for name, one in hook.keywords.items()}
-        return functools.partial(follow(call, hook.func), *given, **named)
-    if isinstance(hook, FunctionType):
-        return call.wrap(hook, None)
-    if isinstance(hook, MethodType):
-        owner = _owner(call, hook.__self__)
-        function: Any = hook.__func__
-        return MethodType(call.functions.copy(function), owner)
-    if is_model_module(type(hook).__module__):
-        return _owner(call, hook)
-    if not isinstance(getattr_static(type(hook), "__call__", None), FunctionType):
-        call.refuse(f"a hook that is no code of Python: a {type(hook).__qualname__}")
-    return functools.partial(_of_library, call, hook)
-
-
-def _of_library(call: CapturedCall, hook: Any, *given: Any) -> Any:  # noqa: ANN401
-    """Call a hook that is an object of a library, such as PyTorch's weight norm."""
-    held = instance_dict(hook)
-    before = dict(held)
-    found = hook(*given)
-    if held != before or not all(map(is_literal, held.values())):
-        held.clear()
-        held.update(before)
-        call.refuse(f"a hook, a {type(hook).__qualname__}, that has a state of its own")
-    return found
-
-
-def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
-    """The proxy of the object whose method a hook is."""
-    proxy = _given(call, owner)
-    if type(proxy) is Untouchable:
-        call.refuse(f"a hook of a {type(owner).__qualname__}, which no attribute of a module holds")
-    return proxy
-
-
-def _given(call: CapturedCall, value: Any) -> Any:  # noqa: ANN401
-    """A value that a hook has, as the model's code sees it."""
-    return call.wrap(value, None if is_literal(value) else _place_of(call, value))
-
-
-def _place_of(call: CapturedCall, value: object) -> Source | None:
-    """The place at which the model holds an object; None if it holds it nowhere."""
-    known = call.side_effects.variable_of(value)
-    if known is not None:
-        return known.source
-    return call.paths.get(id(value)) or _held_at(call, value)
-
-
-def _held_at(call: CapturedCall, owner: object) -> Source | None:
-    """The attribute of a module that holds an object and is never set; None if there is none."""
-    for number, source in call.paths.items():
-        holder = call.modules.get(number)
-        for name, value in instance_dict(holder).items() if holder is not None else ():
-            place = Attribute(source, name)
-            if value is owner and not call.is_volatile(place):
-                return place
-    return None

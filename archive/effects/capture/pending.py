@@ -82,6 +82,29 @@ class Backward:
     statement: Statement | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BackwardHooks:
+    """The full backward hooks of one call of a module.
+
+    Attributes:
+        module: its proxy.
+        hooks: called with the gradients of arguments and result: functions, or recipes once the call is over.
+        pre_hooks: called before with those of the result.
+        inputs: the positional arguments: the alias that has the hooks, and None for all others.
+        outputs: the same of the items of the result.
+        statement: the model's statement.
+        versions: of the aliases when the hooks were put on.
+    """
+
+    module: object
+    hooks: tuple[Any, ...]
+    pre_hooks: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    statement: Statement | None
+    versions: tuple[int, ...]
+
+
 class InitialState(NamedTuple):
     """The values of sources before any effect.
 
@@ -107,6 +130,7 @@ class PendingEffects(Tracking):
         log: mutations of lists, dicts and tensors.
         tensor_hooks: by their numbers.
         taken_off: hooks that the call itself has taken off again, with the statement that did.
+        backward_hooks: of modules, in the order of their calls.
         save_for_backward: contexts of autograd functions, with the tensors that each saves.
         backwards: of autograd functions, where gradients are wanted.
         inputs: sources that the graph takes.
@@ -129,6 +153,7 @@ class PendingEffects(Tracking):
         self.log: list[Mutation] = []
         self.tensor_hooks: dict[int, Hook] = {}
         self.taken_off: list[tuple[Hook, Statement | None]] = []
+        self.backward_hooks: list[BackwardHooks] = []
         self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
         self.backwards: list[Backward] = []
         self.inputs: tuple[Source, ...] = ()

@@ -45,7 +45,7 @@ class SideEffects(PendingEffects):
         copy.id_to_variable = dict(self.id_to_variable)
         copy.store_attr_mutations = {item: dict(one) for item, one in self.store_attr_mutations.items()}
         copy.log, copy.tensor_hooks = list(self.log), dict(self.tensor_hooks)
-        copy.taken_off = list(self.taken_off)
+        copy.taken_off, copy.backward_hooks = list(self.taken_off), list(self.backward_hooks)
         copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
         copy.backwards = list(self.backwards)
         copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
@@ -87,13 +87,8 @@ class SideEffects(PendingEffects):
 
     def is_empty(self) -> bool:
         """Whether there is no effect; new objects alone are none."""
-        return not (
-            self.store_attr_mutations
-            or self.log
-            or self.tensor_hooks
-            or self.save_for_backward
-            or self.backwards
-        )
+        hooks = self.tensor_hooks or self.backward_hooks or self.backwards
+        return not (self.store_attr_mutations or self.log or hooks or self.save_for_backward)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -101,6 +96,7 @@ class SideEffects(PendingEffects):
             one.clear()
         self.tensor_hooks.clear()
         self.taken_off.clear()
+        self.backward_hooks.clear()
         self.registrations.clear()
         self.defaults.clear()
         for rows in (self.log, self.save_for_backward, self.backwards, self.keepalive, self.guards):

@@ -33,7 +33,7 @@ from archive.effects.replay.calls import CALLS
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.named_values import NAMED
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
-from archive.formats.effects.hooks import HOOK_OPS
+from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.model import (
     At,
     ClosureCell,
@@ -193,9 +193,8 @@ class Compiler:
         """The texts that a step is formatted with; :class:`EffectStep` lists them."""
         parts = {"target": self._target(body, effect), "key": "", "value": "", "name": "", "code": ""}
         if effect.key is not None:
-            parts["key"] = (
-                body.hook(effect.key, self._code) if effect.op in HOOK_OPS else body.value(effect.key)
-            )
+            hooks = hooks_of(effect)
+            parts["key"] = body.hooks(effect.key, self._code) if hooks else body.value(effect.key)
         if effect.value is not None and effect.op is Op.COPY:
             earlier = self._effects.effects[:number]
             parts["value"] = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))

@@ -126,6 +126,12 @@ class Expressions:
         expression = self._expression(value)
         return self.bind(expression, late=self._late_count > count)
 
+    def hooks(self, key: Value, code: Mapping[str | tuple[str, str], object]) -> str:
+        """A name for a hook, or an expression for tuples of them."""
+        if not isinstance(key, Made) or key.kind != "tuple":
+            return self.hook(key, code)
+        return f"({''.join(f'{self.hooks(one, code)}, ' for one in key.items)})"
+
     def hook(self, hook: Value, code: Mapping[str | tuple[str, str], object]) -> str:
         """A name for a hook.
 

@@ -39,36 +39,43 @@ def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
     Args:
         name: its place, as ``module:qualname``.
         digest: of the code; see :func:`archive.effects.code.digest_of`.
-        allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
-            for one covers the code in it.
+        allow: see ``allowed_code``.
 
     Raises:
         StateError: it is not allowed, or the code there is another one.
         ImportError: there is no such Python module.
         AttributeError: the Python module has nothing of that name.
     """
-    module, _, qualname = name.partition(":")
-    found = found_code(_head(module, qualname, allow), qualname, digest)
+    found = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
     if found is None:
         raise StateError(
-            f"{name!r} is not the code that was captured, or not for this release of Python: "
-            f"capture the model anew, or use a function of a Python module as hook"
+            f"{name!r} is not the code that was captured, or was captured with another release of Python: "
+            f"capture the model anew, or use a function by its name as hook"
         )
     return FoundCode(*found)
 
 
-def _head(module: str, qualname: str, allow: Collection[str]) -> Any:  # noqa: ANN401
-    """The function, class or Python module that some allowed code is in."""
+def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
+    """A function, or the function, class or Python module that local code is in.
+
+    Args:
+        name: as ``module:qualname``.
+        allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
+            for one covers all code in it.
+
+    Raises:
+        StateError: it is not allowed.
+        ImportError: there is no such Python module.
+        AttributeError: the Python module has nothing of that name.
+    """
+    module, _, qualname = name.partition(":")
     parts = [one for one in head_of(qualname).split(".") if one]
-    names = [f"{module}:{'.'.join(parts[:count])}" for count in range(len(parts), 0, -1)]
-    allowed = next((one for one in (f"{module}:{qualname}", *names) if one in allow), None)
+    around = {f"{module}:{'.'.join(parts[:count])}": parts[count:] for count in range(len(parts), 0, -1)}
+    allowed = next((one for one in (name, *around) if one in allow), None)
     if allowed is None:
-        raise StateError(
-            f"'{module}:{qualname}' is not allowed; pass allow=['{module}:{qualname}'] if you trust it"
-        )
+        raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
     if isinstance(allow, Mapping):
-        found = allow[allowed]
-        left = parts[allowed.count(".") - module.count(".") + 1 :] if allowed in names else []
+        found, left = allow[allowed], around.get(allowed, [])
     else:
         found, left = importlib.import_module(module), parts
     for part in left:

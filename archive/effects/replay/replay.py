@@ -29,8 +29,8 @@ from archive.effects.looking import FOUND
 from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
-from archive.effects.replay.hooks import hook_code
-from archive.formats.effects.hooks import HOOK_OPS, functions_of
+from archive.effects.replay.hooks import allowed_code, hook_code
+from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import ATTRIBUTE_OPS, Attribute, Constant, GlobalName, Item, Look, Op
 from archive.formats.effects.parts import guarded, places
 from archive.formats.effects.references import MOST_SHOWN
@@ -214,10 +214,11 @@ def _named_code(
     code: dict[str | tuple[str, str], object] = {}
     for number, effect in enumerate(effects.effects):
         try:
-            for name, digest in functions_of(effect.key) if effect.op in HOOK_OPS else ():
-                code[(name, digest) if digest else name] = (
-                    hook_code(name, digest, allow) if digest else _resolved(name, allow)
-                )
+            for name, digest in (pair for hook in hooks_of(effect) for pair in functions_of(hook)):
+                if digest:
+                    code[name, digest] = hook_code(name, digest, allow)
+                else:
+                    code[name] = allowed_code(name, allow)
             if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(effect.key, Constant):
                 name = str(effect.key.value)
                 if effect.op is Op.NEW and name == CONTEXT:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.replay import backups, hooks
+from archive.effects.replay import backups, backward_hooks, hooks
 from archive.effects.replay.custom_backward import set_backward
 from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
@@ -93,6 +93,7 @@ STEPS = {
         "backup_registration(state, {value})",
         "state.hooks[{value}] = {target}.register_post_accumulate_grad_hook({key})",
     ),
+    Op.REGISTER_BACKWARD_HOOKS: EffectStep("(forget,)", "put_on_backward_hooks({target}, {key}, {value})"),
     Op.TAKE_OFF: EffectStep("backup_taking_off({target})", "{target}.remove()"),
     Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
     Op.SET_BACKWARD: EffectStep("None", "set_backward({target}, {code}, *{value})", lambda *_: None),
@@ -127,6 +128,8 @@ STEP_NAMES: dict[str, object] = {
     "backup_tensor": backups.backup_tensor,
     "fill": hooks.fill,
     "set_backward": set_backward,
+    "forget": backward_hooks.forget,
+    "put_on_backward_hooks": backward_hooks.put_on_backward_hooks,
 } | hooks.HOOK_NAMES
 """Names that the texts of steps use."""
 

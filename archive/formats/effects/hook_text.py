@@ -13,7 +13,7 @@ from archive.formats.effects.model import Constant, Made
 if TYPE_CHECKING:
     from archive.formats.effects.model import Value
 
-HOOK_WORDS = ("MethodType", "partial", "copied")
+HOOK_WORDS = ("MethodType", "partial", "copied", "put_on_backward_hooks")
 """Names that the texts of hooks use."""
 
 

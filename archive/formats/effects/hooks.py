@@ -16,6 +16,11 @@ The qualname of a ``function`` tells its place, such as ``Model.forward.<locals>
 that of :func:`archive.effects.code.digest_of`. A cell is the source of a variable of the model's own
 functions, which the hook shares with these, or ``cell`` of one value. The sources are what the code reads
 by itself.
+
+An effect ``register_backward_hooks`` puts the full backward hooks of its source, a module, on tensors of the
+graph. Its key is a tuple of two: a tuple of hooks, and one of hooks to be called before these. Its value is a
+tuple of two: the positional arguments of the module, and what it returns; at most one of each is an alias of
+a tensor, and all others are None.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from archive.formats.effects.model import At, ClosureCell, Constant, Made, Op
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.effects.model import Value
+    from archive.formats.effects.model import Effect, Value
 
 CELL = "cell"
 ITEM_COUNTS = {"partial": 3, "method": 2, "function": 6, CELL: 1}
@@ -101,6 +106,28 @@ def _is_cell(value: Value) -> bool:
     if isinstance(value, Made):
         return value.kind == CELL and len(value.items) == 1
     return isinstance(value, At) and isinstance(value.source, ClosureCell)
+
+
+def hooks_of(effect: Effect) -> list[Value]:
+    """The hooks that an effect puts on."""
+    if effect.key is None:
+        return []
+    if effect.op is Op.REGISTER_BACKWARD_HOOKS and isinstance(effect.key, Made):
+        return [hook for hooks in effect.key.items if isinstance(hooks, Made) for hook in hooks.items]
+    return [effect.key] if effect.op in HOOK_OPS else []
+
+
+def backward_problem(key: Value | None, value: Value | None) -> str | None:
+    """The rule that an effect ``register_backward_hooks`` breaks, as text; None if it breaks none."""
+    for pair in (key, value):
+        if not isinstance(pair, Made) or pair.kind != "tuple" or not _are_made(pair.items, "tuple", "tuple"):
+            return "not two tuples"
+    assert isinstance(value, Made)  # noqa: S101 (checked)
+    for given in value.items:
+        tensors = [one for one in given.items if one != Constant(None)] if isinstance(given, Made) else []
+        if len(tensors) > 1:
+            return "several tensors"
+    return None
 
 
 def functions_of(hook: Value | None) -> Iterator[tuple[str, str]]:

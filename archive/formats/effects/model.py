@@ -167,6 +167,7 @@ class Op(StrEnum):
     SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
     REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: a hook); or value: a handle
     REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
+    REGISTER_BACKWARD_HOOKS = "register_backward_hooks"  # of a module, source: see ``hooks``
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
     SET_BACKWARD = (
         "set_backward"  # source, an autograd context; key: the function; value: (results, arguments)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.hook_text import HOOK_WORDS
-from archive.formats.effects.hooks import HOOK_OPS, functions_of
+from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.known_calls import CATEGORIES
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
@@ -305,5 +305,6 @@ def _modules(effects: MethodEffects) -> Iterator[str]:
     for effect in effects.effects:
         if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(effect.key, Constant):
             yield str(effect.key.value).partition(":")[0]
-        for name, _ in functions_of(effect.key) if effect.op in HOOK_OPS else ():
-            yield name.partition(":")[0]
+        for hook in hooks_of(effect):
+            for name, _ in functions_of(hook):
+                yield name.partition(":")[0]

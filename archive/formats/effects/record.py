@@ -141,7 +141,15 @@ VERSIONS = (1, 2, 3, 4)
 """
 
 SINCE_4: frozenset[Op | str] = frozenset(
-    (Op.CALL, Op.SET_BACKWARD, "format", Op.REGISTER_GRAD_HOOK, Op.TAKE_OFF, *HOOK_KINDS)
+    (
+        Op.CALL,
+        Op.SET_BACKWARD,
+        "format",
+        Op.REGISTER_GRAD_HOOK,
+        Op.REGISTER_BACKWARD_HOOKS,
+        Op.TAKE_OFF,
+        *HOOK_KINDS,
+    )
 )
 """Ops and kinds of values that version 4 adds."""
 

@@ -8,7 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.effects.hooks import HOOK_OPS, QUALIFIED_NAME, hook_problem, values_in_hook
+from archive.formats.effects.hooks import (
+    QUALIFIED_NAME,
+    backward_problem,
+    hook_problem,
+    hooks_of,
+    values_in_hook,
+)
 from archive.formats.effects.known_calls import problem_of
 from archive.formats.effects.model import (
     At,
@@ -75,6 +81,7 @@ OP_RULES = {
     Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
     Op.SET_BACKWARD: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.ANY, source=Temporary),
     Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
+    Op.REGISTER_BACKWARD_HOOKS: OpRule(key=Operand.ANY, value=Operand.ANY),
     Op.TAKE_OFF: OpRule(),
 }
 SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
@@ -186,6 +193,8 @@ def _check_effect(effect: Effect) -> None:
     if effect.op is Op.SET_BACKWARD and not _is_pair(effect.value):
         raise ArchiveError(f"{effect.op}: no results and arguments")
     problem = problem_of(effect) if effect.op is Op.CALL else None
+    if effect.op is Op.REGISTER_BACKWARD_HOOKS:
+        problem = backward_problem(effect.key, effect.value)
     if problem is not None:
         raise ArchiveError(f"{effect.op}: {problem}")
 
@@ -198,9 +207,10 @@ def _is_pair(value: Value | None) -> bool:
 
 def _keys(effect: Effect) -> list[Value | None]:
     """The key of an effect, or the plain values in it if it is a hook."""
-    if effect.key is None or effect.op not in HOOK_OPS or hook_problem(effect.key) is not None:
+    hooks = hooks_of(effect)
+    if not hooks or any(hook_problem(hook) is not None for hook in hooks):
         return [effect.key]
-    return list(values_in_hook(effect.key))
+    return [value for hook in hooks for value in values_in_hook(hook)]
 
 
 def _fits(operand: Operand, value: Value | None) -> bool:  # noqa: PLR0911 (one a kind)

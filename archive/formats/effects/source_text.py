@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from archive.formats.effects.computed import COMPARISONS, COMPUTED
 from archive.formats.effects.hook_text import hook_text
-from archive.formats.effects.hooks import HOOK_OPS
+from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import call_text
 from archive.formats.effects.model import (
     At,
@@ -292,7 +292,8 @@ class Printer:
         if effect.op is Op.CALL:
             return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
         source = self.source(effect.source)
-        key = "" if effect.key is None or effect.op in HOOK_OPS else self.value(effect.key)
+        hooks = [hook_text(hook, self) for hook in hooks_of(effect)]
+        key = "" if effect.key is None or hooks else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)
         if effect.op in STATEMENTS:
             return STATEMENTS[effect.op].format(source=source, key=key, value=value)
@@ -305,9 +306,12 @@ class Printer:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
             case Op.REGISTER_HOOK | Op.REGISTER_GRAD_HOOK, _:
                 handle = value if isinstance(effect.value, New) else f"{self._free('hooks')}[{value}]"
-                return f"{handle} = {source}.{effect.op}({hook_text(effect.key, self)})"
+                return f"{handle} = {source}.{effect.op}({hooks[0]})"
             case Op.SET_BACKWARD, _:
                 return f"set_backward({source}, {self.reference(name)}, *{value})"
+            case Op.REGISTER_BACKWARD_HOOKS, _:
+                called = self.word("put_on_backward_hooks")
+                return f"{called}({', '.join([source, value, *hooks])})"
             case Op.REMOVE_HOOK, _:
                 return f"{self._free('hooks')}.pop({value}).remove()"
             case Op.SET_CELL, ClosureCell() as cell:

@@ -56,8 +56,18 @@ def seen_in(seen: list[torch.Tensor], _: nn.Module, __: Any, output: torch.Tenso
     seen.append(output)
 
 
+def added_up(module: nn.Module, inputs: Any, outputs: Any) -> None:
+    SEEN.append(outputs[0].sum())
+    SEEN.append(inputs[0])
+    module.last = outputs[0]
+
+
+def doubled(_: nn.Module, outputs: Any) -> Any:
+    return (outputs[0] * 2,)
+
+
 def halved(_: nn.Module, inputs: Any, __: Any) -> Any:
-    return (inputs[0] / 2,)
+    return None if inputs[0] is None else (inputs[0] / 2,)
 
 
 class Around(nn.Module):
@@ -129,13 +139,62 @@ class dunder_call_explicitly(Around):
         return self.inner.__call__(x)
 
 
-@CASES.add(
-    says="a Doubling with hooks on the way back", at="return self.inner(x * 2 + 1)", arguments=with_gradient
-)
+@CASES.add(arguments=with_gradient)
 class backward_hooks(Around):
     def __init__(self) -> None:
         super().__init__()
         self.inner.register_full_backward_hook(halved)
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class backward_hooks_of_layers(Around):
+    """Hooks before and after, with and without a gradient of the argument; two of one module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net[0].register_full_backward_hook(added_up)
+        self.net[0].register_full_backward_hook(halved)
+        self.net[1].register_full_backward_hook(added_up)
+        self.net[1].register_full_backward_pre_hook(doubled)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x).sum() + self.net(x.detach()).sum()
+
+
+@CASES.add(OURS, arguments=with_gradient)
+class backward_hook_of_the_whole_model(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gradient = torch.zeros(2, 3)
+        self.register_full_backward_hook(self.kept)
+
+    def kept(self, _: nn.Module, inputs: Any, __: Any) -> None:
+        self.gradient = inputs[0]
+
+
+@CASES.add(
+    OURS,
+    says="hooks on the way back of a module that takes or gives several tensors",
+    arguments=with_gradient,
+)
+class backward_hooks_of_several_tensors(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Bilinear(3, 3, 2)
+        self.inner.register_full_backward_hook(added_up)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x, x)  # here
+
+
+@CASES.add(OURS, says="a tensor that is changed in place later", arguments=with_gradient)
+class backward_hook_before_a_change(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner.register_full_backward_hook(added_up)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).mul_(2)  # here
 
 
 @CASES.add()
