@@ -46,8 +46,8 @@ class Reach:
             values += [hook.tensor, hook.function]
         for one in self._effects.backwards:
             values += [one.context, one.results, one.arguments]
-        for one in self._effects.backward_hooks:
-            values += [one.module, *one.hooks, *one.pre_hooks, *one.inputs, *one.outputs]
+        for each in self._effects.backward_hooks:
+            values += [each.module, *each.hooks, *each.pre_hooks, *each.inputs, *each.outputs]
         while values:
             values += self._parts(values.pop(0))
         return self.variables

@@ -8,10 +8,11 @@ from __future__ import annotations
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Protocol
 
-from archive.formats.effects.model import Constant, Made
+from archive.formats.effects.hooks import hooks_of
+from archive.formats.effects.model import Constant, Made, New, Op
 
 if TYPE_CHECKING:
-    from archive.formats.effects.model import Value
+    from archive.formats.effects.model import Effect, Source, Value
 
 HOOK_WORDS = ("MethodType", "partial", "copied", "put_on_backward_hooks")
 """Names that the texts of hooks use."""
@@ -20,6 +21,9 @@ HOOK_WORDS = ("MethodType", "partial", "copied", "put_on_backward_hooks")
 class Printing(Protocol):
     """Prints what hooks are made of."""
 
+    def source(self, source: Source) -> str:
+        """A source as an expression."""
+
     def value(self, value: Value) -> str:
         """A value as an expression."""
 
@@ -27,7 +31,17 @@ class Printing(Protocol):
         """A class or function ``module:qualname`` as an expression."""
 
     def word(self, word: str) -> str:
-        """The name for one of ``HOOK_WORDS``."""
+        """The name for one of ``HOOK_WORDS``, or for ``hooks``."""
+
+
+def hooks_text(effect: Effect, printing: Printing) -> str:
+    """An effect that puts on hooks, as a statement."""
+    source, hooks = printing.source(effect.source), [hook_text(one, printing) for one in hooks_of(effect)]
+    value = "" if effect.value is None else printing.value(effect.value)
+    if effect.op is Op.REGISTER_BACKWARD_HOOKS:
+        return f"{printing.word('put_on_backward_hooks')}({', '.join([source, value, *hooks])})"
+    handle = value if isinstance(effect.value, New) else f"{printing.word('hooks')}[{value}]"
+    return f"{handle} = {source}.{effect.op}({hooks[0]})"
 
 
 def hook_text(hook: Value | None, printing: Printing) -> str:

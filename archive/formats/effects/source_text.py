@@ -13,7 +13,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.computed import COMPARISONS, COMPUTED
-from archive.formats.effects.hook_text import hook_text
+from archive.formats.effects.hook_text import hooks_text
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import call_text
 from archive.formats.effects.model import (
@@ -292,8 +292,9 @@ class Printer:
         if effect.op is Op.CALL:
             return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
         source = self.source(effect.source)
-        hooks = [hook_text(hook, self) for hook in hooks_of(effect)]
-        key = "" if effect.key is None or hooks else self.value(effect.key)
+        if hooks_of(effect):
+            return hooks_text(effect, self)
+        key = "" if effect.key is None else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)
         if effect.op in STATEMENTS:
             return STATEMENTS[effect.op].format(source=source, key=key, value=value)
@@ -304,14 +305,8 @@ class Printer:
                 return f"{source} = {EMPTY_LITERALS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:
                 return f"del {source}.{name}" if is_name(name) else f"delattr({source}, {key})"
-            case Op.REGISTER_HOOK | Op.REGISTER_GRAD_HOOK, _:
-                handle = value if isinstance(effect.value, New) else f"{self._free('hooks')}[{value}]"
-                return f"{handle} = {source}.{effect.op}({hooks[0]})"
             case Op.SET_BACKWARD, _:
                 return f"set_backward({source}, {self.reference(name)}, *{value})"
-            case Op.REGISTER_BACKWARD_HOOKS, _:
-                called = self.word("put_on_backward_hooks")
-                return f"{called}({', '.join([source, value, *hooks])})"
             case Op.REMOVE_HOOK, _:
                 return f"{self._free('hooks')}.pop({value}).remove()"
             case Op.SET_CELL, ClosureCell() as cell:
