@@ -257,6 +257,8 @@ def _calls(draw: DrawFn, made: tuple[int, ...]) -> Effect:
 def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     if op is Op.CALL:
         return _calls(made)
+    if op is Op.REGISTER_BACKWARD_HOOKS:
+        return _backward_hooks(made)
     rule = OP_RULES[op]
     if rule.source in (GlobalName, ClosureCell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)
@@ -272,6 +274,20 @@ def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     )
 
 
+def _backward_hooks(made: tuple[int, ...]) -> SearchStrategy[Effect]:
+    several = _made_of("tuple", hooks(made))
+    one_tensor = st.builds(Output, numbers).map(lambda one: Made("tuple", (Constant(None), one)))
+    return st.builds(
+        Effect,
+        st.just(Op.REGISTER_BACKWARD_HOOKS),
+        sources(made),
+        _made("tuple", several, several),
+        _made("tuple", one_tensor, one_tensor | st.just(Made("tuple", ()))),
+        st.integers(-1, 1 << 40),
+    )
+
+
+@cache
 def hooks(made: tuple[int, ...]) -> SearchStrategy[Value]:
     """Hooks by name, by code, and made of such."""
     cells = st.builds(At, st.builds(ClosureCell, names, names)) | _made("cell", values(made))
