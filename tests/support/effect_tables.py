@@ -190,7 +190,8 @@ def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
 def methods(draw: DrawFn) -> MethodEffects:
     made: tuple[int, ...] = draw(st.sampled_from([(), (), (0,), (255, 1)]))
     effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references))) for number in made]
-    ops = draw(st.lists(st.sampled_from([op for op in Op if op is not Op.NEW]), max_size=5))
+    drawn = [op for op in Op if op is not Op.NEW and (made or op is not Op.SET_BACKWARD)]
+    ops = draw(st.lists(st.sampled_from(drawn), max_size=5))
     effects += [draw(_effects(op, made)) for op in ops]
     inputs = tuple(draw(st.lists(readable(made), max_size=3)))
     guards = tuple(draw(st.lists(_guards(), max_size=3)))
@@ -257,6 +258,10 @@ def _calls(draw: DrawFn, made: tuple[int, ...]) -> Effect:
 def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
     if op is Op.CALL:
         return _calls(made)
+    if op is Op.SET_BACKWARD:
+        pair = _made("tuple", _made_of("tuple", values(made)), _made_of("tuple", values(made)))
+        place = st.sampled_from(made).map(Temporary)
+        return st.builds(Effect, st.just(op), place, st.builds(Constant, references), pair)
     if op is Op.REGISTER_BACKWARD_HOOKS:
         return _backward_hooks(made)
     rule = OP_RULES[op]
