@@ -4,7 +4,7 @@ A saved profile is what ``debug-archive profile --json`` prints::
 
     {"backend": "lite interpreter", "runs": 1, "operations": 11, "total_ns": 148180, "peak_bytes": 6144,
      "module": [{"name": "down.0", "text": "Block", "self_ns": 12, "total_ns": 30, "calls": 2,
-                 "share": 0.1, "allocated": 4096}, …], "line": […], "operator": […]}
+                 "share": 0.1, "allocated": 4096, "at_peak": 0}, …], "line": […], "operator": […]}
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ def test_table() -> None:
     assert table(one_run(), most=2) == (
         "backend demo: 5 operations in 8.000 µs, results of up to 5.0 KiB at a time\n"
         "\n"
-        "      self  share      total    calls     results  module                     class\n"
-        "  4.000 µs  50.0%   4.000 µs        1     4.0 KiB  blocks.0.fc                Linear\n"
-        "  2.000 µs  25.0%   2.000 µs        1         0 B  head                       Linear\n"
-        "  2.000 µs  25.0%                   3     1.0 KiB  [5 others]"
+        "      self  share      total    calls     results    at peak  module                     class\n"
+        "  4.000 µs  50.0%   4.000 µs        1     4.0 KiB    4.0 KiB  blocks.0.fc                Linear\n"
+        "  2.000 µs  25.0%   2.000 µs        1         0 B        0 B  head                       Linear\n"
+        "  2.000 µs  25.0%                   3     1.0 KiB    1.0 KiB  [5 others]"
     )
     assert table(one_run(), by="line").splitlines()[2:4] == [
-        "      self  share    calls     results  line                       source",
-        "  4.000 µs  50.0%        1     4.0 KiB  models/plain.py:25         return self.act(self.fc(x))",
+        "      self  share    calls     results    at peak  line                       source",
+        "  4.000 µs  50.0%        1     4.0 KiB    4.0 KiB  models/plain.py:25         return self.act(self.…",
     ]
     _, _, lines = table(one_run(), by="line").partition("\n\n")
     assert str(one_run()) == f"{table(one_run())}\n\n{lines}", "with one head"

@@ -133,10 +133,10 @@ def test_sums() -> None:
     profile = one_run()
     assert profile.total_ns == 8000
     assert profile.by_module() == [
-        Row("blocks.0.fc", "Linear", 4000, 4000, 1, 0.5, 4096),
+        Row("blocks.0.fc", "Linear", 4000, 4000, 1, 0.5, 4096, 4096),
         Row("head", "Linear", 2000, 2000, 1, 0.25, 0),
         Row("blocks.1", "Block", 1000, 1000, 1, 0.125, 0),
-        Row("blocks.0", "Block", 500, 4500, 1, 0.0625, 1024),
+        Row("blocks.0", "Block", 500, 4500, 1, 0.0625, 1024, 1024),
         Row("(unknown)", "", 500, 500, 1, 0.0625, 10),
         Row("top(Stack)", "", 0, 7500, 0, 0.0, 0),
         Row("blocks", "Sequential", 0, 5500, 0, 0.0, 0),
@@ -150,6 +150,24 @@ def test_sums() -> None:
     assert [(row.name, row.total_ns, row.calls, row.allocated) for row in profile.by_operator()] == [
         ("aten::linear", 6000, 2, 4096), ("aten::add", 1500, 2, 1024), ("aten::mul", 500, 1, 10),
     ]  # fmt: skip
+
+
+def test_the_peak_is_told_by_what_is_in_use_then() -> None:
+    made = recording((0, 10, FC_0, "a"), (10, 20, HEAD, "b"), (100, 110, FC_0, "a"))
+    made.memory = [
+        (START + at, where, size, total, address)
+        for at, where, size, total, address in [
+            (1, FC_0, 100, 100, 1),
+            (2, FC_0, 50, 150, 2),
+            (3, FC_0, -50, 100, 2),
+            (11, HEAD, 70, 170, 2),  # at an address that was free
+            (12, HEAD, -100, 70, 1),
+            (101, FC_0, 160, 160, 3),  # another run
+        ]
+    ]
+    profile = profiled(made)
+    assert profile.peak == 170
+    assert {row.name: row.at_peak for row in profile.by_operator()} == {"a": 100, "b": 70}
 
 
 def test_an_operation_inside_another_one_takes_its_own_time() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-from archive.backend import Delegate, lower
+from archive.backend import Delegate, lower, save_lowered
 from archive.backend.profile.places import common_place
 from archive.backend.profile.stock.bytecode import LiteMethod
 from archive.backend.profile.stock.code import Code
@@ -86,8 +86,10 @@ def test_runs_add_up_and_memory_is_the_allocator_s(tmp_path: Path) -> None:
     once, thrice = (profile_archive(path, X, runs=runs) for runs in (1, 3))
     assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
     assert thrice.peak == once.peak > 0
+    assert sum(row.at_peak for row in once.by_module()) == once.peak
+    assert sum(row.at_peak for row in thrice.by_line()) == once.peak
     assert sum(row.allocated for row in once.by_operator()) >= 4 * 32
-    assert once.table().splitlines()[2].split()[-3:] == ["allocated", "module", "class"]
+    assert once.table().splitlines()[2].split()[-5:] == ["allocated", "at", "peak", "module", "class"]
     assert problems(once.chrome_trace()) == speedscope_problems(once.speedscope()) == []
     assert {
         event["args"]["Backend"] for event in once.chrome_trace()["traceEvents"] if event["ph"] == "i"
@@ -100,6 +102,20 @@ def test_a_split_archive_is_profiled_with_its_companion(tmp_path: Path) -> None:
     archive.split(path, small, companion)
     found = profile_archive(str(small), X, companion=str(companion))
     assert counts(found) == counts(profile_archive(path, X))
+
+
+@pytest.mark.parametrize("lite", [False, True])
+def test_a_lowered_module_is_profiled_at_the_model_s_lines(tmp_path: Path, *, lite: bool) -> None:
+    path = tmp_path / ("m.ptl" if lite else "m.pt")
+    save_lowered(lower(Deciding().eval(), "aten"), path)
+    profile = profile_archive(str(path), X, 3)
+    lines = {str(one.place.source) for one in profile.events if one.name in ("aten::linear", "aten::mul")}
+    expected = {
+        str(one.place.source) for one in by_machine(Deciding(), X, 3).events if one.name == "aten::linear"
+    }
+    assert expected <= lines
+    modules = {row.name for row in profile.by_module()}
+    assert modules == ({"top(Deciding)", "left", "right"} if lite else {"top(Deciding)"})
 
 
 def test_the_listing_shows_the_source_with_times(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 TABLE_WIDTH = 100
 NAME_WIDTH = 26
-NUMBER_WIDTHS = (10, 6, 10, 8, 11)
-"""Widths of self time, share, total, calls and bytes."""
+NUMBER_WIDTHS = (10, 6, 10, 8, 11, 10)
+"""Widths of self time, share, total, calls, bytes, and bytes at the peak."""
 UNIT = 1024
 """Bytes in a KiB, and so on."""
 HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
@@ -40,12 +40,12 @@ def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
     if by not in HEADINGS:
         raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
     rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
-    shown = [True, True, by == "module", True, bool(timeline.memory)]
+    shown = [True, True, by == "module", True, *[bool(timeline.memory)] * 2]
     memory = "allocated" if timeline.of_allocator else "results"
     lines = [
         _head(timeline),
         "",
-        _line(("self", "share", "total", "calls", memory), *HEADINGS[by], shown),
+        _line(("self", "share", "total", "calls", memory, "at peak"), *HEADINGS[by], shown),
     ]
     lines += [
         _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
@@ -94,7 +94,8 @@ def _numbers(rows: Sequence[Row], total: str) -> tuple[str, ...]:
     """
     share, calls = sum(row.share for row in rows), sum(row.calls for row in rows)
     own, allocated = sum(row.self_ns for row in rows), sum(row.allocated for row in rows)
-    return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated)
+    at_peak = sum(row.at_peak for row in rows)
+    return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated), size(at_peak)
 
 
 def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> str:

@@ -44,6 +44,7 @@ class Row:
         calls: how many operations of its own ran.
         share: its part of the self times of all rows, 0 to 1.
         allocated: bytes that its own operations made; freed bytes are not subtracted.
+        at_peak: those of them that are in use when most bytes are.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Row:
     calls: int = 0
     share: float = 0.0
     allocated: int = 0
+    at_peak: int = 0
 
 
 class Timeline:
@@ -105,6 +107,22 @@ class Timeline:
         """The most bytes at a time, beyond those before a run."""
         return max((change.total for change in self.memory), default=0)
 
+    def _in_use_at_peak(self) -> list[MemoryChange]:
+        """The allocations that are in use when most bytes are for the first time.
+
+        The bytes of each run are counted from 0 on, so an allocation that is all there is begins a run.
+        """
+        last = max(range(len(self.memory)), key=lambda at: self.memory[at].total, default=-1)
+        in_use: dict[int, MemoryChange] = {}
+        for change in self.memory[: last + 1]:
+            if change.total == change.bytes:
+                in_use.clear()
+            if change.bytes > 0:
+                in_use[change.address] = change
+            else:
+                in_use.pop(change.address, None)
+        return [*in_use.values()]
+
     def by_module(self) -> list[Row]:
         """Sums by module, those without operations of their own included; longest self time first."""
         return self._rows(lambda place, _: [(level.path, level.type) for level in place.levels])
@@ -141,6 +159,8 @@ class Timeline:
         for change in self.memory:
             last = rows_of(change.place, names.get(change.handle, change.place.op))[-1]
             last.allocated += max(change.bytes, 0)
+        for change in self._in_use_at_peak():
+            rows_of(change.place, names.get(change.handle, change.place.op))[-1].at_peak += change.bytes
         whole = self.total_ns or 1
         for row in rows.values():
             row.share = row.self_ns / whole

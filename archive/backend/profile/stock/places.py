@@ -118,7 +118,7 @@ class StockPlaces:
             if callee.type_name:
                 sites = [(caller, one) for one in _sites_on(line, caller, callee.name)]
                 attributes = _one_path(sites, caller.type_name, callee.type_name, self._code)
-                if attributes:
+                if attributes and attributes not in INSTANCES_WITHOUT_LEVEL:
                     path = f"{path}.{attributes}".removeprefix(".")
                     yield ModuleLevel(path, callee.type_name.rpartition(".")[2], attributes)
 
