@@ -24,7 +24,8 @@ def test_table() -> None:
     )
     assert table(one_run(), by="line").splitlines()[2:4] == [
         "      self  share    calls     results    at peak  line                       source",
-        "  4.000 µs  50.0%        1     4.0 KiB    4.0 KiB  models/plain.py:25         return self.act(self.…",
+        "  4.000 µs  50.0%        1     4.0 KiB    4.0 KiB  models/plain.py:25         "
+        "return self.act(self.…",
     ]
     _, _, lines = table(one_run(), by="line").partition("\n\n")
     assert str(one_run()) == f"{table(one_run())}\n\n{lines}", "with one head"
