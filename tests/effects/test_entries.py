@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -15,18 +15,15 @@ import torch._dynamo
 
 import archive
 from archive.backend import Effectful, lower, lowered_archive
-from archive.effects import CaptureError, GuardError, State, capture, capture_entries
+from archive.effects import CaptureError, GuardError, capture, capture_entries
 from archive.effects.capture import inputs
-from archive.effects.replay.replay import prepared
-from archive.formats.effects.model import EffectTable
-from archive.formats.effects.record import build_effects
 from archive.report.effects_text import effects_text
 from archive.verbs.inspect_effects import inspect_effects
 from tests.support import entry_models as models
 from tests.support.corpus import FIXTURES
-from tests.support.effect_comparison import CODE, Comparing, named, picture, shown, state_in, state_of
+from tests.support.effect_comparison import Comparing, named, picture, shown, state_in, state_of
+from tests.support.entry_running import check_entries
 from tests.support.made_branches import branching
-from tests.support.made_effects import written
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -167,63 +164,10 @@ def test_entries_are_listed_with_their_numbers() -> None:
         assert [one.entry for one in inspect_effects(opened).methods] == [0]
 
 
-class Entries:
-    """The entries of a made model on a state of their own, run as they are loaded, without lowering."""
-
-    def __init__(self, model: Made, module: Any, eager: Any) -> None:  # noqa: ANN401
-        captured = capture_entries(eager, [(argument(0),)])
-        state = captured[0].side_effects.state
-        methods = tuple(one.side_effects.table() for one in captured)
-        table = EffectTable(methods, state.entries)
-        build_effects(table)
-        code = {f"{model.name}:{name}": one for name, one in vars(module).items() if isinstance(one, CODE)}
-        self._entries = [
-            (one.graph, prepared(method, code)) for one, method in zip(captured, methods, strict=True)
-        ]
-        self.state = State.fresh(table, [one.clone() for one in state.tensors])
-
-    def __call__(self, x: torch.Tensor) -> Any:  # noqa: ANN401
-        """Run the entry that fits.
-
-        Raises:
-            GuardError: none does.
-        """
-        refusals = []
-        for graph, effects in self._entries:
-            try:
-                outputs = graph(*effects.inputs(self.state, {"x": x}))
-                return effects.replay(self.state, outputs, {"x": x})
-            except GuardError as error:
-                refusals.append(error)
-        raise refusals[0]
-
-
-def check(model: Made) -> None:
-    with written(model) as module:
-        eager = module.Model()
-        before = {path: shown(one) for path, one in named(state_of(eager, module))}
-        try:
-            entries = Entries(model, module, eager)
-        except CaptureError:
-            reject()
-        assert {path: shown(one) for path, one in named(state_of(eager, module))} == before
-        for number in range(CALLS):
-            mine, its = argument(number), argument(number)
-            kept = picture(state_in(entries))
-            try:
-                found = entries(its)
-            except GuardError:
-                assert picture(state_in(entries)) == kept
-                return
-            comparing = Comparing(before)
-            comparing.same([eager(mine), mine], [found, its], "result")
-            comparing.same(state_of(eager, module), state_in(entries), "")
-
-
 @given(model=branching())
 @settings(patient, max_examples=10)
 def test_branches_on_what_calls_change(model: Made) -> None:
-    check(model)
+    check_entries(model, argument, CALLS)
 
 
 def test_weights_are_copied_once_for_all_entries(monkeypatch: pytest.MonkeyPatch) -> None:

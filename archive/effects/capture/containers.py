@@ -80,14 +80,18 @@ class TrackedList(list[Any]):
         return list.__contains__(self, value)
 
     def __eq__(self, other: object) -> bool:
-        self._read()
-        return list.__eq__(self, other)
+        return self.copy() == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     __hash__ = None
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
-        self._read()
-        return list.__add__(self, other)
+        return self.copy() + other
+
+    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+        return other + self.copy()
 
     def __mul__(self, count: Any) -> Any:  # noqa: ANN401
         self._read()

@@ -48,7 +48,8 @@ class _After:
             if variable.kind in (VariableKind.LIST, VariableKind.DICT) and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for one in self._call.builder.changed():
-            self._snapshot.set_contents(one.original, copied(one.proxy))
+            changed = one.proxy if one.proxy.is_leaf else one.proxy.detach()
+            self._snapshot.set_contents(one.original, copied(changed))
         self._functions()
         return self._snapshot
 

@@ -255,6 +255,9 @@ class OpenList(list[Any]):
     def __eq__(self, other: object) -> bool:
         return self._whole() == other
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = None
 
     def as_part(self) -> list[Any]:
