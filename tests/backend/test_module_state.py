@@ -201,3 +201,32 @@ def test_a_backend_without_state_refuses_it_at_its_line() -> None:
         lower(Kept(), "backend_with_compiler_demo")
     assert "self.total = x" in str(caught.value)
     assert str(caught.value).endswith(CHANGES_STATE)
+
+
+class Measured(nn.Module):
+    """Computes what it needs when it is first called, as torchvision's region pooling does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready = False
+        self.scale = 0.0
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if not self.ready:
+            self.scale = float(x.size(0))
+            self.ready = True
+        return x * self.scale + self.calls
+
+
+@pytest.mark.parametrize("calls_before", [0, 1])
+def test_what_a_first_call_computes_is_state_only_before_it(calls_before: int) -> None:
+    model = Measured()
+    for _ in range(calls_before):
+        model(X)
+    scripted, lowered = torch.jit.script(model), lower(model, "aten")
+    for x in (torch.ones(2), torch.ones(3), torch.ones(2, 2)):
+        assert torch.equal(lowered(x), scripted(x))
+    writes = str(lowered._c.getattr("__loweredModule__")._get_method("forward").graph).count("prim::SetAttr")
+    assert writes == (1 if calls_before else 3)

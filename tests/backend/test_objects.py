@@ -79,6 +79,21 @@ class Attribute(torch.nn.Module):
         return scale.times(x)
 
 
+class Checked(Attribute):
+    """An error is raised if the object is missing; so behind the check it is the object."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = self.scale
+        if scale is None or x.dim() > 2:
+            raise RuntimeError("no scale")
+        made = Sized(x, [3])
+        if x.dim() < 1:
+            raise RuntimeError("no vector")
+        else:  # noqa: RET506 (the branch gives the object another name)
+            same = made
+        return scale.times(same.times(x))
+
+
 class Either(torch.nn.Module):
     """Asks for a type that its caller decides."""
 
@@ -98,6 +113,7 @@ class Either(torch.nn.Module):
         InLoop,
         lambda: Attribute(Sized(torch.full((2,), 3.0), [2])),
         lambda: Attribute(None),
+        lambda: Checked(Sized(torch.full((2,), 3.0), [2])),
         Either,
     ],
 )
@@ -125,6 +141,15 @@ def test_a_failure_in_a_method_shows_its_line_and_its_callers() -> None:
 class Returned(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Sized:
         return Sized(x, [1])
+
+
+class MadeInBranch(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dim() > 3:
+            raise RuntimeError("too many")
+        else:  # noqa: RET506 (the branch makes an object)
+            one = Sized(x + 1, [2])
+        return one.times(x)
 
 
 class Listed(torch.nn.Module):
@@ -171,6 +196,7 @@ class Replaced(Grown):
         (Listed, "return [Sized(x, [1]), Sized(x, [2])][x.size(0)].x"),
         (Branch, "self.x = x"),
         (Chosen, "return one.times(x)"),
+        (MadeInBranch, "return one.times(x)"),
         (Grown, "self.factors.append(factor)"),
         (Replaced, "self.x = x"),
     ],

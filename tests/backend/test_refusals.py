@@ -44,13 +44,6 @@ class Counting(nn.Module):
         return x + self.count
 
 
-class WithoutGradients(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            y = x * 2
-        return torch.fft.fft(y).real
-
-
 class Large(nn.Module):
     """Has a branch that is never taken, and could not be: a number that is none, a list that is too long."""
 
@@ -298,15 +291,6 @@ def test_what_torchscript_does_not_take_of_a_captured_graph_is_refused_at_the_mo
 
 def test_attributes_that_are_never_set_are_no_obstacle() -> None:
     assert torch.equal(lower(Counting(counts=False), "aten")(X), X)
-
-
-def test_objects_are_refused_together_with_all_else() -> None:
-    with pytest.raises(LoweringError, match=r"prim::CreateObject is not supported") as caught:
-        lower(WithoutGradients(), "aten")
-    text = str(caught.value)
-    for kind in ("Enter", "Exit"):
-        place = text.partition(f"The node of prim::{kind} is not")[2].partition(" <--- HERE")[0]
-        assert place.splitlines()[-2].strip() == "with torch.no_grad():", kind
 
 
 def test_what_is_too_large_to_be_folded_is_left_to_run() -> None:

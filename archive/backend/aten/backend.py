@@ -17,9 +17,8 @@ from archive.backend.aten.constants import copied
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineProgram, program_of
 from archive.backend.errors import NO_HANDLE
-from archive.backend.graph.attributes import held_attributes, with_state
+from archive.backend.graph.attributes import folded_with_state, held_attributes
 from archive.backend.graph.contexts import with_plain_contexts
-from archive.backend.graph.folding import folded
 from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import results
@@ -36,8 +35,8 @@ def preprocess(
     generate_debug_handles: GenerateDebugHandles,
 ) -> Ahead:
     """The folded graph of each method, its program as text, and the tensors that both use."""
-    own = with_state({method: original.graphs[method] for method in method_compile_spec})
-    graphs = {method: folded(with_plain_contexts(graph)) for method, graph in own.items()}
+    own = {method: with_plain_contexts(original.graphs[method]) for method in method_compile_spec}
+    graphs = folded_with_state(own)
     held = held_attributes(graphs.values())
     handles: dict[Operation, int] = {}
     tensors: list[torch.Tensor] = []

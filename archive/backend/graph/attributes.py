@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from archive.backend.graph.folding import folded
 from archive.backend.graph.graphs import Block, Graph
 
 if TYPE_CHECKING:
@@ -36,26 +37,34 @@ class HeldAttribute:
     value: Any
 
 
-def with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
-    """Graphs in which attributes that a method writes are read where the model reads them.
+def folded_with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
+    """The folded graphs of methods, with attributes that a method writes read where the model reads them.
 
     The constants of these attributes become ``prim::GetAttr``. An attribute stays a constant, and writing it
     an operation that backends refuse, if no method reads it, or its type is a class of the model's own.
+
+    Code may be there only as long as an attribute lacks its value: ``if self.scale is None: self.scale = …``.
+    So every attribute is taken for a constant first. Those that the folded graphs still write are state then,
+    and the graphs are folded again, until they write no other.
     """
-    operations = [one for graph in graphs.values() for one in graph.operations()]
-    written = {one.path for one in operations if one.kind == WRITE and one.path is not None}
-    read = {
+    constants = {
         one.path
         for graph in graphs.values()
         for one in graph.operations()
-        if one.kind == "prim::Constant" and OWN_TYPE not in graph.types[one.outputs[0]]
+        if one.kind == "prim::Constant" and one.path and OWN_TYPE not in graph.types[one.outputs[0]]
     }
-    state: set[str | None] = {*(written & read)}
-    if not state:
-        return dict(graphs)
-    return {
-        name: Graph(graph.name, _read_again(graph.body, state), graph.types) for name, graph in graphs.items()
-    }
+    state: set[str | None] = set()
+    while True:
+        made = {name: folded(_reading(graph, state)) for name, graph in graphs.items()}
+        written = {one.path for graph in made.values() for one in graph.operations() if one.kind == WRITE}
+        if written & constants <= state:
+            return made
+        state |= written & constants
+
+
+def _reading(graph: Graph, state: set[str | None]) -> Graph:
+    """A graph that reads these attributes."""
+    return Graph(graph.name, _read_again(graph.body, state), graph.types) if state else graph
 
 
 def _read_again(block: Block, state: set[str | None]) -> Block:

@@ -237,6 +237,10 @@ class _Inliner:
             operation.blocks.append(inner)
         operation.outputs = [self.new(value, scope) for value in node.outputs]
         self._objects.add(operation, out)
+        if operation.kind == "prim::If":
+            names = {scope.numbers[value.name]: value.name for value in node.outputs}
+            for output, one in self._objects.take_out(operation).items():
+                scope.numbers[names[output]] = one
         out.operations.append(self._placed(operation, node, scope))
 
     def _call(self, node: Node, scope: _Scope, out: Block) -> None:

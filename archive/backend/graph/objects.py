@@ -70,6 +70,7 @@ class Objects:
         self.held: dict[int, Held] = {}
         self._made: dict[int, Made] = {}
         self._tuples: dict[int, list[int]] = {}
+        self._uninitialized: set[int] = set()
 
     def __contains__(self, value: int) -> bool:
         """Whether a value is such an object, or a tuple that holds one."""
@@ -81,6 +82,29 @@ class Objects:
             self._made[operation.outputs[0]] = Made(block)
         elif operation.kind == "prim::TupleConstruct" and any(one in self for one in operation.inputs):
             self._tuples[operation.outputs[0]] = operation.inputs
+        elif operation.kind == "prim::Uninitialized":
+            self._uninitialized.add(operation.outputs[0])
+
+    def take_out(self, branch: Operation) -> dict[int, int]:
+        """Take those results out of an ``if`` that are the same object whichever branch runs.
+
+        A branch that raises an error gives an uninitialized value.
+
+        Returns:
+            The object by the result.
+        """
+        inside = {value for value, made in self._made.items() if made.block in branch.blocks}
+        known = (self.held.keys() | self._made.keys()) - inside
+        found: dict[int, int] = {}
+        for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
+            given = set(results) - self._uninitialized
+            if len(given) == 1 and given <= known:
+                (found[output],) = given
+        kept = [place for place, output in enumerate(branch.outputs) if output not in found]
+        for block in branch.blocks:
+            block.results = [block.results[place] for place in kept]
+        branch.outputs = [branch.outputs[place] for place in kept]
+        return found
 
     def results(self, node: Node, taken: list[int], block: Block) -> list[int] | None:
         """The values that a node gives.
