@@ -145,11 +145,15 @@ class _Inliner:
             kind = node.kind
             if kind == "prim::GetAttr" and self._get(node, scope, out):
                 continue
-            if kind == "prim::CallFunction" or (kind == "prim::CallMethod" and _is_followed(node, scope)):
+            is_method = kind == "prim::CallMethod" and _is_followed(node, scope)
+            if is_method or kind in ("prim::CallFunction", "prim::fork"):
                 self._call(node, scope, out)
                 continue
             if node.is_function:
                 continue  # it is known by its type
+            if kind == "aten::wait":  # what was forked has run
+                scope.numbers[node.outputs[0].name] = self.number(node.inputs[0], scope)
+                continue
             if not self._of_object(node, scope, out):
                 self._operation(node, scope, out)
 
@@ -223,7 +227,7 @@ class _Inliner:
         for value in taken:
             if value.name in scope.modules:
                 kind = value.type_text
-                raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.shown}")
+                raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.near}")
         inputs = [self.number(value, scope) for value in taken]
         operation = Operation(node.kind, inputs, [], node.schema, path=path)
         if operation.kind == "prim::Constant":
@@ -245,11 +249,10 @@ class _Inliner:
 
     def _call(self, node: Node, scope: _Scope, out: Block) -> None:
         """Add the operations of the graph that a node calls."""
-        is_method = node.kind == "prim::CallMethod" and _is_followed(node, scope)
-        called, parameters = self._method(node, scope) if is_method else self._function(node, scope)
+        called, parameters = self._called(node, scope)
         if len(scope.stack) >= MAX_CALL_DEPTH:
             raise LoweringError(f"calls go deeper than {MAX_CALL_DEPTH}. Source code: {node.shown}")
-        _, *arguments = node.inputs
+        arguments = node.inputs[len(node.inputs) - len(parameters) :]
         for parameter, argument in zip(parameters, arguments, strict=True):
             if argument.name in scope.modules:
                 called.modules[parameter.name] = scope.modules[argument.name]
@@ -261,6 +264,14 @@ class _Inliner:
                 scope.modules[value.name] = called.modules[result.name]
             else:
                 scope.numbers[value.name] = self.number(result, called)
+
+    def _called(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
+        """What a node calls, and its parameters without ``self``; what it forks runs at once."""
+        if node.kind == "prim::fork":
+            graph = self.graphs.read(node.forked)
+            return _Scope(graph, {}, {}, scope.stack), graph.inputs
+        is_method = node.kind == "prim::CallMethod" and _is_followed(node, scope)
+        return self._method(node, scope) if is_method else self._function(node, scope)
 
     def _function(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
         """The function, or the method of an object, that a node calls, and its parameters without ``self``.

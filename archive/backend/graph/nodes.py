@@ -14,13 +14,28 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
 
 
+FUTURE = "Future["
+
+
+def without_futures(kind: str) -> str:
+    """A type, with what a ``Future[...]`` gives in its place."""
+    while FUTURE in kind:
+        before, _, behind = kind.partition(FUTURE)
+        depth, end = 1, 0
+        while depth:
+            depth += (behind[end] == "[") - (behind[end] == "]")
+            end += 1
+        kind = f"{before}{behind[: end - 1]}{behind[end:]}"
+    return kind
+
+
 class Value:
     """A value of a graph.
 
     Attributes:
         name: PyTorch's name for it, unique in its graph.
         type: its type, a ``torch._C.Type``.
-        type_text: the type as TorchScript writes it.
+        type_text: the type as TorchScript writes it; a ``Future`` is what it gives, for nothing runs aside.
     """
 
     __slots__ = ("_value", "name", "type", "type_text")
@@ -29,7 +44,7 @@ class Value:
         self._value = value
         self.name: str = value.debugName()
         self.type = value.type()
-        self.type_text: str = self.type.annotation_str
+        self.type_text: str = without_futures(self.type.annotation_str)
 
     @property
     def shown(self) -> str:
@@ -82,6 +97,17 @@ class Node:
         """The attribute that it reads or writes, or the method that it calls."""
         name: str = self._node.s("name")
         return name
+
+    @property
+    def near(self) -> str:
+        """Its own ``shown``; that of a node that takes its results, where PyTorch has none."""
+        uses = (use.user for value in self._node.outputs() for use in value.uses())
+        return self.shown or next((one.sourceRange() for one in uses), "")
+
+    @property
+    def forked(self) -> Any:  # noqa: ANN401
+        """The graph that a ``prim::fork`` runs, a ``torch._C.Graph``."""
+        return self._node.g("Subgraph")
 
     @property
     def is_function(self) -> bool:
