@@ -290,6 +290,7 @@ class Comparing:
         assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype), path
         assert torch.equal(theirs.nan_to_num(), ours.nan_to_num()), (path, theirs, ours)
         assert theirs.requires_grad == ours.requires_grad, f"{path}: requires_grad"
+        assert theirs.is_inference() == ours.is_inference(), f"{path}: inference"
         if ours.is_leaf and ours.grad is not None and theirs.is_leaf:
             assert theirs.grad is not None, f"{path}: gradient"
             assert torch.equal(theirs.grad, ours.grad), (f"{path}: gradient", theirs.grad, ours.grad)

@@ -83,10 +83,10 @@ class Autocast:
 
     def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Arguments and keyword arguments, cast as autocast casts them; None if no cast does the same."""
-        for one in _tensors((args, kwargs)):
+        for one in tensors_in((args, kwargs)):
             self._guard(one)
         wanted = _tried(function, args, kwargs, enabled=True)
-        kinds = {one.dtype: None for one in _tensors((args, kwargs)) if one.is_floating_point()}
+        kinds = {one.dtype: None for one in tensors_in((args, kwargs)) if one.is_floating_point()}
         for kind in (None, torch.get_autocast_dtype(DEVICE), torch.float32, *kinds):
             given = _mapped((args, kwargs), partial(_copied, kind=kind))
             if _tried(function, *given, enabled=False) == wanted:
@@ -168,12 +168,13 @@ def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
         yield repr(value)
 
 
-def _tensors(value: Any) -> Iterator[Any]:  # noqa: ANN401
+def tensors_in(value: Any) -> Iterator[Any]:  # noqa: ANN401
+    """The tensors in arguments, at any depth."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, tuple | list | dict):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(one)
+            yield from tensors_in(one)
 
 
 def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401

@@ -185,6 +185,8 @@ class CapturedCall:
         cast_weights: parameters that autocast has cast, until it ends.
         replaced: what the model gets for functions of PyTorch, by their identity.
         checkpoints: how many calls of ``torch.utils.checkpoint`` with re-entry run now.
+        inference: how many regions of inference mode the call is in.
+        inference_tensors: identities of tensors that PyTorch would have made in inference mode.
         unchanging: tensors that nothing may change any more, with their version counters.
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
@@ -219,7 +221,8 @@ class CapturedCall:
         self.ambiguous: set[Source] = set()
         self.cast_weights: dict[tuple[int, torch.dtype], Any] = {}
         self.replaced: Mapping[int, Any] = {}
-        self.checkpoints = 0
+        self.checkpoints = self.inference = 0
+        self.inference_tensors: set[int] = set()
         self.unchanging: list[tuple[Any, int, Statement | None]] = []
 
     # --- the model's statement ---------------------------------------------------------------------

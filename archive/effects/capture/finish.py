@@ -65,6 +65,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     _check_cells(call, flat.effects)
     with WITHOUT_MODES():
         check_views(call, changed, flat)
+        _check_gradients(call, flat)
     builder.drop_unused(flat.outputs)
     builder.graph.output(flat.outputs)
     builder.graph.lint()
@@ -168,6 +169,21 @@ def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
         if address and users[address] > 1:
             message = "a tensor that is changed in place shares its memory with another one"
             raise error_at(message, one.statement)
+
+
+def _check_gradients(call: CapturedCall, flat: Flat) -> None:
+    """Refuse results with a gradient of a call without gradients: replay computes them without."""
+    if call.guards.settings["torch.is_grad_enabled"]:
+        return
+    outputs = {id(node) for node in flat.outputs}
+    for value in call.builder.values():
+        node = call.builder.node_of(value)
+        is_result = id(node) in outputs and call.builder.input_of(value) is None
+        if is_result and isinstance(value, torch.Tensor) and value.requires_grad:
+            statement = getattr(node, "meta", {}).get("statement")
+            raise error_at(
+                "a gradient where the call is made without gradients: torch.enable_grad", statement
+            )
 
 
 def _check_unchanging(call: CapturedCall, changed: list[Input]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 
 from archive.effects.capture.made_list import MadeList
+from archive.effects.capture.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
 from archive.effects.capture.reach import Reach
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sites import error_at
@@ -125,7 +126,11 @@ class Flattening:
     def _of_graph(self, known: Hashable) -> Value:
         if isinstance(known, SOURCES):
             return At(known)
-        return Output(self._outputs.setdefault(known, len(self._outputs)))
+        meta = getattr(known, "meta", {})
+        if meta.get(VIEW_IN_INFERENCE):
+            raise ValueRefusedError("a view, made in inference mode, of a tensor from outside")
+        output = Output(self._outputs.setdefault(known, len(self._outputs)))
+        return Made("inference", (output,)) if meta.get(MADE_IN_INFERENCE) else output
 
     def _made(self, value: object) -> Value:
         if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):

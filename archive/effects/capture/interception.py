@@ -18,6 +18,7 @@ from torch.utils.checkpoint import CheckpointFunction
 from archive.effects.capture.checkpoints import GENERATOR, checkpointed, without_reentry
 from archive.effects.capture.custom_backward import apply_function
 from archive.effects.capture.function_code import is_model_module
+from archive.effects.capture.inference import InferenceRegion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
 DECIDING = "torch.nn."
 """The part of PyTorch that decides by settings; others read them to put them back later."""
+INFERENCE = torch._C._InferenceMode
 CLEAR = torch.clear_autocast_cache
 APPLY = torch.autograd.Function.__dict__["apply"]
 """The method of PyTorch, as its class has it."""
@@ -63,9 +65,17 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
             if name not in call.guards.settings:
                 call.refuse(f"{name}, which no guard looks at")
             call.guards.setting(name)
+            if call.inference and name == "torch.is_inference_mode_enabled":
+                return True
         return real(*args)
 
     return read
+
+
+def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
+    """Replace the context that ``torch.inference_mode`` enters."""
+    call = CALLS.get(threading.get_ident())
+    return INFERENCE(mode) if call is None else InferenceRegion(call, mode)
 
 
 def _clear_autocast_cache() -> None:
@@ -107,6 +117,7 @@ class Replacement(NamedTuple):
 REPLACEMENTS = (
     Replacement(torch.autograd.Function, "apply", APPLY, classmethod(_apply)),
     Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
+    Replacement(torch._C, "_InferenceMode", INFERENCE, _inference_mode),
     Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
     *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))

@@ -153,6 +153,11 @@ KNOWN_ATTRIBUTES = frozenset(
 WRAPPED = ("pow", "pow_")
 """Methods of tensors that operators, as ``**``, have in a function of their own."""
 
+MADE_IN_INFERENCE = "inference"
+"""The mark of a node whose result is an inference tensor."""
+VIEW_IN_INFERENCE = "view in inference mode"
+"""The mark of a node whose result is a view, made in inference mode, of a tensor from outside."""
+
 LISTS = frozenset(
     (
         "unbind",

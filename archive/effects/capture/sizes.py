@@ -78,6 +78,8 @@ class Sizes:
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
         if self._call.checkpoints and name in GRADIENT_QUERIES:
             self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
+        if name == "is_inference" and id(tensor) in self._call.inference_tensors:
+            return True
         if name in SIZE_QUERIES and tensor is not None:
             return self._size_of(name, tensor, *args[1:], **kwargs)
         if name in RANK_QUERIES and tensor is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from archive.effects.capture.autocast import Autocast, inside, without_autocast
+from archive.effects.capture.autocast import Autocast, inside, tensors_in, without_autocast
 from archive.effects.capture.autograd import register_hook
 from archive.effects.capture.containers import in_graph, plain
+from archive.effects.capture.inference import InferenceTensors
 from archive.effects.capture.list_functions import detached_list
 from archive.effects.capture.operations import (
     GETTERS,
@@ -31,6 +33,7 @@ from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from archive.effects.capture.call import CapturedCall
 
@@ -52,6 +55,8 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         self._builder = call.builder
         self._sizes = Sizes(call)
         self._grad = torch._C.is_grad_enabled()
+        self._region = 0  # a number for each stretch with or without gradients
+        self._inference = InferenceTensors(call)
         self._autocast = Autocast(call, self._sizes.type, self._cast)
 
     def __torch_function__(
@@ -67,7 +72,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         if name in ("__get__", "__set__", "__delete__"):
             return self._attribute(name, func, args)
         if name == "_set_grad_enabled":
-            self._call.guards.setting("torch.is_grad_enabled")
+            if not (self._grad and (args == (False,) or _puts_back())):
+                self._call.guards.setting("torch.is_grad_enabled")
+            self._region += 1
             return func(*args)
         if name in HOOK_METHODS:
             return register_hook(self._call, self._sizes, Op(name), *args, **kwargs)
@@ -141,7 +148,10 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             args, kwargs = self._detached(args), self._detached(kwargs)
         before = len(self._builder.graph.nodes)
         node = self._builder.emit(kind, target, args, kwargs)
+        node.meta["region"] = self._region
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        given = list(tensors_in((args, kwargs)))
+        versions = [one._version for one in given]
         value = self._made(function or target, name, args, kwargs)
         self._note_changes()
         if name in TRAINING:
@@ -154,7 +164,9 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             self._builder.fixed(
                 self._builder.number(len(value), self._builder.emit_on("call_function", len, node), free=True)
             )
-        return self._builder.results(value, node)
+        result = self._builder.results(value, node)
+        self._inference.note(result, given, versions)
+        return result
 
     @staticmethod
     def _made(
@@ -191,9 +203,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                 self._call.check_once()
                 given.silently, given.statement = True, self._call.here()
 
-    def _detached(self, value: Any) -> Any:  # noqa: ANN401
+    def _detached(self, value: Any) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""
         if isinstance(value, torch.Tensor) and self._builder.node_of(value) is not None:
+            if self._builder.node_of(value).meta.get("region") == self._region:
+                return value  # made without gradients itself
             self._sizes.gradient(value)
             if not value.requires_grad:
                 return value
@@ -216,3 +230,13 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         self._sizes.kind(tensor)
         kind = float if tensor.is_floating_point() else bool if tensor.dtype == torch.bool else int
         return self._do("call_function", kind, (tensor,), {}, lambda one: kind(one.item()))
+
+
+def _puts_back() -> bool:
+    """Whether a context of PyTorch, such as ``no_grad``, ends and puts the mode of gradients back."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == torch.autograd.grad_mode.__name__:
+        if frame.f_code.co_name == "__exit__":
+            return True
+        frame = frame.f_back
+    return False

@@ -81,6 +81,7 @@ class Compiler:
         self._undo: dict[int, UndoEntry] = {}
         functions = {
             "size": torch.Size,
+            "inference": inference,
             **NAMED,
             "unlike": unlike,
             "allowed": allowed,
@@ -230,6 +231,12 @@ class Compiler:
         for note in failures:
             failure.add_note(note)
         return failure
+
+
+def inference(tensor: Any) -> Any:  # noqa: ANN401
+    """A copy of a tensor, as if it were made in inference mode."""
+    with torch.inference_mode():
+        return tensor.clone()
 
 
 def _guard_lines(body: Expressions, guard: Guard) -> list[str]:

@@ -177,6 +177,8 @@ class Expressions:
         if not isinstance(value, Made):
             return self.value(value)
         items = [self._expression(item) for item in value.items]
+        if value.kind == "inference":
+            return self._once(f"i{self._names.numbering.value(value)}", f"inference({items[0]})")
         if value.kind in NAMED:
             return f"{value.kind}({items[0]})"
         if value.kind == "format":

@@ -107,7 +107,8 @@ class Made:
     """A new list, tuple, dict or size (``torch.Size``); items of a dict are keys and values in turn.
 
     A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
-    ``format`` is a text: a template of ``str.format``, and its values.
+    ``format`` is a text: a template of ``str.format``, and its values. An ``inference`` tensor has an
+    output as its item.
     :mod:`archive.formats.effects.hooks` tells the items of hooks.
     """
 

@@ -45,7 +45,17 @@ if TYPE_CHECKING:
 
 OWN_WORDS = ("out", "modules", "named", "hooks", *HOOK_WORDS)
 """Words of a program that are no names of the model."""
-CALLED_BUILTINS = ("object", "getattr", "setattr", "delattr", "float", "print", "set_backward", *CATEGORIES)
+CALLED_BUILTINS = (
+    "object",
+    "getattr",
+    "setattr",
+    "delattr",
+    "float",
+    "print",
+    "set_backward",
+    "inference",
+    *CATEGORIES,
+)
 """Builtins that a program calls; nothing else in it may have their names."""
 NAMESPACES = {"__dict__", "_parameters", "_buffers", "_modules"}
 """Dicts whose items are attributes of the object that has them."""

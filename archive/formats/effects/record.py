@@ -59,6 +59,7 @@ list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
 dtype, device          ``NO_REFERENCE``                      a constant: the text
 format (version 4)     ``NO_REFERENCE``                      a template and its values
+inference (version 4)  ``NO_REFERENCE``                      an output
 kind of a hook         ``NO_REFERENCE``                      see ``hooks``
 (version 4)
 op of a computed       ``NO_REFERENCE``                      its operands
@@ -145,6 +146,7 @@ SINCE_4: frozenset[Op | str] = frozenset(
         Op.CALL,
         Op.SET_BACKWARD,
         "format",
+        "inference",
         Op.REGISTER_GRAD_HOOK,
         Op.REGISTER_BACKWARD_HOOKS,
         Op.TAKE_OFF,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made of a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format")
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference")
 """Kinds of :class:`Made` that are values by themselves; hooks are not."""
 MOST_SHOWN = 60
 """Characters of a value in a message."""
@@ -135,6 +135,8 @@ def _check_made(kind: str, items: tuple[Value, ...]) -> None:
         raise ArchiveError("a dict with a key that has no value")
     if kind in NAMED_KINDS and not _is_named(kind, items):
         raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
+    if kind == "inference" and not (len(items) == 1 and isinstance(items[0], Output)):
+        raise ArchiveError("an inference tensor of what is no output")
     if kind == "format" and not _is_formatted(items):
         raise ArchiveError(f"no template of its values: {', '.join(map(short, items[:1]))}")
 

@@ -277,6 +277,8 @@ class Printer:
         items = [self.value(item) for item in value.items]
         if value.kind == "list":
             return f"[{', '.join(items)}]"
+        if value.kind == "inference":
+            return f"inference({items[0]})"
         if value.kind == "format":
             return f"{items[0]}.format({', '.join(items[1:])})"
         if value.kind in ("dtype", "device"):

@@ -64,6 +64,49 @@ class decorated_without_gradient(Layers):
         return self.layer(x) * self.calls
 
 
+@CASES.add(OURS)
+class in_inference_mode(Layers):
+    def forward(self, x: torch.Tensor) -> Any:
+        self.calls += 1
+        with torch.inference_mode():
+            self.last = self.layer(x)
+            is_known = self.last.is_inference() and torch.is_inference_mode_enabled()
+            return self.last, [self.last * self.calls], is_known
+
+
+@CASES.add(OURS)
+class decorated_with_inference_mode(Layers):
+    @torch.inference_mode()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.norm(self.layer(x)) * self.calls
+
+
+@CASES.add(OURS)
+class number_from_inference_mode(Layers):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            scale = self.layer(x).mean().item()
+        return self.layer(x) * scale
+
+
+@CASES.add(OURS, says="an inference tensor in what needs a gradient")
+class inference_tensor_with_a_gradient(Layers):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            y = self.layer(x)
+        return y * self.layer.weight.sum()  # here
+
+
+@CASES.add(OURS, says="an inference tensor that is changed outside of inference mode")
+class inference_tensor_that_changes(Layers):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():
+            y = self.layer(x)
+        y.add_(1)  # here
+        return y
+
+
 @CASES.add()
 class autocast_cpu(Layers):
     def forward(self, x: torch.Tensor) -> Any:
