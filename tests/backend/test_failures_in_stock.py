@@ -113,44 +113,38 @@ OF_PAIR = "return self.A0.forward(x, y) + self.B0.forward(x)"
 OF_AROUND = "return self.inner.forward(x, y) + 3"
 
 
-@pytest.mark.parametrize(
-    ("module", "hierarchy", "lines"),
-    [
-        pytest.param(
-            lambda: lowered(Leaf()),
-            ".__loweredModule__(Leaf)::forward",
-            [OF_WRAPPER, OF_LEAF],
-            id="TestCompiler",
-        ),
-        pytest.param(
-            lambda: lowered(Pair(Leaf())),
-            ".__loweredModule__(Pair)::forward.A0(Leaf)::forward",
-            [OF_WRAPPER, OF_PAIR, OF_LEAF],
-            id="ModuleHierarchy",
-        ),
-        pytest.param(
-            lambda: lowered(Around(Around(Leaf()))),
-            ".__loweredModule__(Around)::forward.inner(Around)::forward.inner(Leaf)::forward",
-            [OF_WRAPPER, OF_AROUND, OF_AROUND, OF_LEAF],
-            id="TwoLevelModuleHierarchy",
-        ),
-        pytest.param(
-            lambda: Pair(lowered(Leaf())),
-            ".A0(Leaf)::forward.__loweredModule__(Leaf)::forward",
-            [OF_PAIR, OF_WRAPPER, OF_LEAF],
-            id="LoweredSubModule",
-        ),
-        pytest.param(
-            lambda: Pair(lowered(Around(Leaf()))),
-            ".A0(Around)::forward.__loweredModule__(Around)::forward.inner(Leaf)::forward",
-            [OF_PAIR, OF_WRAPPER, OF_AROUND, OF_LEAF],
-            id="SelectiveLoweredSubModule",
-        ),
-    ],
-)
-def test_the_hierarchy_and_the_lines_are_those_of_pytorch_s_tests(
-    module: Callable[[], torch.nn.Module], hierarchy: str, lines: list[str]
-) -> None:
+UPSTREAM: dict[str, tuple[Callable[[], torch.nn.Module], str, list[str]]] = {
+    "TestCompiler": (
+        lambda: lowered(Leaf()),
+        ".__loweredModule__(Leaf)::forward",
+        [OF_WRAPPER, OF_LEAF],
+    ),
+    "ModuleHierarchy": (
+        lambda: lowered(Pair(Leaf())),
+        ".__loweredModule__(Pair)::forward.A0(Leaf)::forward",
+        [OF_WRAPPER, OF_PAIR, OF_LEAF],
+    ),
+    "TwoLevelModuleHierarchy": (
+        lambda: lowered(Around(Around(Leaf()))),
+        ".__loweredModule__(Around)::forward.inner(Around)::forward.inner(Leaf)::forward",
+        [OF_WRAPPER, OF_AROUND, OF_AROUND, OF_LEAF],
+    ),
+    "LoweredSubModule": (
+        lambda: Pair(lowered(Leaf())),
+        ".A0(Leaf)::forward.__loweredModule__(Leaf)::forward",
+        [OF_PAIR, OF_WRAPPER, OF_LEAF],
+    ),
+    "SelectiveLoweredSubModule": (
+        lambda: Pair(lowered(Around(Leaf()))),
+        ".A0(Around)::forward.__loweredModule__(Around)::forward.inner(Leaf)::forward",
+        [OF_PAIR, OF_WRAPPER, OF_AROUND, OF_LEAF],
+    ),
+}
+"""PyTorch's tests: module, hierarchy and lines of the failure; ``test_upstream.py`` runs them."""
+
+
+def check(module: Callable[[], torch.nn.Module], hierarchy: str, lines: list[str]) -> None:
+    """Check the hierarchy and the marked lines of a failure."""
     said = stock(module(), (torch.rand(2, 4), torch.rand(13, 9)))
     assert f")::<unknown>{hierarchy}.aten::add\n" in said
     marked = re.findall(r"(.+)\n +~+ <--- HERE", said)

@@ -99,7 +99,7 @@ def test_twins_are_lowered_where_python_knows_them_apart() -> None:
     lowered = lower(model, "aten", paths=["first", "second"])
     assert torch.equal(lowered(X), model(X))
     assert lowered_archive(lowered)
-    with pytest.raises(LoweringError, match=r"part 'first' and 'second' have one type, and PyTorch replaces"):
+    with pytest.raises(LoweringError, match=r"unique types: part 'first' and 'second' have one; lower"):
         lower(torch.jit.script(model), "aten", paths=["first"])
 
 

@@ -108,8 +108,8 @@ def _replaced(module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
         same = [one for one in types if types[one] == types[path] and one != path]
         if same:
             raise LoweringError(
-                f"part {path!r} and {same[0]!r} have one type, and PyTorch replaces both in a scripted "
-                "module; lower parts of the eager module, or the part around both"
+                "Selective lowering is only supported for module hierarchies with unique types: part "
+                f"{path!r} and {same[0]!r} have one; lower parts of the eager module, or the part around both"
             )
     left = iter(paths)
     made: Any = torch._C._jit_to_backend_selective(module, lambda part: lower(part, next(left)), list(paths))
