@@ -99,6 +99,8 @@ def command(
     printed before. Times are those of torch.profiler, whose own work is part of them; memory is that of
     PyTorch's allocator.
 
+    Exit status: 0 well, 1 some operations have no debug info, 2 error.
+
     \b
     Examples:
       debug-archive profile model.ptl --input 1x3x224x224
@@ -128,6 +130,9 @@ def command(
     )
     for path in outputs:
         made.save(path, force=force)
+    if made.unknown:
+        many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
+        printing.note(many + ("" if companion else "; -c gives a companion, if it was split off"))
     facts: Mapping[str, Any] = made.facts() | {"runs": runs}
     if base is not None:
         return _show_saved(saved_profile(facts), base, view, rows, as_json=as_json)
@@ -136,7 +141,7 @@ def command(
     else:
         text = made.listing() if view == SOURCE else made.table(by=view, most=rows or len(made.events))
         printing.write(f"{text or NO_TEXT}\n".encode())
-    return Status.WELL
+    return Status.FINDINGS if made.unknown else Status.WELL
 
 
 NO_TEXT = (

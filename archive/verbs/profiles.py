@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import Mapped
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:
     rows = {
         view: [
             SavedRow(
-                str(row["name"]),
-                str(row["text"]),
+                one_line(str(row["name"])),
+                one_line(str(row["text"])),
                 *(_number(row[key]) / runs for key in ("self_ns", "calls", "allocated")),
             )
             for row in facts[view]
@@ -136,7 +136,9 @@ def saved_profile(facts: Mapping[str, Any]) -> SavedProfile:
         for view in VIEWS
     }
     total = _number(facts["total_ns"]) / runs
-    return SavedProfile(str(facts["backend"]), total, None if peak is None else int(_number(peak)), rows)
+    return SavedProfile(
+        one_line(str(facts["backend"])), total, None if peak is None else int(_number(peak)), rows
+    )
 
 
 def _number(value: object) -> float:

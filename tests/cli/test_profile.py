@@ -104,6 +104,18 @@ def test_a_run_is_shown_saved_and_compared(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_a_run_without_its_debug_info_is_a_finding(model: Path, tmp_path: Path) -> None:
+    small, companion = tmp_path / "small.ptl", tmp_path / "m.ptdbg"
+    well("split", model, "-o", small, "-c", companion)
+    given = ["profile", small, "--input", "2x4", "--input", "1"]
+    done = run(*given)
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"operations have no debug info; -c gives a companion, if it was split off\n")
+    assert b"(unknown)" in done.stdout
+    assert "left " in well(*given, "-c", companion)
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("more", "said"),
     [

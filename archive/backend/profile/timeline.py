@@ -19,7 +19,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from archive.backend.profile.events import MemoryChange, TimedOperation
-from archive.backend.profile.places import NO_SOURCE
+from archive.backend.profile.places import NO_SOURCE, UNKNOWN_NAME
 from archive.base.errors import one_line
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Timeline:
     def total_ns(self) -> int:
         """All self times together, in ns."""
         return sum(end - start for lane in self.lanes for start, end, _ in lane)
+
+    @property
+    def unknown(self) -> int:
+        """How many operations have no known place."""
+        return sum(event.place.levels[0].path == UNKNOWN_NAME for event in self.events)
 
     @property
     def peak(self) -> int:

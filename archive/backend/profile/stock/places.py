@@ -119,8 +119,8 @@ class StockPlaces:
                 sites = [(caller, one) for one in _sites_on(line, caller, callee.name)]
                 attributes = _one_path(sites, caller.type_name, callee.type_name, self._code)
                 if attributes and attributes not in INSTANCES_WITHOUT_LEVEL:
-                    path = f"{path}.{attributes}".removeprefix(".")
-                    yield ModuleLevel(path, callee.type_name.rpartition(".")[2], attributes)
+                    path = f"{path}.{one_line(attributes)}".removeprefix(".")
+                    yield ModuleLevel(path, callee.type_name.rpartition(".")[2], one_line(attributes))
 
     def _step(self, entry: str) -> Step | None:
         """The step of an entry of a call stack; None if it is none of the archive's."""
