@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -78,6 +80,24 @@ def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
     return address == 0 or address != other.untyped_storage().data_ptr()
 
 
+def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
+    """The names of a module's hooks of a kind, in their order: what runs when the module is called."""
+    hooks = vars(module).get(str(kind))
+    return tuple(map(_hook_name, hooks.values())) if isinstance(hooks, dict) else ()
+
+
+def _hook_name(hook: Any) -> str:  # noqa: ANN401
+    while isinstance(hook, partial | MethodType):
+        hook = hook.func if isinstance(hook, partial) else hook.__func__
+    named = hook if isinstance(hook, FunctionType) else type(hook)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:  # noqa: ANN401
+    """Whether a live module has these hooks; other objects in its place have none, and need none."""
+    return not isinstance(module, torch.nn.Module) or hook_names(module, kind) == names
+
+
 def setting(name: object) -> object:
     """The value of a setting of PyTorch."""
     return SETTINGS[str(name)]()
@@ -127,6 +147,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.HAS: lambda value, key: "it there" if key in value else "it missing",
     Look.ATTRIBUTE: hasattr,
     Look.IS_NONE: lambda value, _: value,
+    Look.HOOKS: hook_names,
     Look.DIM: lambda value, _: value.dim(),
     Look.SIZE: lambda value, key: value.size(key),
     Look.SHAPE: lambda value, _: tuple(value.shape),
@@ -161,6 +182,7 @@ GUARD_EXPRESSIONS = {
     Look.HAS: "({2} in {0}) is {1}",
     Look.ATTRIBUTE: "hasattr({0}, {2}) is {1}",
     Look.IS_NONE: "({0} is None) is {1}",
+    Look.HOOKS: "has_hooks({0}, {2}, {1})",
     Look.SAME: "{0} is {1}",
     Look.APART: "disjoint({0}, {1})",
     Look.DIM: "{0}.dim() == {1}",
@@ -176,6 +198,7 @@ GUARD_EXPRESSIONS = {
 """The same for looks that need no special case."""
 GUARD_HELPERS = {
     "disjoint": apart,
+    "has_hooks": has_hooks,
     "is_tensor": is_tensor,
     "kind_of": kind_of,
     "number": number,

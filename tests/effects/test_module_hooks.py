@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from archive.backend import Effectful, lower, lowered_archive
-from archive.effects import CaptureError, State, capture
+from archive.effects import CaptureError, GuardError, State, capture
 
 pytestmark = pytest.mark.torch
 
@@ -68,6 +68,18 @@ def test_a_live_state_is_changed_as_the_hooks_would_change_it() -> None:
         assert twin.seen[-1] is model.seen[-1] is given[0]
         (kept,) = (cell.cell_contents for cell in twin.last.__closure__ or ())
         assert kept["arguments"] == given
+
+
+def test_a_live_model_with_other_hooks_is_refused() -> None:
+    twin = Hooked()
+    ours = loaded(Hooked(), State.of(twin, modules=[__name__]))
+    handle = twin.part.register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(GuardError, match=r"hooks\(self.part, '_forward_pre_hooks'\) == \(.*appended',\)"):
+        ours(*arguments(2))
+    assert not twin.seen
+    handle.remove()
+    ours(*arguments(2))
+    assert len(twin.seen) == 1
 
 
 def test_hooks_see_arguments_by_place_so_none_is_given_by_name() -> None:

@@ -14,7 +14,7 @@ import torch
 
 from archive.backend.lower.relocating import Relocating
 from archive.effects.capture.capture import capture_entries
-from archive.effects.capture.module_hooks import has_hooks
+from archive.effects.capture.hook_sets import has_hooks
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects

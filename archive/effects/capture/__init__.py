@@ -10,8 +10,8 @@ The modules from the highest to the lowest; each imports only from lower ones:
   ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins
   and metadata;
 - ``proxies``, ``containers``, ``open_list``, ``tracked_dict``, ``untouchable``: proxies of everything that a
-  call can change; ``module_hooks``, ``backward_hooks``, ``hook_copies``: calls of modules that have
-  hooks;
+  call can change; ``module_hooks``, ``backward_hooks``, ``hook_copies``, ``hook_sets``: calls of modules that
+  have hooks;
 - ``open_part``, ``list_functions``, ``made_list``: new lists made of lists of unknown length, in the graph;
 - ``call``: the state of one call, which all of these share; ``snapshot``: the values before it;
 - ``graph_builder``, ``decisions``, ``inputs``, ``guards``, ``scalars``, ``python_numbers``, ``shape``: graph

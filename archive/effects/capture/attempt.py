@@ -14,9 +14,10 @@ from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
 from archive.effects.capture.hook_recipes import settle_hooks
+from archive.effects.capture.hook_sets import check_taken_off, has_hooks
 from archive.effects.capture.interception import BY_FUNCTION, intercepted
 from archive.effects.capture.kept_calls import KeptCalls
-from archive.effects.capture.module_hooks import call_module, has_hooks
+from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.objects import Objects
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.proxies import ObjectProxy
@@ -83,6 +84,7 @@ def attempt(
     given = _wrapped(wrapping, call, module, method, arguments)
     result = _result(call, _called(call, proxy, module, method), given)
     settle_hooks(call)
+    check_taken_off(call)
     broken = _unfollowed(call, functions)
     if broken is not None:
         raise broken

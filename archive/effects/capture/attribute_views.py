@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.hook_sets import (
+    refuse_hook,
+    register_forward_hook,
+    register_forward_pre_hook,
+)
 from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.proxies import class_behind
 from archive.effects.capture.snapshot import REGISTERED
@@ -156,6 +161,11 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  
 
 METHODS: dict[Any, Any] = {
     torch.nn.Module.__call__: call_module,
+    torch.nn.Module.register_forward_hook: register_forward_hook,
+    torch.nn.Module.register_forward_pre_hook: register_forward_pre_hook,
+    torch.nn.Module.register_full_backward_hook: refuse_hook,
+    torch.nn.Module.register_full_backward_pre_hook: refuse_hook,
+    torch.nn.Module.register_backward_hook: refuse_hook,
     torch.nn.Module.register_buffer: register_buffer,
     torch.nn.Module.add_module: register_module,
     torch.nn.Module.register_module: register_module,

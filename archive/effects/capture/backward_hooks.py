@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.hook_copies import follow
+from archive.effects.capture.hook_sets import BACKWARD, BACKWARD_PRE
 from archive.effects.capture.pending import BackwardHooks
 from archive.effects.capture.sizes import Sizes
 from archive.effects.capture.snapshot import instance_dict
@@ -19,7 +20,6 @@ from archive.effects.looking import WITHOUT_MODES
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
-BACKWARD, BACKWARD_PRE = "_backward_hooks", "_backward_pre_hooks"
 SEVERAL = "hooks on the way back of a module that takes or gives several tensors"
 
 

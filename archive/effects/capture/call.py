@@ -181,6 +181,8 @@ class CapturedCall:
         paths: sources of the module's own modules, parameters and buffers, by identity.
         copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
+        hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
+        module_handles: of these hooks.
         lists: those that the graph takes as a whole, by source.
         cast_weights: parameters that autocast has cast, until it ends.
         replaced: what the model gets for functions of PyTorch, by their identity.
@@ -218,6 +220,8 @@ class CapturedCall:
         self.met: dict[Variable, Statement | None] = {}
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
+        self.hook_sets: dict[Variable, dict[str, Any]] = {}
+        self.module_handles: list[Any] = []
         self.ambiguous: set[Source] = set()
         self.cast_weights: dict[tuple[int, torch.dtype], Any] = {}
         self.replaced: Mapping[int, Any] = {}

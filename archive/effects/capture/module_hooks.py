@@ -9,31 +9,26 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from archive.effects.capture.backward_hooks import BACKWARD, BACKWARD_PRE, BackwardHooking
+from archive.effects.capture.backward_hooks import BackwardHooking
 from archive.effects.capture.hook_copies import follow
-from archive.effects.capture.snapshot import instance_dict
+from archive.effects.capture.hook_sets import (
+    ALWAYS_CALLED,
+    BACKWARD,
+    BACKWARD_PRE,
+    FORWARD,
+    MODULE_HOOKS,
+    PRE,
+    WITH_KEYWORDS,
+    are_global,
+    hooks_of,
+    note_hooks,
+)
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.effects.capture.call import CapturedCall
-
-FORWARD, PRE = "_forward_hooks", "_forward_pre_hooks"
-MODULE_HOOKS = (FORWARD, PRE, BACKWARD, BACKWARD_PRE)
-GLOBAL_HOOKS = tuple(f"_global{name}" for name in MODULE_HOOKS)
-
-
-def has_hooks(module: torch.nn.Module) -> bool:
-    """Whether PyTorch runs hooks when a module is called: its own, or those of all modules."""
-    own = instance_dict(module)
-    return any(own.get(name) for name in MODULE_HOOKS) or _are_global()
-
-
-def _are_global() -> bool:
-    return any(getattr(torch.nn.modules.module, name, None) for name in GLOBAL_HOOKS)
 
 
 def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -48,11 +43,11 @@ def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) ->
     Raises:
         CaptureError: one of its hooks cannot be followed.
     """
-    real = call.real[call.side_effects[proxy]]
-    if not has_hooks(real):
+    variable = call.side_effects[proxy]
+    if are_global():
+        call.refuse(f"a {type(call.real[variable]).__name__} called while all modules have hooks")
+    if not any(hooks_of(call, variable).get(kind) for kind in MODULE_HOOKS):
         return proxy.forward(*args, **kwargs)
-    if _are_global():
-        call.refuse(f"a {type(real).__name__} called while all modules have hooks")
     return _HookedCall(call, proxy, args, kwargs).run()
 
 
@@ -76,9 +71,12 @@ class _HookedCall:
         self._call, self._proxy = call, proxy
         self._args, self._kwargs = args, kwargs
         self._result: Any = None
-        self._real: Any = call.real[call.side_effects[proxy]]
-        self._own = instance_dict(self._real)
-        self._left = set(self._own["_forward_hooks_always_called"])
+        variable = call.side_effects[proxy]
+        self._own = hooks_of(call, variable)
+        for kind in MODULE_HOOKS:
+            if self._own[kind]:
+                note_hooks(call, variable, kind)
+        self._left = set(self._own[ALWAYS_CALLED])
 
     def run(self) -> Any:  # noqa: ANN401
         """Call the hooks and ``forward``; gives the result."""
@@ -110,7 +108,7 @@ class _HookedCall:
     def _before(self) -> None:
         """Call the hooks before ``forward``."""
         for number, hook in self._hooks(PRE):
-            if number not in self._own["_forward_pre_hooks_with_kwargs"]:
+            if number not in self._own[WITH_KEYWORDS[PRE]]:
                 given = hook(self._proxy, self._args)
                 if given is not None:
                     self._args = given if isinstance(given, tuple) else (given,)
@@ -124,7 +122,7 @@ class _HookedCall:
 
     def _after(self, number: int, hook: Any) -> None:  # noqa: ANN401
         """Call a hook after ``forward``, which may replace the result."""
-        named = (self._kwargs,) if number in self._own["_forward_hooks_with_kwargs"] else ()
+        named = (self._kwargs,) if number in self._own[WITH_KEYWORDS[FORWARD]] else ()
         found = hook(self._proxy, self._args, *named, self._result)
         if found is not None:
             self._result = found

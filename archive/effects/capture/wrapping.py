@@ -25,10 +25,10 @@ from archive.effects.capture.proxies import ClassProxy, is_followed
 from archive.effects.capture.python_numbers import MATH, NUMBERS
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.sources import is_plain
+from archive.effects.capture.sources import is_plain, is_under_argument
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.effects.capture.untouchable import Untouchable
-from archive.effects.looking import type_name
+from archive.effects.looking import WITHOUT_MODES, type_name
 from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Look
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ class Wrapping:
                 self._call.guards.note(Look.TYPE, source, type_name(value))
             return self._by_source[source]
         if id(value) not in self._tensors:
+            self._check_hooks(value, source)
             first = self._call.paths.get(id(value), source)
             data = self._call.snapshot.tensor(value)
             made = (
@@ -282,6 +283,14 @@ class Wrapping:
         if source is not None and first is not None and source != first:
             self._call.aliases.setdefault(source, first)
         return proxy
+
+    def _check_hooks(self, value: Any, source: Source | None) -> None:  # noqa: ANN401
+        """Refuse a tensor of the state that has hooks of its own; an argument brings its hooks along."""
+        if is_under_argument(source):
+            return
+        with WITHOUT_MODES():
+            if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+                self._call.refuse("a tensor that had hooks before the call, which no archive has")
 
     def _copying(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         """The function that copies a tensor; parameters and buffers are copied once for all calls."""

@@ -21,6 +21,7 @@ from archive.formats.effects.model import (
     Item,
     Length,
     Local,
+    Look,
     Made,
     Op,
     Stored,
@@ -92,6 +93,10 @@ class FreshState:
                 for effect in method.effects:
                     source = effect.source
                     self._prepare(effect, later=later)
+                for guard in method.guards:
+                    if guard.look is Look.HOOKS and isinstance(guard.subject, At):
+                        source = guard.subject.source
+                        self._ensure(source, later=later)
         except StateError as error:
             raise StateError(f"{source_text(source)}: {error}") from None
         except RecursionError:

@@ -211,6 +211,7 @@ class Look(StrEnum):
     KEYS = "keys"  # tuple(subject) == value, the keys of a dict in order
     HAS = "has"  # (key in subject) is value
     ATTRIBUTE = "attribute"  # hasattr(subject, key) is value
+    HOOKS = "hooks"  # names of the hooks of kind key in order == value; subject is a module
     IS_NONE = "is_none"  # (subject is None) is value
     SAME = "same"  # subject is value, an At
     APART = "apart"  # subject is not value, an At, and shares no memory with it

@@ -249,6 +249,7 @@ def _check_version(table: EffectTable, version: int) -> None:
 def _version_of(table: EffectTable) -> int:
     methods = table.methods
     each = any(isinstance(source, Each) for method in methods for source in guarded(method))
+    each |= any(guard.look is Look.HOOKS for method in methods for guard in method.guards)
     if each or not SINCE_4.isdisjoint(_words(table)):
         return 4
     if len({method.method for method in methods}) < len(methods) or _is_state_read(table):

@@ -97,6 +97,7 @@ GUARD_VALUES: dict[Look, type] = {
     Look.HAS: bool,
     Look.ATTRIBUTE: bool,
     Look.IS_NONE: bool,
+    Look.HOOKS: tuple,
     Look.SAME: At,
     Look.APART: At,
     Look.DIM: int,
@@ -116,7 +117,13 @@ GUARD_SUBJECTS: dict[Look, tuple[type, ...]] = {
     Look.IS_NONE: (At,),
 }
 """Subjects of guards with looks that are not for ``At`` and ``Output`` alone."""
-GUARD_KEYS: dict[Look, type] = {Look.SIZE: int, Look.SETTING: str, Look.ATTRIBUTE: str, Look.HAS: object}
+GUARD_KEYS: dict[Look, type] = {
+    Look.SIZE: int,
+    Look.SETTING: str,
+    Look.ATTRIBUTE: str,
+    Look.HAS: object,
+    Look.HOOKS: str,
+}
 """Keys of guards: constants of this type; guards with other looks have none."""
 
 

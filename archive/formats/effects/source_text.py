@@ -62,6 +62,7 @@ GUARD_TEXTS = {
     Look.LENGTH: "len({subject}) == {value}",
     Look.KEYS: "tuple({subject}) == {value}",
     Look.ATTRIBUTE: "hasattr({subject}, {key}) is {value}",
+    Look.HOOKS: "hooks({subject}, {key}) == {value}",
     Look.SAME: "{subject} is {value}",
     Look.APART: "apart({subject}, {value})",
     Look.DIM: "{subject}.dim() == {value}",

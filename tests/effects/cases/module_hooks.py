@@ -352,6 +352,51 @@ class builtin_method_as_hook(Around):
 
 
 @CASES.add(OURS)
+class hooks_put_on_and_taken_off_by_each_call(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner.register_forward_hook(twice_and_one)
+        self.features: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        handle = self.inner.register_forward_hook(
+            lambda _, args, output: self.features.append(output - args[0]), prepend=True
+        )
+        with self.inner.register_forward_pre_hook(with_keywords, with_kwargs=True):
+            y = self.inner(x)
+        handle.remove()
+        handle.remove()
+        return y + self.inner(x)
+
+
+@CASES.add(OURS, says="a hook that the call puts on a module, and leaves there")
+class hook_put_on_by_each_call(Around):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.inner.register_forward_hook(twice_and_one)  # here
+        return self.inner(x)
+
+
+@CASES.add(OURS, says="a hook on the way back of a module that is put on in the call")
+class backward_hook_put_on_by_each_call(Around):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.inner.register_full_backward_hook(halved)  # here
+        return self.inner(x)
+
+
+@CASES.add(
+    OURS, says="a tensor that had hooks before the call, which no archive has", arguments=with_gradient
+)
+class parameter_with_a_hook(Around):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.weight.register_hook(lambda gradient: gradient * 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight  # here
+
+
+@CASES.add(OURS)
 class hook_taken_off(Around):
     def __init__(self) -> None:
         super().__init__()
