@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,7 @@ from archive.backend import LoweringError, lower, lowered_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
@@ -136,6 +139,26 @@ def test_a_failure_in_a_method_shows_its_line_and_its_callers() -> None:
     assert mark.endswith("<--- HERE")
     assert line.strip() == "return self.x * self.factors[-1] + y"
     assert "return scale.times(x)" in str(caught.value)
+
+
+ELSEWHERE = """
+import sys
+import torch
+from archive.backend import LoweringError, lower
+try:
+    lower(torch.jit.load(sys.argv[1]), "aten")
+except LoweringError as error:
+    print(error)
+"""
+
+
+def test_an_object_of_a_loaded_module_needs_its_class(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(Attribute(Sized(torch.ones(2), [2]))), path)
+    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("attribute scale is an object of __torch__.")
+    assert "which TorchScript has not compiled in this process" in said
 
 
 class Returned(torch.nn.Module):

@@ -15,7 +15,7 @@ import torch
 from archive.backend.graph.filling import fill_ranges
 from archive.backend.graph.graphs import Block, Call, Graph, Operation
 from archive.backend.graph.nodes import Graphs
-from archive.backend.graph.objects import Held, Objects, class_of
+from archive.backend.graph.objects import Held, Objects, attribute_of, class_of
 from archive.debuginfo.sites import SELF
 from archive.effects.errors import LoweringError
 
@@ -167,7 +167,7 @@ class _Inliner:
         if holder is None:
             return False
         path = self._path(holder, node.name)
-        value = holder.module.getattr(node.name)
+        value = attribute_of(holder.module, node)
         if isinstance(value, torch._C.ScriptModule):
             instance = node.name if holder.instance == SELF else f"{holder.instance}.{node.name}"
             scope.modules[node.outputs[0].name] = _Known(value, path, instance)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.errors import LoweringError
+
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Block, Operation
     from archive.backend.graph.nodes import Node
@@ -133,6 +135,20 @@ def _items(items: list[int], node: Node) -> list[int] | None:
         *_, place = node.inputs
         return [items[place.constant()]]
     return items if node.kind == "prim::TupleUnpack" else None
+
+
+def attribute_of(module: Any, node: Node) -> Any:  # noqa: ANN401 (a torch._C.ScriptModule; any value)
+    """The attribute of a module that a node reads.
+
+    Raises:
+        LoweringError: the attribute is an object of a class that only the process knew that saved the module.
+    """
+    try:
+        return module.getattr(node.name)
+    except RuntimeError as error:
+        said = f"attribute {node.name} is an object of {node.outputs[0].type_text}, "
+        said += "which TorchScript has not compiled in this process"
+        raise LoweringError(f"{said}. Source code: {node.shown}" if node.shown else said) from error
 
 
 def class_of(kind: Any, value: object) -> str:  # noqa: ANN401
