@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts
-from archive.normalform.columns import NO_ROW
+from archive.normalform.column import NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

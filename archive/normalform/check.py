@@ -9,12 +9,12 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.debuginfo.model import NO_TAG, Generation, Layout
+from archive.normalform.column import NO_ROW
 from archive.normalform.columns import (
     ALWAYS,
     BY_NAME,
     CALLSTACK_LAYOUTS,
     COLUMNS,
-    NO_ROW,
     RANGE_LAYOUTS,
     RECORD_FACT,
     TOGETHER,
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.normalform.columns import Column, ColumnName, Columns
+    from archive.normalform.column import Column
+    from archive.normalform.columns import ColumnName, Columns
 
 
 CHECKED_BYTES = 56
@@ -60,7 +61,9 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
         place = f"node.parent, row {later[0]}"
         raise ArchiveError(place=place, expected="a row before", found="one behind")
     if "frame.next" in columns:
-        _check_stacks(columns["frame.next"], allowance)
+        _check_stacks("frame.next", columns, allowance)
+    if "program.name" in columns:
+        _check_programs(columns, allowance)
     if not unread:
         _check_order(columns)
         _check_rows(columns)
@@ -131,6 +134,9 @@ PARTS: dict[ColumnName, ColumnName] = {
     "record.rows": "row.range",
     "method.instructions": "instruction.handle",
     "pathed.steps": "step.path",
+    "program.sites": "site.scope",
+    "program.scopes": "scope.parent",
+    "keyset.count": "key.name",
 }
 """Columns that count how many rows of another column belong to each of their own rows."""
 
@@ -189,8 +195,9 @@ def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
         raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
 
 
-def _check_stacks(following: Ints, allowance: Allowance) -> None:
+def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> None:
     """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
+    following = columns[name]
     ahead, length = following.copy(), np.ones(len(following), np.int64)
     rounds = 0
     while (going := ahead >= 0).any() and rounds <= len(following).bit_length():
@@ -200,4 +207,24 @@ def _check_stacks(following: Ints, allowance: Allowance) -> None:
     longest = int(length.max(initial=0))
     if going.any() or longest > allowance.limits.frames:
         found = max(longest, allowance.limits.frames + 1)
-        raise LimitError("frames", allowance.limits.frames, found, place="frame.next")
+        raise LimitError("frames", allowance.limits.frames, found, place=name)
+
+
+BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
+BEFORE += ("origin.inner", "origin.next")
+"""Columns of exported programs whose values are rows before their own."""
+
+
+def _check_programs(columns: Columns, allowance: Allowance) -> None:
+    """Refuse what is no tree in exported programs, or too deep, and graphs whose holder is elsewhere."""
+    for name in BEFORE:
+        later = np.flatnonzero(columns[name] >= np.arange(len(columns[name])))
+        if len(later):
+            raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="one behind")
+        if name != "origin.next":
+            _check_stacks(name, columns, allowance)
+    holder, parent = columns["scope.holder"], columns["scope.parent"]
+    wrong = np.flatnonzero(columns["site.scope"][holder] != parent)
+    if len(wrong):
+        place = f"scope.holder, row {wrong[0]}"
+        raise ArchiveError(place=place, expected="a node of the graph around", found="one of another")

@@ -6,11 +6,12 @@ A column's name is ``table.field``. The columns of a table are equally long: the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from archive.debuginfo.model import Generation, Layout
 from archive.debuginfo.unique_handles import LEAST_PREFIX, PREFIX_BOUND
+from archive.normalform.column import NO_ROW, Column
+from archive.normalform.program_columns import PROGRAM_COLUMNS, PROGRAM_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +73,60 @@ ColumnName = Literal[
     "step.path",
     "raw.name",
     "raw.length",
+    "program.name",
+    "program.sites",
+    "program.scopes",
+    "scope.parent",
+    "scope.holder",
+    "scope.name",
+    "site.scope",
+    "site.base",
+    "site.number",
+    "site.target",
+    "site.keys",
+    "site.trace",
+    "site.layout",
+    "site.inside",
+    "site.maker",
+    "site.made",
+    "site.origin",
+    "call.outer",
+    "call.line",
+    "line.file",
+    "line.number",
+    "line.function",
+    "line.code",
+    "line.blank",
+    "line.before",
+    "line.carets",
+    "line.after",
+    "inside.outer",
+    "inside.instance",
+    "inside.id",
+    "inside.call",
+    "instance.name",
+    "instance.whole",
+    "instance.class",
+    "instance.key",
+    "maker.base",
+    "maker.number",
+    "maker.function",
+    "made.outer",
+    "made.maker",
+    "origin.base",
+    "origin.number",
+    "origin.target",
+    "origin.graph",
+    "origin.pass",
+    "origin.action",
+    "origin.inner",
+    "origin.next",
+    "address.value",
+    "keyset.count",
+    "key.name",
+    "kept.site",
+    "kept.key",
+    "kept.text",
 ]
 """The names as a type, so that mypy finds a misspelt one."""
 
@@ -82,42 +137,11 @@ if TYPE_CHECKING:
 VALUE_BYTES = 8
 """Bytes of a value: columns are arrays of int64."""
 
-NO_ROW = -1
-"""The value of a reference that refers to nothing."""
-
 RANGE_LAYOUTS = list(Layout)
 """The layouts of source ranges; ``record.layout`` is an index into them."""
 
 CALLSTACK_LAYOUTS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
 """The layouts of call-stack maps; ``file.callstacks`` is an index into them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column's declaration.
-
-    Attributes:
-        number: its number in a companion file.
-        name: ``table.field``.
-        meaning: of a value.
-        refers: the table whose rows the values are; None where they are plain numbers.
-        low: the least value; None where every 64-bit integer is possible.
-        high: the bound that values stay below, where the column refers to no table but has one.
-        optional: whether the column may be missing where its table is present.
-    """
-
-    number: int
-    name: ColumnName
-    meaning: str
-    refers: str | None = None
-    low: int | None = 0
-    high: int | None = None
-    optional: bool = False
-
-    @property
-    def table(self) -> str:
-        """The table that the column belongs to."""
-        return self.name.partition(".")[0]
 
 
 STRINGS = 1
@@ -201,13 +225,19 @@ COLUMNS = (
     Column(98, "step.path", "module path of the operator", "string"),
     Column(104, "raw.name", "name of a raw record", "string"),
     Column(105, "raw.length", "bytes of the raw record"),
+    *PROGRAM_COLUMNS,
 )
 BY_NUMBER = {column.number: column for column in COLUMNS}
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 
 ALWAYS = ("file", "record", "row", "range", "source", "text", "node")
 """Tables that every companion has, if only without rows."""
-TOGETHER = {"handle": ("frame", "module"), "method": ("instruction",), "pathed": ("step",)}
+TOGETHER = {
+    "handle": ("frame", "module"),
+    "method": ("instruction",),
+    "pathed": ("step",),
+    "program": PROGRAM_TABLES,
+}
 """Tables that a table needs beside it."""
 RECORD_FACT: dict[str, ColumnName] = {
     "handle": "file.callstacks",

@@ -19,7 +19,8 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered, ordinals
 from archive.container.names import encoded
-from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
+from archive.normalform.column import NO_ROW
+from archive.normalform.columns import RANGE_LAYOUTS
 from archive.normalform.pool import Pool
 from archive.normalform.texts import pack_texts
 

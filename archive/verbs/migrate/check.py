@@ -13,7 +13,7 @@ from archive.debuginfo.model import NO_TAG, Layout
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import range_records_of
 from archive.formats.source_ranges import DELEGATED
-from archive.normalform.columns import NO_ROW
+from archive.normalform.column import NO_ROW
 from archive.verbs.compact.check import compare_ranges, compare_rows
 from archive.verbs.compact.check_handles import compare_handles
 from archive.verbs.migrate.aside import is_format

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.debuginfo.model import Generation
-from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
+from archive.normalform.column import NO_ROW
+from archive.normalform.columns import CALLSTACK_LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

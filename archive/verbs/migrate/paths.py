@@ -23,7 +23,8 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.container.names import encoded
 from archive.debuginfo.model import NO_TAG, Generation
-from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
+from archive.normalform.column import NO_ROW
+from archive.normalform.columns import CALLSTACK_LAYOUTS
 from archive.verbs.migrate.instructions import UNKNOWN_FUNCTION, instruction_operators
 
 if TYPE_CHECKING:
