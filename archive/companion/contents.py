@@ -39,6 +39,11 @@ class Contents:
         return self.form.columns
 
     @property
+    def version(self) -> int:
+        """The first version of the format that has all its columns."""
+        return 2 if "program.name" in self.columns else 1
+
+    @property
     def strings(self) -> StringTable:
         """The strings that columns refer to."""
         return self.form.strings

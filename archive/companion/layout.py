@@ -6,7 +6,7 @@ The header, 34 bytes:
 offset  bytes  field       meaning
 ======  =====  ==========  ===================================================================
 0       10     magic       ``MAGIC``
-10      2      version     ``VERSION``
+10      2      version     1 to ``VERSION``
 12      1      profile     :class:`CompanionProfile`
 13      1      sections    number of lines in the directory
 14      16     archive_id  id of the archive whose debug information this is
@@ -55,10 +55,11 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-VERSION = 1
-"""The format's version.
+VERSION = 2
+"""The format's last version. A companion says the first one that has all its columns.
 
 - 1: the first.
+- 2: columns of exported programs.
 """
 
 
@@ -170,11 +171,13 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
         raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 
 
-def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
+def written(
+    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]], version: int = 1
+) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
     directory = b"".join([_line(profile, section) for section, _ in listed])
-    fields = (MAGIC, VERSION, profile, len(listed), archive_id)
+    fields = (MAGIC, version, profile, len(listed), archive_id)
     checksum = zlib.crc32(HEADER_LINE.pack(*fields, 0) + directory)
     out = bytearray(HEADER_LINE.pack(*fields, checksum) + directory)
     for _, data in listed:
@@ -201,10 +204,10 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     if len(data) < size or not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
     _, version, kind, sections, archive_id, checksum = HEADER_LINE.unpack_from(data)
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise ArchiveError(
             place=f"byte {len(MAGIC)}",
-            expected=f"a companion of version {VERSION}",
+            expected=f"a companion of version 1 to {VERSION}",
             found=f"version {version}; a newer debug-archive may read it",
         )
     if kind not in ALIGNMENT:

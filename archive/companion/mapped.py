@@ -56,10 +56,12 @@ def build_mapped(contents: Contents) -> bytes:
         (Section(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
-    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")])
+    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")], contents.version)
     begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]
-    return written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])])
+    return written(
+        CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])], contents.version
+    )
 
 
 def _pages(data: bytes) -> tuple[Section, bytes]:

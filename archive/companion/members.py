@@ -29,6 +29,8 @@ class Origin(IntEnum):
     """The next raw record."""
     COMPUTED = 6
     """The serialization id, if it is what PyTorch on Linux computes of the other records. Others are raw."""
+    PROGRAM = 7
+    """An exported program: what was left of it, and the metadata of its nodes."""
 
 
 class MemberKind(NamedTuple):

@@ -9,6 +9,10 @@ row.column          the columns of those rows alone that are the first of their 
 range.end           0 if the range ends where its text ends, else its length + 1, or a negative length itself
 source.filename     0 if it is the file of the text's first frame, ``<file>(<line>): <function>``; else it + 2
 source.line         difference to the line of that frame; the line itself where the text begins with no frame
+site.number         difference to one more than that of the row before with the same base; -2 stands before
+                    the first one: so names that are counted have 0
+maker.number        the same
+origin.number       the same
 ==================  ========================================================================================
 """
 
@@ -26,9 +30,16 @@ from archive.normalform.texts import sum_over_texts
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
-    from archive.normalform.columns import Columns
+    from archive.normalform.columns import ColumnName, Columns
 
+COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
+    ("site.base", "site.number"),
+    ("maker.base", "maker.number"),
+    ("origin.base", "origin.number"),
+)
+"""Names, and the numbers that PyTorch counts them by."""
 MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
+MODELLED |= {number for _, number in COUNTED}
 
 
 def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
@@ -53,6 +64,9 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
         name = columns["source.filename"]
         kept["source.filename"] = np.where(name == texts.files, 0, name + 2)
         kept["source.line"] = columns["source.line"] - texts.lines
+    for base, number in COUNTED:
+        if number in columns:
+            kept[number] = _counts(columns[base], columns[number])
     return kept
 
 
@@ -77,7 +91,35 @@ def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
         name = kept["source.filename"]
         columns["source.filename"] = np.where(name == 0, texts.files, name - 2)
         columns["source.line"] = kept["source.line"] + texts.lines
+    for base, number in COUNTED:
+        if number in kept:
+            columns[number] = _numbers(kept[base], kept[number])
     return columns
+
+
+def _counts(base: Ints, number: Ints) -> Ints:
+    """How far each number is from one more than the number before of the same base."""
+    order, new = _by_base(base)
+    counts = np.empty_like(number)
+    with np.errstate(over="ignore"):
+        counts[order] = np.diff(number[order], prepend=0) - 1
+        counts[order[new]] = number[order[new]] + 1
+    return counts
+
+
+def _numbers(base: Ints, counts: Ints) -> Ints:
+    """The numbers again."""
+    order, new = _by_base(base)
+    numbers = np.empty_like(counts)
+    with np.errstate(over="ignore"):
+        numbers[order] = _sums(counts[order] + 1, new) - 2
+    return numbers
+
+
+def _by_base(base: Ints) -> tuple[Ints, np.ndarray]:
+    """The rows, those of each base together (n); whether each of these is the first one of its base (n)."""
+    order = np.argsort(base, kind="stable")
+    return order, np.diff(base[order], prepend=-1) != 0
 
 
 def _first_rows(columns: Columns) -> np.ndarray:

@@ -95,7 +95,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
     if solid[1:]:
         sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    return written(CompanionProfile.PACKED, contents.archive_id, sections + blocks)
+    return written(CompanionProfile.PACKED, contents.archive_id, sections + blocks, contents.version)
 
 
 def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:

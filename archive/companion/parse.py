@@ -11,10 +11,12 @@ from archive.companion.mapped import parse_mapped
 from archive.companion.mapped_columns import MappedColumns, MappedStrings
 from archive.companion.packed_columns import PackedColumns, PackedLookup, parse_packed
 from archive.companion.places import CodePlaces
+from archive.normalform.columns import BY_NUMBER
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.companion.contents import Contents
+    from archive.normalform.columns import ColumnName
 
 
 def parse_companion(data: memoryview, allowance: Allowance) -> Contents:
@@ -49,6 +51,17 @@ class Opened:
         return contents
 
     @cached_property
+    def columns(self) -> frozenset[ColumnName]:
+        """The names of its columns."""
+        if self.directory.profile is CompanionProfile.PACKED:
+            return frozenset(self._packed)
+        return frozenset(BY_NUMBER[number].name for number in self.directory.sections if number in BY_NUMBER)
+
+    @cached_property
+    def _packed(self) -> PackedColumns:
+        return PackedColumns(self._data, self.directory, self._allowance)
+
+    @cached_property
     def places(self) -> CodePlaces:
         """Looks up single places in generated code; of a mapped file, no more is read than that takes."""
         if self.directory.profile is CompanionProfile.MAPPED:
@@ -60,7 +73,7 @@ class Opened:
     def lookup(self) -> CompanionLookup:
         """Looks up single handles and tags; no more is read than that takes."""
         if self.directory.profile is CompanionProfile.PACKED:
-            return PackedLookup(PackedColumns(self._data, self.directory, self._allowance), self._allowance)
+            return PackedLookup(self._packed, self._allowance)
         mapped = MappedColumns(self._data, self.directory)
         strings = MappedStrings(mapped, self._data, self.directory)
         return CompanionLookup(mapped, strings, self._allowance)

@@ -2,15 +2,18 @@
 
 It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
 names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
-serialization id is left out, for PyTorch computes it from all records; so is an embedded companion.
+serialization id is left out, for PyTorch computes it from all records; so is an embedded companion. Of an
+exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.rewriting`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import kind_of
+from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
+from archive.formats.record_kinds import is_program, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +35,18 @@ def archive_id(records: Mapping[str, Record]) -> bytes:
     for name in sorted(records):
         if not counts(name):
             continue
-        size = records[name].size
+        left = _left_of(records[name]) if FORMAT in records and is_program(name) else None
+        size = records[name].size if left is None else len(left)
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
-        for piece in records[name].pieces():
+        for piece in records[name].pieces() if left is None else [left]:
             digest.update(piece)
     return digest.digest()
+
+
+def _left_of(record: Record) -> bytes | None:
+    from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
+
+    return left_of(record.view(), unbounded())
 
 
 def counts(name: str) -> bool:

@@ -30,6 +30,9 @@ PACKAGE_CODE = ".data/ts_code/code/"
 PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
 
+EXPORTED_FORMAT = "archive_format"
+"""The record that ``.pt2`` archives alone have."""
+
 
 class RecordKind(StrEnum):
     """The kinds of records in a model archive."""
@@ -125,6 +128,11 @@ def kind_of(name: str) -> RecordKind:
         if name.startswith(folder):
             return kind
     return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
+
+
+def is_program(name: str) -> bool:
+    """Whether a record of a ``.pt2`` is an exported program."""
+    return name.startswith(PROGRAMS[0]) and name.endswith(PROGRAMS[1])
 
 
 def kind_in_exported(name: str) -> RecordKind:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.columns import Columns
+    from archive.normalform.metadata import Metadata
 
 HANDLE_BYTES = 160
 """Bytes of memory that a debug handle costs in a table: 32 in columns, the others once all are listed."""
@@ -73,6 +74,13 @@ class NormalForm:
     def path_table(self) -> MethodTable | None:
         """The module paths of each method's operators; None where there are none."""
         return unpack_paths(self.columns, self.strings) if "pathed.name" in self.columns else None
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """The metadata of exported programs, which it has."""
+        from archive.normalform.metadata import Metadata  # noqa: PLC0415 (few archives have programs)
+
+        return Metadata(self.columns, self.strings, self.allowance)
 
     def with_columns(self, columns: Columns) -> NormalForm:
         """Another form, of the same strings."""

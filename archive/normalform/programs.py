@@ -2,8 +2,8 @@
 
 A stack trace is a path in the tree of calls, from the innermost to the outermost; module stacks, and the
 functions that made a node, are paths in trees of their own. An instance's name is that below the module
-around it, so that the layers of a model share their instances. Rows are numbered by first use. A text that its build
-function does not give again is kept as it stands, in the table ``kept``.
+around it, so that the layers of a model share their instances. Rows are numbered by first use. A text that
+its build function does not give again is kept as it stands, in the table ``kept``.
 """
 
 from __future__ import annotations

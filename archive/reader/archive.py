@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.effects.model import EffectTable
-    from archive.formats.exported.program import Program
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
     from archive.reader.records import ClassNames, DebugTables
@@ -218,9 +217,9 @@ class Archive(OpenedFile):
         return self._pickles.bytecode
 
     @cached_property
-    def programs(self) -> Mapping[str, Program]:
+    def programs(self) -> Programs:
         """The exported programs by name, each parsed when it is first looked up; empty in other archives."""
-        return Programs(self._source)
+        return Programs(self._source, self.companion)
 
     @cached_property
     def effects(self) -> EffectTable | None:

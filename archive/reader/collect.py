@@ -63,6 +63,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         allowance=archive.allowance,
     )
     form.columns |= _code_places(archive)
+    packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
     form.columns["file.top"] = form.pool.numbers([encoded(archive.top)])
@@ -74,7 +75,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
-    form.columns |= _members(records, raw)
+    form.columns |= _members(records, raw, packed)
     return Contents(archive_id(records), form.form(), b"".join(raw.values()))
 
 
@@ -84,8 +85,31 @@ def check_debug_info(archive: Archive) -> None:
     Raises:
         NothingToDoError: it has none.
     """
-    if not any(kind_of(name).is_debug for name in archive.container.records):
+    if any(kind_of(name).is_debug for name in archive.container.records):
+        return
+    if not any(site.metadata for program in archive.programs.values() for site in program.sites.values()):
         raise NothingToDoError("no debug info in it", file=archive.file)
+
+
+def _packed_programs(archive: Archive, form: FormBuilder) -> set[str]:
+    """Add the metadata of exported programs to a form, and give the names of their records.
+
+    A record that ``json.dumps`` did not write stays as it is: its value would not give its bytes again.
+    """
+    if not archive.programs:
+        return set()
+    from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
+    from archive.normalform.programs import ProgramPacker  # noqa: PLC0415 (the same)
+
+    packer, packed = ProgramPacker(form.pool), set()
+    for name, record in archive.programs.records.items():
+        if left_of(archive.container.records[record].view(), archive.allowance) is not None:
+            packer.add(archive.programs[name])
+            packed.add(record)
+    columns = packer.columns()
+    form.allowance.take(sum(values.nbytes for values in columns.values()), "columns")
+    form.columns |= columns
+    return packed
 
 
 def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
@@ -155,11 +179,17 @@ def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
     return {} if found == serialization_id(records.values()).encode() else {RECORD_NAME: found}
 
 
-def _members(records: Mapping[str, Record], raw: Mapping[str, bytes]) -> Columns:
-    """How a join gets each of the archive's records, in their order."""
+def _members(records: Mapping[str, Record], raw: Mapping[str, bytes], packed: Collection[str]) -> Columns:
+    """How a join gets each of the archive's records, in their order.
+
+    Args:
+        records: by name.
+        raw: those that the companion holds whole.
+        packed: those that are exported programs.
+    """
     kinds = []
     for name, record in records.items():
-        origin = Origin.RAW if name in raw else _origin(name)
+        origin = Origin.RAW if name in raw else Origin.PROGRAM if name in packed else _origin(name)
         no_crc = record.crc32 == 0 and record.size > 0
         kinds.append(MemberKind(origin, record.entry.deflated, no_crc).value)
     columns: Columns = {"member.kind": np.array(kinds, np.int64)}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.normalform.columns import ColumnName
+    from archive.normalform.metadata import Metadata
     from archive.normalform.records import DebugRecords
 
 
@@ -155,6 +156,14 @@ class Companion:
         """The debug records by name, each made when it is asked for."""
         made = self.contents.records
         return {name: MadeRecord(made, name, self.allowance) for name in made}
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        """The metadata of exported programs; None where it has none."""
+        if "program.name" not in self.opened.columns:
+            return None
+        with in_file(self.file):
+            return self.contents.form.metadata
 
     # Debug tables
 

@@ -58,14 +58,15 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         prim::GetAttr
     """
     load = by_ranges if mapped else _read
-    file = load(source, name)
-    if companion is None:
-        return opened(file, limits.allowance(file.weight), READ_KINDS)
-    return _opened(file, load(companion), limits)
+    return _opened(load(source, name), None if companion is None else load(companion), limits, READ_KINDS)
 
 
 def open_whole(
-    source: Source, *, companion: Source | None = None, limits: Limits = DEFAULT_LIMITS
+    source: Source,
+    *,
+    companion: Source | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    kinds: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> Archive:
     """The same for work that reads all of the archive: files elsewhere are copied first.
 
@@ -73,21 +74,24 @@ def open_whole(
         source: as for :func:`open`.
         companion: the same.
         limits: the same.
+        kinds: the kinds of archives that are opened; others are refused.
 
     Raises:
         ArchiveError: as for :func:`open`.
         OSError: the same, or there is no space for a copy.
     """
-    return _opened(Mapped(source), None if companion is None else Mapped(companion), limits)
+    return _opened(Mapped(source), None if companion is None else Mapped(companion), limits, kinds)
 
 
-def _opened(file: Mapped | Fetched, companion: Mapped | Fetched | None, limits: Limits) -> Archive:
+def _opened(
+    file: Mapped | Fetched, companion: Mapped | Fetched | None, limits: Limits, kinds: Collection[FileKind]
+) -> Archive:
     if companion is None:
-        return opened(file, limits.allowance(file.weight))
+        return opened(file, limits.allowance(file.weight), kinds)
     if is_companion(file.data):
         file.close()
         raise COMPANION.refusal(file.name)
-    container = opened_archive(file, limits.allowance(file.weight + companion.weight))
+    container = opened_archive(file, limits.allowance(file.weight + companion.weight), kinds)
     check_companion(companion, limits)
     return _rejoined(container, companion.whole())
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.formats.record_kinds import PROGRAMS
+from archive.formats.record_kinds import PROGRAMS, is_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.exported.program import Program
+    from archive.formats.exported.program import NodeSite, Program
+    from archive.normalform.metadata import Metadata
+    from archive.reader.companion import Companion
     from archive.reader.records import Records
 
 
@@ -22,33 +25,60 @@ class Programs(Mapping[str, "Program"]):
 
     Args:
         source: the archive's records.
+        companion: what the metadata of nodes is read from; None where the records have it. A companion alone
+            has names and targets, but not what nodes are called with.
     """
 
-    def __init__(self, source: Records) -> None:
-        folder, ending = PROGRAMS
+    def __init__(self, source: Records, companion: Companion | None = None) -> None:
         self._source = source
-        self._records = {
-            name.removeprefix(folder).removesuffix(ending): name
-            for name in source.records
-            if name.startswith(folder) and name.endswith(ending)
-        }
+        self.records = {program_name(name): name for name in source.records if is_program(name)}
+        self._metadata = None if companion is None else companion.metadata
         self._parsed: dict[str, Program] = {}
 
     def __getitem__(self, name: str) -> Program:
-        record = self._records[name]
         if name not in self._parsed:
-            from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)
-            from archive.formats.exported.program import Program  # noqa: PLC0415 (the same)
-
-            try:
-                tree = read_json(self._source.records[record].view(), self._source.allowance)
-                self._parsed[name] = Program(name, tree)
-            except ArchiveError as error:
-                raise error.within(file=self._source.file, record=record) from error.__cause__
+            self._parsed[name] = self._program(name)
         return self._parsed[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
+        if self.records or self._metadata is None:
+            return iter(self.records)
+        return iter(self._metadata.programs)
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(list(iter(self)))
+
+    def _program(self, name: str) -> Program:
+        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)
+        from archive.formats.exported.program import Program  # noqa: PLC0415 (the same)
+
+        metadata = self._metadata
+        rows = metadata.programs.get(name) if metadata else None
+        if not self.records and metadata and rows is not None:
+            return Program(name, "", partial(_sites, metadata, rows))
+        record = self.records[name]
+        try:
+            tree = read_json(self._source.records[record].view(), self._source.allowance)
+            texts = [metadata.of(row) for row in rows] if metadata and rows is not None else None
+            return Program.of(name, tree, texts)
+        except ArchiveError as error:
+            raise error.within(file=self._source.file, record=record) from error.__cause__
+
+
+def program_name(record: str) -> str:
+    """The name of the program in a record."""
+    folder, ending = PROGRAMS
+    return record.removeprefix(folder).removesuffix(ending)
+
+
+def _sites(metadata: Metadata, rows: range) -> dict[str, NodeSite]:
+    """The sites of a program that a companion alone knows."""
+    from archive.formats.exported.program import NodeSite, Scope  # noqa: PLC0415 (few archives have programs)
+
+    sites = {}
+    for row in rows:
+        scopes = [Scope(metadata.name(holder), name) for holder, name in metadata.scopes(row)]
+        path = tuple(reversed(scopes))
+        site = NodeSite(metadata.name(row), metadata.target(row), path, None, metadata.of(row))
+        sites[site.key] = site
+    return sites

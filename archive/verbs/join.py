@@ -108,10 +108,16 @@ def joined_members(
     raw = contents.records.raw
     kept = iter([record for name, record in records.items() if counts(name) and name not in raw])
     names = _names(contents)
+    programs = _program_metadata(contents)
     try:
         kinds = [MemberKind.of(value) for value in values]
         members = [
-            replace(_joined_member(kind, kept, names, made), modified=time)
+            replace(
+                _program(next(kept), next(programs), contents.form.allowance, deflated=kind.deflated)
+                if kind.origin is Origin.PROGRAM
+                else _joined_member(kind, kept, names, made),
+                modified=time,
+            )
             for kind, time in zip(kinds, modified, strict=True)
         ]
     except (StopIteration, KeyError, ValueError):
@@ -122,6 +128,23 @@ def joined_members(
         _computed(member, members, deflated=kind.deflated) if kind.origin is Origin.COMPUTED else member
         for member, kind in zip(members, kinds, strict=True)
     ]
+
+
+def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
+    """The metadata of each program's nodes, in the archive's order."""
+    if "program.name" in contents.columns:
+        metadata = contents.form.metadata
+        for rows in metadata.programs.values():
+            yield [metadata.of(row) for row in rows]
+
+
+def _program(
+    record: Record, metadata: list[dict[str, str]], allowance: Allowance, *, deflated: bool
+) -> Member:
+    """An exported program with its metadata, as a member."""
+    from archive.formats.exported.rewriting import filled  # noqa: PLC0415 (few archives have programs)
+
+    return _member(record.name, filled(record.view(), metadata, allowance), deflated=deflated)
 
 
 def _names(contents: Contents) -> dict[Origin, Iterator[str]]:

@@ -24,20 +24,24 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
+from archive.formats.exported.rewriting import left_of
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
+from archive.reader.recognition import READ_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.loading import loaded_like
-from archive.verbs.slim import slim_members, with_new_id
+from archive.verbs.slim import slim_members, smallest_member, with_new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
+    from archive.container.container import Member
     from archive.verbs.handles import HandleChoice
 
 
@@ -125,14 +129,16 @@ def split(
     with (
         replacing_all(companion, out, force=force) as (companion_file, out_file),
         unchanged(source),
-        opening.open_whole(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
     ):
         check_archive(opened)
         records = opened.container.records
         check_debug_info(opened)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container))
-        members = with_new_id(kept.members(opened, slim_members(records, kept.records)), records)
+        members = with_new_id(
+            left_members(opened, kept.members(opened, slim_members(records, kept.records))), records
+        )
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
         size = write_archive(out_file, opened.root, members, slim=True)
@@ -146,7 +152,7 @@ def split(
             opened.size,
             size,
             len(data),
-            sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug),
+            _debug_size(opened),
             kept.records,
             kept.prefix,
             kept.largest,
@@ -154,6 +160,30 @@ def split(
             contents.archive_id.hex(),
             refused,
         )
+
+
+def left_members(opened: Archive, members: Iterable[Member]) -> Iterator[Member]:
+    """The members of what is left of an archive: exported programs without metadata."""
+    programs = opened.programs.records.values()
+    for member in members:
+        left = (
+            left_of(opened.container.records[member.name].view(), opened.allowance)
+            if member.name in programs
+            else None
+        )
+        yield member if left is None else smallest_member(member.name, left)
+
+
+def _debug_size(opened: Archive) -> int:
+    """Stored bytes of the debug records, and what the records of programs are shorter without metadata."""
+    size = 0
+    for name, record in opened.container.records.items():
+        if kind_of(name).is_debug:
+            size += record.stored_size
+        elif name in opened.programs.records.values():
+            left = left_of(record.view(), opened.allowance)
+            size += record.size - (record.size if left is None else len(left))
+    return size
 
 
 def companion_of(opened: Archive) -> bytes:
@@ -198,7 +228,7 @@ def join(
     with (
         replacing(out, force=force) as file,
         unchanged(source, companion),
-        opening.open_whole(source, companion=companion, limits=limits) as opened,
+        opening.open_whole(source, companion=companion, limits=limits, kinds=READ_KINDS) as opened,
     ):
         if EMBEDDED in opened.container.records:
             raise ImpossibleError("has a companion of its own inside; `restore` it", file=opened.file)

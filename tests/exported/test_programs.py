@@ -101,7 +101,7 @@ def holding(graph: object) -> dict[str, Any]:
 )
 def test_what_is_no_program_is_told_by_its_json_path(tree: object, place: str, found: str) -> None:
     with pytest.raises(ArchiveError) as caught:
-        assert Program("model", tree).sites
+        assert Program.of("model", tree).sites
     assert caught.value.place == place or not place
     assert f"found {found}" in str(caught.value)
 
@@ -111,7 +111,7 @@ def test_graphs_are_not_nested_without_end() -> None:
     for _ in range(MAX_SCOPES + 1):
         graph = {"nodes": [holding(graph)]}
     with pytest.raises(LimitError, match="nested graphs"):
-        assert Program("model", {"graph_module": {"graph": graph}}).sites
+        assert Program.of("model", {"graph_module": {"graph": graph}}).sites
 
 
 def opened(json_text: bytes) -> Program:

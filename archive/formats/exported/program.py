@@ -16,7 +16,7 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError
@@ -27,7 +27,8 @@ from archive.formats.exported.origins import Origin, parse_origins
 from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
 
 STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS = (
     "stack_trace",
@@ -63,14 +64,15 @@ class NodeSite:
         name: unique in its scope.
         target: what it calls: ``torch.ops.aten.linear.default``.
         scopes: the graphs that it is in, outermost first; empty in the program's own graph.
-        arguments: the names of the values that it takes, in the order of the file.
+        arguments: the names of the values that it takes, in the order of the file; None where they are not
+            known.
         metadata: the texts that say where it comes from, as recorded.
     """
 
     name: str
     target: str
     scopes: tuple[Scope, ...]
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] | None
     metadata: Mapping[str, str] = field(repr=False)
 
     @property
@@ -117,29 +119,37 @@ class NodeSite:
 
 
 class Program:
-    """An exported program.
+    """An exported program. :meth:`of` makes it of its record.
 
     Args:
         name: of the program: ``model``.
-        tree: the record's value.
+        release: the PyTorch release that exported it; "" where it is not known.
+        make: gives the sites when they are first asked for.
 
     Attributes:
         name: as given.
-        tree: as given.
-
-    Raises:
-        ArchiveError: the value is no program; the place is its JSON path.
+        release: as given.
     """
 
-    def __init__(self, name: str, tree: object) -> None:
+    def __init__(self, name: str, release: str, make: Callable[[], Mapping[str, NodeSite]]) -> None:
         self.name = name
-        self.tree: dict[str, Any] = _object(tree, "")
-        self._graph = _object(_object(self.tree.get("graph_module"), "graph_module").get("graph"), GRAPH)
+        self.release = release
+        self._make = make
 
-    @property
-    def release(self) -> str:
-        """The PyTorch release that exported the program; "" where it is not recorded."""
-        return str(self.tree.get("torch_version") or "")
+    @classmethod
+    def of(cls, name: str, tree: object, metadata: Sequence[Mapping[str, str]] | None = None) -> Self:
+        """A program of its record's value.
+
+        Args:
+            name: of the program.
+            tree: the value.
+            metadata: of each node, where the record's own was taken out.
+
+        Raises:
+            ArchiveError: the value is no program; the place is its JSON path.
+        """
+        graph = graph_of(tree)
+        return cls(name, str(tree.get("torch_version") or ""), partial(_sites, graph, metadata))  # type: ignore[attr-defined]
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
@@ -149,17 +159,35 @@ class Program:
             ArchiveError: a node is not one, or two of a scope have one name.
             LimitError: graphs are nested too deeply.
         """
-        found: dict[str, NodeSite] = {}
-        for path, node, scopes in nodes(self._graph):
-            site = _site(path, node, scopes)
-            if found.setdefault(site.key, site) is not site:
-                raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
-        return found
+        return self._make()
 
     @cached_property
     def scopes(self) -> tuple[tuple[Scope, ...], ...]:
         """The graphs inside of the program's own, each as the path to it, in the order of the file."""
         return tuple(dict.fromkeys(site.scopes for site in self.sites.values() if site.scopes))
+
+
+def graph_of(tree: object) -> dict[str, Any]:
+    """The graph in a program's record.
+
+    Raises:
+        ArchiveError: the value is no program; the place is its JSON path.
+    """
+    return _object(_object(_object(tree, "").get("graph_module"), "graph_module").get("graph"), GRAPH)
+
+
+def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
+    found: dict[str, NodeSite] = {}
+    for number, (path, node, scopes) in enumerate(nodes(graph)):
+        texts = None
+        if metadata is not None:
+            if number >= len(metadata):
+                raise ArchiveError(place=path, expected=f"{len(metadata)} nodes", found="more")
+            texts = metadata[number]
+        site = _site(path, node, scopes, texts)
+        if found.setdefault(site.key, site) is not site:
+            raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
+    return found
 
 
 GRAPH = "graph_module.graph"
@@ -199,8 +227,10 @@ def _nodes(
                 yield from _nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
 
 
-def _site(path: str, node: dict[str, Any], scopes: tuple[Scope, ...]) -> NodeSite:
-    metadata = _object(node.get("metadata"), f"{path}.metadata")
+def _site(
+    path: str, node: dict[str, Any], scopes: tuple[Scope, ...], texts: Mapping[str, str] | None
+) -> NodeSite:
+    metadata = _object(node.get("metadata"), f"{path}.metadata") if texts is None else texts
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
     name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")

@@ -135,9 +135,10 @@ def _told_apart(found: list[NodeSite], code: str) -> list[NodeSite]:
     Names that it makes up (``arg0_1``) prove nothing.
     """
     there = set(NAME.findall(code))
-    fitting = [site for site in found if there.issuperset(site.arguments)]
+    known = {site.key: set(site.arguments) for site in found if site.arguments is not None}
+    fitting = [site for site in found if site.key in known and there >= known[site.key]]
     if len(fitting) != 1:
         return found
-    others = {name for site in found if site is not fitting[0] for name in site.arguments}
-    proves = any(not MADE_UP.fullmatch(name) for name in set(fitting[0].arguments) - others)
+    others = set[str]().union(*(names for key, names in known.items() if key != fitting[0].key))
+    proves = any(not MADE_UP.fullmatch(name) for name in known[fitting[0].key] - others)
     return fitting if proves else found

@@ -92,6 +92,8 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
 
 def may_be_of(arguments: str, site: NodeSite) -> bool:
     """Whether printed arguments have all the names of a node's."""
+    if site.arguments is None:
+        return True
     there = set(NAME.findall(arguments))
     if site.scopes:
         return there.issuperset(site.arguments)
