@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base.errors import ArchiveError
-from archive.companion.dictionary import dictionary
+from archive.companion.dictionary import dictionary, of_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,9 @@ class Codec(IntEnum):
     LZMA = 2
     """A raw LZMA1 stream."""
     WORDS = 3
-    """A zstd frame that refers to :mod:`archive.companion.dictionary`."""
+    """A zstd frame that refers to the words of :mod:`archive.companion.dictionary`."""
+    PROGRAMS = 4
+    """The same that refers to the words of exported programs there."""
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
@@ -43,7 +45,7 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
     Args:
         data: the bytes.
         level: of zstd. Up to 4 MiB, and from level 19 on, LZMA is tried, too.
-        codec: the only codec to use; None tries all but WORDS.
+        codec: the only codec to use; None tries all without words.
     """
     tried = [codec] if codec is not None else [Codec.NONE, Codec.ZSTD]
     if codec is None and (len(data) <= MIDDLING or level >= STRONGEST):
@@ -89,6 +91,7 @@ _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.ZSTD: lambda data, level: zstd(data, _level(data, level)),
     Codec.LZMA: lambda data, level: lzma(data, BEST if _level(data, level) >= STRONGEST else GOOD),
     Codec.WORDS: lambda data, level: zstd(data, _level(data, level), dictionary()),
+    Codec.PROGRAMS: lambda data, level: zstd(data, _level(data, level), of_programs()),
 }
 
 
@@ -104,6 +107,8 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
         result = unzstd(data, size)
     elif codec == Codec.WORDS:
         result = unzstd(data, size, dictionary())
+    elif codec == Codec.PROGRAMS:
+        result = unzstd(data, size, of_programs())
     elif codec == Codec.LZMA:
         result = _unlzma(data, size)
     else:

@@ -8,6 +8,8 @@ The section SOLID holds everything. Inflated it is::
     bytes        of the templates of strings
     bytes        of the raw records
 
+In companions of version 2, columns of no rows that must be there are left out.
+
 A line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
 
 The templates are a section of their own, STRINGS, if that is smaller with the dictionary that all companions
@@ -32,7 +34,7 @@ from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
-from archive.normalform.columns import BY_NAME, COLUMNS, SOLID, STRINGS
+from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -44,6 +46,13 @@ COLUMN_LINE_BYTES = 24
 
 MUCH = 1 << 22
 """Bytes of all encoded columns from which on long columns get sections of their own."""
+
+LEFT_OUT = [
+    column.name
+    for column in COLUMNS
+    if column.table in {*ALWAYS, *TOGETHER["program"]} and column.table != "file" and not column.optional
+]
+"""Columns that companions of version 2 leave out where they have no rows."""
 
 LINE = 14
 """Bytes that a line of the directory takes, about."""
@@ -81,7 +90,9 @@ def build_packed(contents: Contents, level: int) -> bytes:
     columns["string.template"] = templates.which
     columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
     columns["number.value"] = templates.numbers
-    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
+    left_out = LEFT_OUT if contents.version > 1 else []
+    kept = [name for name, values in columns.items() if len(values) or name not in left_out]
+    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in kept}
     apart = _apart(columns, encoded)
     encoded |= {
         name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
@@ -89,19 +100,20 @@ def build_packed(contents: Contents, level: int) -> bytes:
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
     texts, raw = b"".join(templates.texts), bytes(contents.raw)
     solid = [b"".join((body, texts, raw))]
+    words = Codec.PROGRAMS if contents.version > 1 else Codec.WORDS
     if len(texts) <= SMALL:
-        solid = _shorter(solid, [body + raw, texts])
+        solid = _shorter(solid, [body + raw, texts], words)
     sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
     if solid[1:]:
-        sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
+        sections.append(_section(STRINGS, texts, *compressed(texts, level, words)))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
     return written(CompanionProfile.PACKED, contents.archive_id, sections + blocks, contents.version)
 
 
-def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
+def _shorter(solid: list[bytes], divided: list[bytes], words: Codec) -> list[bytes]:
     """The smaller way: all in one section, or the texts in a section of their own."""
     preset = BEST if len(solid[0]) <= SMALL else QUICKEST
-    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
+    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, words)[1]
     return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
 
 

@@ -18,7 +18,7 @@ from archive.companion.encodings import Encoded, Transform, decoded
 from archive.companion.layout import check_crc
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
-from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES
+from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES, LEFT_OUT
 from archive.companion.templates import Templates, cut
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
@@ -208,6 +208,9 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Li
         at = lines[column.name].end
     if at > len(body):
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
+    if "program.name" in lines:
+        empty = _Line(0, at, Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b""))
+        lines = {name: empty for name in LEFT_OUT if BY_NAME[name].number not in directory.sections} | lines
     return lines, at
 
 

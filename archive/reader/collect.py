@@ -91,25 +91,23 @@ def check_debug_info(archive: Archive) -> None:
         raise NothingToDoError("no debug info in it", file=archive.file)
 
 
-def _packed_programs(archive: Archive, form: FormBuilder) -> set[str]:
+def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:
     """Add the metadata of exported programs to a form, and give the names of their records.
 
     A record that ``json.dumps`` did not write stays as it is: its value would not give its bytes again.
     """
     if not archive.programs:
         return set()
-    from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
-    from archive.normalform.programs import ProgramPacker  # noqa: PLC0415 (the same)
+    from archive.normalform.programs import ProgramPacker  # noqa: PLC0415 (few archives have programs)
 
-    packer, packed = ProgramPacker(form.pool), set()
+    packer, left = ProgramPacker(form.pool), archive.programs.left
     for name, record in archive.programs.records.items():
-        if left_of(archive.container.records[record].view(), archive.allowance) is not None:
+        if record in left:
             packer.add(archive.programs[name])
-            packed.add(record)
     columns = packer.columns()
     form.allowance.take(sum(values.nbytes for values in columns.values()), "columns")
     form.columns |= columns
-    return packed
+    return left.keys()
 
 
 def _known_classes(archive: Archive, form: FormBuilder) -> Columns:

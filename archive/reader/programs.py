@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
@@ -47,6 +47,17 @@ class Programs(Mapping[str, "Program"]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+    @cached_property
+    def left(self) -> dict[str, bytes]:
+        """The records of programs without metadata; of those that ``json.dumps`` wrote."""
+        from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
+
+        found = {
+            record: left_of(self._source.records[record].view(), self._source.allowance)
+            for record in self.records.values()
+        }
+        return {record: left for record, left in found.items() if left is not None}
 
     def _program(self, name: str) -> Program:
         from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)

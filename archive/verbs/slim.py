@@ -22,16 +22,22 @@ if TYPE_CHECKING:
     from archive.container.record import Record
 
 
-def slim_members(records: Mapping[str, Record], debug: Collection[str] = ()) -> Iterator[Member]:
+def slim_members(
+    records: Mapping[str, Record], debug: Collection[str] = (), left: Mapping[str, bytes] | None = None
+) -> Iterator[Member]:
     """All records but debug information and serialization id, as members of a slim archive.
 
     Args:
         records: by name.
         debug: names of debug records that stay nevertheless.
+        left: the records of exported programs, without metadata.
     """
+    left = left or {}
     for name, record in records.items():
         kind = kind_of(name)
-        if kind is RecordKind.TENSOR:
+        if name in left:
+            yield smallest_member(name, left[name])
+        elif kind is RecordKind.TENSOR:
             yield member_from(record)
         elif counts(name) or name in debug:
             yield slim_member(record)

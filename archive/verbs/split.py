@@ -24,7 +24,6 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats.exported.rewriting import left_of
 from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
@@ -33,15 +32,13 @@ from archive.reader.recognition import READ_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.loading import loaded_like
-from archive.verbs.slim import slim_members, smallest_member, with_new_id
+from archive.verbs.slim import slim_members, with_new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.container.container import Member
     from archive.verbs.handles import HandleChoice
 
 
@@ -136,18 +133,17 @@ def split(
         check_debug_info(opened)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container))
-        members = with_new_id(
-            left_members(opened, kept.members(opened, slim_members(records, kept.records))), records
-        )
+        left = slim_members(records, kept.records, opened.programs.left)
+        members = with_new_id(kept.members(opened, left), records)
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
         size = write_archive(out_file, opened.root, members, slim=True)
         with (
             opened.allowance.part() as part,
-            Archive(Container(Mapped(out_file, "what is left"), part)) as left,
+            Archive(Container(Mapped(out_file, "what is left"), part)) as after,
         ):
-            check_gives(contents, memoryview(data), left.archive_id, part)
-            refused = tuple(one.told for one in loaded_like(left, opened))
+            check_gives(contents, memoryview(data), after.archive_id, part)
+            refused = tuple(one.told for one in loaded_like(after, opened))
         return Split(
             opened.size,
             size,
@@ -162,28 +158,11 @@ def split(
         )
 
 
-def left_members(opened: Archive, members: Iterable[Member]) -> Iterator[Member]:
-    """The members of what is left of an archive: exported programs without metadata."""
-    programs = opened.programs.records.values()
-    for member in members:
-        left = (
-            left_of(opened.container.records[member.name].view(), opened.allowance)
-            if member.name in programs
-            else None
-        )
-        yield member if left is None else smallest_member(member.name, left)
-
-
 def _debug_size(opened: Archive) -> int:
-    """Stored bytes of the debug records, and what the records of programs are shorter without metadata."""
-    size = 0
-    for name, record in opened.container.records.items():
-        if kind_of(name).is_debug:
-            size += record.stored_size
-        elif name in opened.programs.records.values():
-            left = left_of(record.view(), opened.allowance)
-            size += record.size - (record.size if left is None else len(left))
-    return size
+    """Stored bytes of the debug records, and those of programs that their metadata takes."""
+    records, left = opened.container.records, opened.programs.left
+    debug = sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug)
+    return debug + sum(records[name].size - len(data) for name, data in left.items())
 
 
 def companion_of(opened: Archive) -> bytes:
