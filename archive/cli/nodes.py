@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from archive.verbs.nodes import Node
 
 
-def print_nodes(file: str, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool) -> Status:
+def print_nodes(
+    file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
+) -> Status:
     """Print the source of nodes; the status says whether some have none.
 
     Args:
-        file: the exported program.
+        file: the exported program, or its companion.
+        companion: its companion, if its metadata was split off.
         names: of nodes.
         limits: what the file may cost.
         mapped: whether it is mapped.
         as_json: print facts.
     """
-    with archive.open(file, limits=limits, mapped=mapped) as opened:
+    with archive.open(file, companion=companion, limits=limits, mapped=mapped) as opened:
         found = {name: found_nodes(opened.programs, name) for name in names}
         lost = [f"{file}: {why_unknown(opened.programs, name)}" for name, nodes in found.items() if not nodes]
     if as_json:

@@ -69,9 +69,13 @@ def _is_file(word: str) -> bool:
 
 
 def _is_exported(file: str, limits: Limits) -> bool:
-    """Whether a file is an exported program, which has nodes; what cannot be read is told by others."""
+    """Whether a file has the nodes of exported programs; what cannot be read is told by others."""
     try:
-        return recognise(file, limits=limits, look=False).kind is FileKind.EXPORTED
+        kind = recognise(file, limits=limits, look=False).kind
+        if kind is not FileKind.COMPANION:
+            return kind is FileKind.EXPORTED
+        with archive.open(file, limits=limits) as opened:
+            return bool(opened.programs)
     except (archive.ArchiveError, OSError):
         return False
 
@@ -192,7 +196,7 @@ def command(
     if len(files) == 1 and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _is_exported(files[0], limits):
         from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
-        return print_nodes(files[0], wanted, limits, mapped=mapped, as_json=as_json)
+        return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
     handles = _handles(wanted)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):

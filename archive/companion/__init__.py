@@ -70,10 +70,68 @@ are:
      98 step.path           module path of the operator → string
     104 raw.name            name of a raw record → string
     105 raw.length          bytes of the raw record
+    112 program.name        name of an exported program → string
+    113 program.sites       how many nodes it has
+    114 program.scopes      how many graphs are inside of its own
+    116 scope.parent        graph around this one; -1 for the program's own → scope
+    117 scope.holder        node that holds the graph → site
+    118 scope.name          name of the graph → string
+    120 site.scope          graph that the node is in; -1 for the program's own → scope
+    121 site.base           name of the node, without a number at its end → string
+    122 site.number         number at the end of its name; -1 if there is none
+    123 site.target         what the node calls → string
+    124 site.keys           which metadata the node has → keyset
+    125 site.trace          innermost call of its stack trace; -1 if none → call
+    126 site.layout         1: the trace's first line is indented; 2: its last one ends; 3: both
+    127 site.inside         innermost module instance; -1 if none → inside
+    128 site.maker          function that made the node; -1 if none → maker
+    129 site.made           innermost of the functions that strict export records; -1 if none → made
+    130 site.origin         first of the nodes that it was made from; -1 if none → origin
+    132 call.outer          call around this one; -1 for the outermost → call
+    133 call.line           line that ran → line
+    136 line.file           file of the line → string
+    137 line.number         its number, from 1
+    138 line.function       function that it is part of → string
+    139 line.code           its text; -1 if none is recorded → string
+    140 line.blank          columns before the mark below it; -1 if there is no mark
+    141 line.before         tildes before the carets of the mark
+    142 line.carets         carets of the mark
+    143 line.after          tildes behind the carets
+    144 inside.outer        instance around this one; -1 for the outermost → inside
+    145 inside.instance     the module → instance
+    146 inside.id           id of the module in the process that exported; -1 if none → address
+    147 inside.call         number of the call; -1 if none
+    148 instance.name       attribute path of a module, below the module around it → string
+    149 instance.whole      1 if the name is the path from the top module
+    150 instance.class      qualified name of the module's class → string
+    151 instance.key        key of the instance; -1 if it follows from path or id → string
+    152 maker.base          name of a node when it was made, without a number at its end → string
+    153 maker.number        number at the end of that name; -1 if there is none
+    154 maker.function      function that made it → string
+    156 made.outer          function around this one; -1 for the outermost → made
+    157 made.maker          the function, and the node's name → maker
+    160 origin.base         name of a node of an earlier graph, without a number at its end → string
+    161 origin.number       number at the end of that name; -1 if there is none
+    162 origin.target       what that node calls → string
+    163 origin.graph        id of that graph → address
+    164 origin.pass         pass that made a node of it → string
+    165 origin.action       what the pass did → string
+    166 origin.inner        first of the nodes that it was made from itself; -1 if none → origin
+    167 origin.next         next of the nodes that one node was made from; -1 for the last → origin
+    168 address.value       id of an object in the process that exported
+    172 keyset.count        how many keys of metadata the set has
+    174 key.name            key of metadata: stack_trace → string
+    176 kept.site           node whose text is kept as it stands → site
+    177 kept.key            its key → string
+    178 kept.text           the text → string
 
 :mod:`archive.normalform.columns` declares them with their bounds, and which tables need which. Only a join
 reads ``member.kind`` and ``file.digest``: see :mod:`~archive.companion.members`. A *raw* record is one that
 PyTorch's rules would not give again from the columns; the file holds it whole.
+
+**Versions.** Version 2 has the columns of exported programs (from ``program`` on:
+:mod:`archive.normalform.programs`), other words for strings, and leaves columns without rows out. A companion
+without exported programs is of version 1.
 
 **Two profiles** hold the same, and are converted into each other:
 

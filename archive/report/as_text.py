@@ -10,10 +10,13 @@ from rich.text import Text
 from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
 from archive.report.fitted_table import FittedTable
+from archive.report.programs_text import programs_table
 from archive.report.texts import first_of, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from rich.console import ConsoleRenderable
 
     from archive.reader.provenance import Provenance
     from archive.verbs.inspect import Inspection
@@ -63,7 +66,10 @@ def inspection_text(facts: Inspection) -> Group:
     ]
     if facts.effects is not None:
         tail.append(f"effects of {counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
-    return Group(*_lines(head), _records(facts), *_lines(tail))
+    programs: list[ConsoleRenderable] = []
+    if facts.programs:
+        programs = [programs_table(facts.programs), Text()]
+    return Group(*_lines(head), *programs, _records(facts), *_lines(tail))
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Text]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from archive.base.errors import one_line
 from archive.reader.recognition import FileKind
 from archive.report.fitted_table import FittedTable
+from archive.report.programs_text import programs_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,17 +32,8 @@ def listing_text(facts: Listing) -> Group:
     if facts.tensors:
         lines += [_tensors(facts), Text()]
     if facts.programs:
-        lines += [_programs(facts), Text()]
+        lines += [programs_table(facts.programs), Text()]
     return Group(*lines, _files(facts))
-
-
-def _programs(facts: Listing) -> FittedTable:
-    columns = ("nodes", "graphs inside", "with a trace", "modules", "bytes of metadata")
-    table = FittedTable([("program", "name"), ("PyTorch", "text"), *((name, "number") for name in columns)])
-    for name, one in facts.programs.items():
-        numbers = (one.nodes, one.graphs, one.traced, one.modules, one.metadata_bytes)
-        table.add(one_line(name), one_line(one.release), *(f"{number:,}" for number in numbers))
-    return table
 
 
 def _tensors(facts: Listing) -> FittedTable:

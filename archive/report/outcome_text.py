@@ -62,10 +62,17 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
         _files(
             out.size,
             *halves,
-            (out, f"with its {counted(facts.records, 'debug record')} again"),
+            (out, f"with {_came_back(facts)} again"),
         ),
         Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME_FILE}"),
     )
+
+
+def _came_back(facts: Join) -> str:
+    """The debug info that a join put back."""
+    if not facts.programs:
+        return f"its {counted(facts.records, 'debug record')}"
+    return f"the metadata of {counted(facts.programs, 'exported program')}"
 
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:

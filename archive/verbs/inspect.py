@@ -16,6 +16,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
+from archive.verbs.programs import program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.reader.recognition import FileKind
+    from archive.verbs.programs import ProgramFacts
 
 FETCHED_FOR_ID = 1 << 24
 """Bytes of a file elsewhere, at most, that are all fetched for its archive id."""
@@ -79,6 +81,7 @@ class Inspection:
         methods: for each method, how many instructions have a handle.
         lowered: the lowered modules by attribute path.
         effects: for each method with side effects, how many; None where the archive keeps none.
+        programs: the exported programs by name.
     """
 
     file: str
@@ -104,6 +107,7 @@ class Inspection:
     methods: Mapping[str, int]
     lowered: Mapping[str, LoweredFacts]
     effects: Mapping[str, int] | None
+    programs: Mapping[str, ProgramFacts]
 
     @property
     def debug_bytes(self) -> int:
@@ -156,6 +160,7 @@ def inspect(archive: Archive) -> Inspection:
             for path, state in archive.lowered.items()
         },
         _effects(archive),
+        program_facts(archive.programs),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from json import dumps
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -20,12 +19,12 @@ from archive.reader.recognition import (
     recognise_zip,
     saved_tensors,
 )
+from archive.verbs.programs import ProgramFacts, program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.mapped import Source
-    from archive.formats.exported.program import Program
     from archive.formats.record_kinds import RecordKind
     from archive.reader.recognition.saved import SavedTensor
 
@@ -38,27 +37,6 @@ class FileFacts:
     size: int
     stored_size: int
     compression: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramFacts:
-    """One exported program.
-
-    Attributes:
-        release: of PyTorch that exported it; "" where none is recorded.
-        nodes: in its own graph and in those inside of it.
-        graphs: inside of its own.
-        traced: nodes whose stack trace is recorded.
-        modules: different module instances that nodes were made in.
-        metadata_bytes: characters of JSON that the metadata of all nodes takes.
-    """
-
-    release: str
-    nodes: int
-    graphs: int
-    traced: int
-    modules: int
-    metadata_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +91,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
             if found.kind is FileKind.EXPORTED:
-                programs = {name: _program(program) for name, program in Programs(container).items()}
+                programs = program_facts(Programs(container))
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
         return Listing(
@@ -131,15 +109,3 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             programs,
             unread,
         )
-
-
-def _program(program: Program) -> ProgramFacts:
-    sites = program.sites.values()
-    return ProgramFacts(
-        program.release,
-        len(sites),
-        len(program.scopes),
-        sum(site.trace is not None for site in sites),
-        len({one.path for site in sites for one in site.modules}),
-        sum(len(dumps(site.metadata)) for site in sites),
-    )

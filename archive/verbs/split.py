@@ -56,7 +56,8 @@ class Split:
         largest: a handle with more than 8 digits, for which none became unique; else 0.
         exact: whether a join gives the whole file back to the byte, or its records alone.
         archive_id: the id that archive and companion have in common, in hex.
-        refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message.
+        refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message. Of
+            exported programs, this is not known.
     """
 
     size: int
@@ -78,12 +79,14 @@ class Join:
     Attributes:
         size: of the archive, in bytes.
         records: how many debug records came back.
+        programs: to how many exported programs their metadata came back.
         exact: whether the file is the one that was split, to the byte.
         archive_id: in hex.
     """
 
     size: int
     records: int
+    programs: int
     exact: bool
     archive_id: str
 
@@ -143,7 +146,7 @@ def split(
             Archive(Container(Mapped(out_file, "what is left"), part)) as after,
         ):
             check_gives(contents, memoryview(data), after.archive_id, part)
-            refused = tuple(one.told for one in loaded_like(after, opened))
+            refused = () if opened.programs else tuple(one.told for one in loaded_like(after, opened))
         return Split(
             opened.size,
             size,
@@ -224,7 +227,8 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
     if companion is None:
         raise NothingToDoError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
     size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
-    return Join(size, len(companion.contents.records), bool(exact), companion.archive_id.hex())
+    programs = 0 if companion.metadata is None else len(companion.metadata.programs)
+    return Join(size, len(companion.contents.records), programs, bool(exact), companion.archive_id.hex())
 
 
 def check_archive(opened: Archive) -> None:

@@ -78,7 +78,7 @@ ADVICE = {
     FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
-    FileKind.EXPORTED: "`inspect`, `sizes` and `symbolicate` read it; other commands do not yet",
+    FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `join` work on it, others not yet",
     FileKind.AOTI: f"this tool reads no compiled models, torch._inductor.aoti_load_package does; {SHOWN}",
     FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",

@@ -1,0 +1,24 @@
+"""Facts about exported programs → text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line
+from archive.report.fitted_table import FittedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.verbs.programs import ProgramFacts
+
+NUMBERS = ("nodes", "graphs inside", "with a trace", "modules", "bytes of metadata")
+
+
+def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:
+    """A table of programs, a row each."""
+    table = FittedTable([("program", "name"), ("PyTorch", "text"), *((name, "number") for name in NUMBERS)])
+    for name, one in programs.items():
+        numbers = (one.nodes, one.graphs, one.traced, one.modules, one.metadata_bytes)
+        table.add(one_line(name), one_line(one.release), *(f"{number:,}" for number in numbers))
+    return table

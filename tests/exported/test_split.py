@@ -1,0 +1,125 @@
+"""Exported programs are split and joined: to the byte, and what is left runs in PyTorch."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.base.errors import ArchiveError, NothingToDoError
+from archive.companion.layout import CompanionProfile
+from archive.container.container import new_member
+from tests.support.commands import run
+from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
+from tests.support.zips import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHOP = EXPORTED / "shop.pt2"
+
+
+def halves(
+    path: Path, folder: Path, profile: CompanionProfile = CompanionProfile.PACKED
+) -> tuple[Path, Path]:
+    small, aside = folder / "small.pt2", folder / "model.ptdbg"
+    archive.split(path, small, aside, profile=profile, force=True)
+    return small, aside
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_join_gives_the_file_to_the_byte(path: Path, tmp_path: Path) -> None:
+    for profile in CompanionProfile:
+        small, aside = halves(path, tmp_path, profile)
+        assert archive.join(small, aside, tmp_path / "back", force=True).exact
+        assert (tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_companion_answers_like_the_archive_with_what_is_left_and_alone(path: Path, tmp_path: Path) -> None:
+    small, aside = halves(path, tmp_path)
+    with (
+        archive.open(path) as before,
+        archive.open(small, companion=aside) as both,
+        archive.open(aside) as alone,
+    ):
+        assert list(before.programs) == list(both.programs) == list(alone.programs)
+        assert before.archive_id == both.archive_id == alone.archive_id
+        for name, program in before.programs.items():
+            for key, site in program.sites.items():
+                again, known = both.programs[name].sites[key], alone.programs[name].sites[key]
+                assert list(again.metadata.items()) == list(site.metadata.items())
+                assert again.arguments == site.arguments
+                assert known.metadata == site.metadata
+                assert (known.name, known.target, known.scopes) == (site.name, site.target, site.scopes)
+
+
+def test_nothing_of_the_metadata_is_left(tmp_path: Path) -> None:
+    small, _ = halves(EXPORTED / "several.pt2", tmp_path)
+    for tree in trees(small).values():
+        assert all(node["metadata"] == {} for node in nodes(tree))
+
+
+def test_a_log_is_explained_by_the_companion_alone(tmp_path: Path) -> None:
+    _, aside = halves(SHOP, tmp_path)
+    done = run("symbolicate", aside, stdin=(EXPORTED / "shop.interpreter.stripped.txt").read_bytes())
+    assert done.stdout == (EXPORTED / "shop.interpreter.txt").read_bytes()
+
+
+def test_nodes_are_looked_up_in_both_halves(tmp_path: Path) -> None:
+    small, aside = halves(SHOP, tmp_path)
+    whole = run("symbolicate", SHOP, "embedding_1").stdout
+    assert run("symbolicate", small, "-c", aside, "embedding_1").stdout == whole
+    assert run("symbolicate", aside, "embedding_1").stdout == whole
+    assert run("symbolicate", small, "embedding_1").returncode == 1
+
+
+def test_the_commands_tell_what_they_did(tmp_path: Path) -> None:
+    small, aside, back = tmp_path / "small.pt2", tmp_path / "model.ptdbg", tmp_path / "back.pt2"
+    done = run("split", SHOP, "-o", small, "-c", aside).stdout.decode()
+    assert "refuses" not in done
+    assert "`debug-archive join` gives the original file, byte for byte" in done
+    done = run("join", small, "-c", aside, "-o", back).stdout.decode()
+    assert "with the metadata of 1 exported program again" in done
+    assert "model" in run("inspect", aside).stdout.decode()
+
+
+def test_what_is_left_is_not_split_again(tmp_path: Path) -> None:
+    small, _ = halves(SHOP, tmp_path)
+    with pytest.raises(NothingToDoError, match="no debug info"):
+        archive.split(small, tmp_path / "a", tmp_path / "b")
+
+
+def test_another_models_companion_is_refused(tmp_path: Path) -> None:
+    small, _ = halves(SHOP, tmp_path)
+    other, aside = tmp_path / "other.pt2", tmp_path / "other.ptdbg"
+    archive.split(EXPORTED / "own.pt2", other, aside)
+    with pytest.raises(ArchiveError, match="another"):
+        archive.join(small, aside, tmp_path / "back")
+
+
+def test_json_that_json_dumps_did_not_write_keeps_its_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "odd.pt2"
+    programs = {"plain": json.dumps(trees(SHOP)["model"]), "odd": json.dumps(trees(SHOP)["model"], indent=1)}
+    members = [new_member(f"models/{name}.json", text.encode()) for name, text in programs.items()]
+    path.write_bytes(written(new_member("archive_format", b"pt2"), *members))
+    small, aside = halves(path, tmp_path)
+    left = trees(small)
+    assert all(node["metadata"] == {} for node in nodes(left["plain"]))
+    assert left["odd"] == trees(SHOP)["model"]
+    archive.join(small, aside, tmp_path / "back")
+    with archive.open(path) as before, archive.open(tmp_path / "back") as after:
+        for name, record in before.records.items():
+            assert after.records[name].view() == record.view()
+
+
+@pytest.mark.torch
+def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
+    from tests.support.running_exported import outcomes  # noqa: PLC0415 (needs PyTorch)
+
+    for name in ("shop_dynamic", "choice_strict", "sums", "counter", "decoder_decomposed", "several"):
+        path = EXPORTED / f"{name}.pt2"
+        small, _ = halves(path, tmp_path)
+        assert outcomes(small) == outcomes(path), path
