@@ -1,9 +1,10 @@
 """Freeze companions of the current version as fixtures, for later versions to read.
 
-    python -m tools.make_companions            write fixtures/companions/v1 and list it in MANIFEST.tsv
+    python -m tools.make_companions            write fixtures/companions/v2 and list it in MANIFEST.tsv
     python -m tools.make_companions FOLDER     write the same files elsewhere, to look at
 
-What is frozen is never written again: while its folder exists, nothing is done.
+What is frozen is never written again: while its folder exists, nothing is done. A companion says the first
+version that has its columns, so each version has archives of its own.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ from tools import manifest
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 FROZEN = FIXTURES / "companions" / f"v{VERSION}"
-ARCHIVES = (
-    "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
-    "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
-    "releases/torch-1.9.0/nested.ptl",  # inline rows, call stacks of three elements
-    "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
-    "oracles/traced_stack_inline_ranges.ptl",  # Python stacks
-)
+ARCHIVES = {
+    1: (
+        "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
+        "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
+        "releases/torch-1.9.0/nested.ptl",  # inline rows, call stacks of three elements
+        "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
+        "oracles/traced_stack_inline_ranges.ptl",  # Python stacks
+    ),
+    2: (
+        "exported/several.pt2",  # several programs, graphs inside of graphs
+        "exported/shop_strict_decomposed.pt2",  # marks, functions, origins, ids
+        "exported/noted.pt2",  # texts that are kept as they stand
+    ),
+}
+"""By version, the archives whose companions are of it."""
 
 
 def frozen_name(archive: str, profile: CompanionProfile) -> str:
@@ -37,7 +46,7 @@ def write(folder: Path) -> list[Path]:
     """The companions that a split makes of the archives, in each profile."""
     folder.mkdir(parents=True)
     made = []
-    for archive in ARCHIVES:
+    for archive in ARCHIVES[VERSION]:
         for profile in CompanionProfile:
             target = folder / frozen_name(archive, profile)
             with TemporaryDirectory() as rest:

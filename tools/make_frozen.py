@@ -1,19 +1,18 @@
 """Freeze files of our own formats: split with its companion, embedded, kept aside, the manifest of a batch.
 
-    python -m tools.make_frozen            write fixtures/frozen/v1 and list it in MANIFEST.tsv
+    python -m tools.make_frozen            write fixtures/frozen/v2 and list it in MANIFEST.tsv
     python -m tools.make_frozen FOLDER     write the same files elsewhere, to look at
 
 The folder's number is the version of companions, which embedded and kept-aside records are. While the folder
-exists, nothing is done: later versions must read what is frozen.
+exists, nothing is done: later versions must read what is frozen. Companions of version 2 are those of exported
+programs, which are split and joined alone.
 """
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import archive
 from archive.companion.layout import VERSION
@@ -26,6 +25,12 @@ EMBEDDED = (
     "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
     "oracles/plain_two_methods.pt",  # TorchScript alone
 )
+EXPORTED = (
+    "exported/choice_strict.pt2",  # conditions inside of conditions
+    "exported/decoder_decomposed.pt2",  # layers that share their instances
+)
+SPLIT = {1: EMBEDDED, 2: EXPORTED}
+"""By version, the archives that are split."""
 MIGRATED = {
     "releases/torch-1.8.0/nested.ptl": "2.13",  # pair rows, module paths
     "releases/torch-1.9.0/nested.ptl": "2.13",  # other rows, other call stacks
@@ -53,27 +58,12 @@ def batch_inputs(folder: Path) -> Path:
     return folder
 
 
-def _write_batch(out: Path) -> None:
-    with TemporaryDirectory() as made:
-        models = batch_inputs(Path(made) / "models")
-        words = ["migrate", models.name, "-o", str(out.resolve()), "--to", TARGET, "-j", "1"]
-        command = [sys.executable, "-m", "archive", *words]
-        done = subprocess.run(command, cwd=made, check=False, capture_output=True)  # noqa: S603 (our own command)
-    assert done.returncode == 2, done.stderr  # noqa: PLR2004 (refused.pt failed)
-
-
 def write(folder: Path) -> list[Path]:
     """All files, below a new folder."""
-    for name in ("split", "embedded", "migrated"):
-        (folder / name).mkdir(parents=True)
-    for name in EMBEDDED:
+    (folder / "split").mkdir(parents=True)
+    for name in SPLIT[VERSION]:
         split = folder / "split" / frozen_name(name)
         archive.split(FIXTURES / name, split, split.with_name(f"{split.name}.ptdbg"))
-    for name in EMBEDDED:
-        archive.shrink(FIXTURES / name, folder / "embedded" / frozen_name(name), level="embed")
-    for name, release in MIGRATED.items():
-        archive.migrate(FIXTURES / name, folder / "migrated" / frozen_name(name), to=release, lossy=True)
-    _write_batch(folder / "batch")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companion.dictionary import dictionary
+from archive.companion.dictionary import dictionary, of_programs
 from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
 from archive.verbs.verify import verify
@@ -20,11 +20,16 @@ from tools.make_companions import ARCHIVES, frozen_name, write
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from archive.formats.exported.program import Program
+
 COMPANIONS = FIXTURES / "companions"
 VERSIONS = range(1, VERSION + 1)
 """A new version needs a folder of its own (``python -m tools.make_companions``), and reads all before."""
 CASES = [
-    (version, name, profile) for version in VERSIONS for name in ARCHIVES for profile in CompanionProfile
+    (version, name, profile)
+    for version in VERSIONS
+    for name in ARCHIVES[version]
+    for profile in CompanionProfile
 ]
 
 
@@ -32,7 +37,7 @@ def test_companions_of_every_version_are_frozen() -> None:
     assert sorted(path.name for path in COMPANIONS.iterdir()) == [f"v{version}" for version in VERSIONS]
     for version in VERSIONS:
         assert {path.name for path in (COMPANIONS / f"v{version}").iterdir()} == {
-            frozen_name(name, profile) for name in ARCHIVES for profile in CompanionProfile
+            frozen_name(name, profile) for name in ARCHIVES[version] for profile in CompanionProfile
         }
 
 
@@ -63,9 +68,17 @@ def assert_answers(companion: Path, path: Path) -> None:
             else:
                 assert plain_methods(ours, texts=texts) == plain_methods(theirs, texts=texts)
         assert (after.top, after.qualified_top) == (before.top, before.qualified_top)
+        assert {name: plain_program(one) for name, one in after.programs.items()} == {
+            name: plain_program(one) for name, one in before.programs.items()
+        }
         for handle in [*list(before.handles)[::5], 123_456]:
             assert bytes(after.symbolicate(handle)) == bytes(before.symbolicate(handle))
     assert verify(companion) == []
+
+
+def plain_program(program: Program) -> dict[str, tuple[str, dict[str, str]]]:
+    """What a companion alone knows of a program."""
+    return {key: (site.target, dict(site.metadata)) for key, site in program.sites.items()}
 
 
 @pytest.mark.parametrize(("version", "name", "profile"), CASES)
@@ -79,9 +92,17 @@ def test_what_is_split_today_is_joined_with_a_frozen_companion(
 
 def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> None:
     made = write(tmp_path / "v")
-    assert len(made) == len(ARCHIVES) * len(CompanionProfile)
-    for path, name in zip(made, [name for name in ARCHIVES for _ in CompanionProfile], strict=True):
+    names = [name for name in ARCHIVES[VERSION] for _ in CompanionProfile]
+    for path, name in zip(made, names, strict=True):
         assert_answers(path, FIXTURES / name)
+
+
+def test_the_words_of_exported_programs_are_those_of_version_2() -> None:
+    words = of_programs().as_bytes()
+    assert len(words) == 10_811
+    assert hashlib.sha256(words).hexdigest() == (
+        "f48b46998c8d22973235e990c1f957b8a7518177d11ea8a46c97b57e5a088db4"
+    )
 
 
 def test_the_words_that_strings_refer_to_are_those_of_version_1() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,23 +12,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.companion.modelling import COUNTED, modelled, restored
 from archive.formats.exported.origins import KEYS
 from archive.formats.exported.program import NodeSite, Program, Scope
+from archive.normalform.check import check
+from archive.normalform.columns import BY_NAME
 from archive.normalform.metadata import Metadata
 from archive.normalform.pool import Pool
 from archive.normalform.program_columns import MOST_MARKED
 from archive.normalform.programs import ProgramPacker
-from tests.support.exported import METADATA, texts
+from archive.reader.collect import collect
+from tests.support.exported import EXPORTED, METADATA, texts
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 
+FIRST = 112
+"""Number of the first column of exported programs."""
 NAMES = st.sampled_from(["linear", "linear_1", "linear_2", "add_01", "_3", "x_", "mul_99999999999", "ä_7"])
 
 
@@ -133,3 +142,35 @@ def test_a_text_that_is_missing_is_told() -> None:
     columns |= {name: values[:0] for name, values in columns.items() if name.startswith("kept.")}
     with pytest.raises(ArchiveError, match=r"site\.keys, row 0: expected a text for 'stack_trace'"):
         Metadata(columns, pool.table(), unbounded()).of(0)
+
+
+@cache
+def known(name: str) -> tuple[Columns, StringTable]:
+    """The columns of a fixture, and its strings."""
+    with archive.open(EXPORTED / name) as opened:
+        contents = collect(opened)
+    return contents.columns, contents.strings
+
+
+@given(
+    data=st.data(), name=st.sampled_from(["choice_strict.pt2", "shop_strict_decomposed.pt2", "several.pt2"])
+)
+@settings(patient, max_examples=150)
+def test_changed_columns_are_refused_or_give_texts(data: st.DataObject, name: str) -> None:
+    columns, strings = known(name)
+    columns = dict(columns)
+    own = sorted(one for one, values in columns.items() if BY_NAME[one].number >= FIRST and len(values))
+    for column in data.draw(st.lists(st.sampled_from(own), min_size=1, max_size=3, unique=True)):
+        values = columns[column].copy()
+        at = data.draw(st.integers(0, len(values) - 1))
+        values[at] = data.draw(st.integers(-2, len(values)) | st.integers(-(1 << 63), (1 << 63) - 1))
+        columns[column] = data.draw(st.sampled_from([values, values[:at]]))
+    allowance = Limits().allowance(1 << 16)
+    with suppress(ArchiveError):
+        check(columns, len(strings), allowance)
+        metadata = Metadata(columns, strings, allowance)
+        for rows in metadata.programs.values():
+            for row in rows:
+                metadata.of(row)
+                list(metadata.scopes(row))
+                assert metadata.name(row) + metadata.target(row)

@@ -12,37 +12,35 @@ from archive.companion.layout import VERSION
 from tests.support.commands import called, files
 from tests.support.corpus import FIXTURES
 from tests.support.plain import plain_ranges
-from tools.make_frozen import BATCH, EMBEDDED, MIGRATED, TARGET, batch_inputs, frozen_name
+from tools.make_frozen import BATCH, EMBEDDED, MIGRATED, SPLIT, TARGET, batch_inputs, frozen_name
 
 FROZEN = FIXTURES / "frozen"
 VERSIONS = range(1, VERSION + 1)
 """A new version needs a folder of its own (``python -m tools.make_frozen``), and reads all earlier ones."""
-each_version = pytest.mark.parametrize("version", VERSIONS)
+FIRST = FROZEN / "v1"
+"""That of TorchScript archives, which the first version has all columns for."""
 
 
 def test_every_version_is_frozen() -> None:
     assert sorted(path.name for path in FROZEN.iterdir()) == [f"v{version}" for version in VERSIONS]
     for version in VERSIONS:
-        folder = FROZEN / f"v{version}"
-        split = [frozen_name(name) + ending for name in EMBEDDED for ending in ("", ".ptdbg")]
-        assert files(folder / "split") == sorted(split)
-        assert files(folder / "embedded") == sorted(map(frozen_name, EMBEDDED))
-        assert files(folder / "migrated") == sorted(map(frozen_name, MIGRATED))
-        assert files(folder / "batch") == sorted({*BATCH, "manifest.jsonl"} - {"refused.pt"})
+        split = [frozen_name(name) + ending for name in SPLIT[version] for ending in ("", ".ptdbg")]
+        assert files(FROZEN / f"v{version}" / "split") == sorted(split)
+    assert files(FIRST / "embedded") == sorted(map(frozen_name, EMBEDDED))
+    assert files(FIRST / "migrated") == sorted(map(frozen_name, MIGRATED))
+    assert files(FIRST / "batch") == sorted({*BATCH, "manifest.jsonl"} - {"refused.pt"})
 
 
-@each_version
-@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize(("version", "name"), [(one, name) for one in VERSIONS for name in SPLIT[one]])
 def test_what_was_split_is_joined_to_the_original(version: int, name: str, tmp_path: Path) -> None:
     split = FROZEN / f"v{version}" / "split" / frozen_name(name)
     assert archive.join(split, split.with_name(f"{split.name}.ptdbg"), tmp_path / "joined").exact
     assert (tmp_path / "joined").read_bytes() == (FIXTURES / name).read_bytes()
 
 
-@each_version
 @pytest.mark.parametrize("name", EMBEDDED)
-def test_an_embedded_companion_answers_and_is_restored(version: int, name: str, tmp_path: Path) -> None:
-    frozen = FROZEN / f"v{version}" / "embedded" / frozen_name(name)
+def test_an_embedded_companion_answers_and_is_restored(name: str, tmp_path: Path) -> None:
+    frozen = FIRST / "embedded" / frozen_name(name)
     with archive.open(FIXTURES / name) as before, archive.open(frozen) as after:
         assert after.companion is not None
         assert after.range_table.names == before.range_table.names
@@ -54,20 +52,18 @@ def test_an_embedded_companion_answers_and_is_restored(version: int, name: str, 
     assert (tmp_path / "restored").read_bytes() == (FIXTURES / name).read_bytes()
 
 
-@each_version
 @pytest.mark.parametrize("name", MIGRATED)
-def test_what_was_kept_aside_gives_the_original(version: int, name: str, tmp_path: Path) -> None:
-    frozen = FROZEN / f"v{version}" / "migrated" / frozen_name(name)
+def test_what_was_kept_aside_gives_the_original(name: str, tmp_path: Path) -> None:
+    frozen = FIRST / "migrated" / frozen_name(name)
     release = Path(name).parent.name.removeprefix("torch-")
     back = archive.migrate(frozen, tmp_path / "back", to=release)
     assert back.restored
     assert (tmp_path / "back").read_bytes() == (FIXTURES / name).read_bytes()
 
 
-@each_version
-def test_a_batch_of_before_is_resumed_and_its_finished_files_are_left(version: int, tmp_path: Path) -> None:
+def test_a_batch_of_before_is_resumed_and_its_finished_files_are_left(tmp_path: Path) -> None:
     models, out = batch_inputs(tmp_path / "models"), tmp_path / "out"
-    shutil.copytree(FROZEN / f"v{version}" / "batch", out)
+    shutil.copytree(FIRST / "batch", out)
     before = {name: (out / name).read_bytes() for name in files(out)}
     lines = before.pop("manifest.jsonl").splitlines()
     done = called("migrate", models, "-o", out, "--to", TARGET, "-j", 1)
