@@ -4,8 +4,8 @@
     python -m tools.make_frozen FOLDER     write the same files elsewhere, to look at
 
 The folder's number is the version of companions, which embedded and kept-aside records are. While the folder
-exists, nothing is done: later versions must read what is frozen. Companions of version 2 are those of exported
-programs, which are split and joined alone.
+exists, nothing is done: later versions must read what is frozen. Companions of version 2 are those of
+exported programs, which are split and joined alone.
 """
 
 from __future__ import annotations

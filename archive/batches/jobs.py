@@ -154,7 +154,7 @@ def plan(
 
 def _is_wanted(kind: FileKind, wanted: Collection[FileKind]) -> bool:
     """Whether a file of a folder is taken; flatbuffers are models that are shipped, too, and told of each."""
-    return kind in wanted or (kind is FileKind.FLATBUFFER and wanted is ARCHIVE_KINDS)
+    return kind in wanted or (kind is FileKind.FLATBUFFER and ARCHIVE_KINDS.issubset(wanted))
 
 
 def _target(path: str, name: str, *, many: bool) -> str:
@@ -187,7 +187,7 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     """
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
-        what = "archive" if wanted is ARCHIVE_KINDS else "companion"
+        what = "archive" if ARCHIVE_KINDS.issubset(wanted) else "companion"
         raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
     if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)

@@ -123,3 +123,15 @@ def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
         path = EXPORTED / f"{name}.pt2"
         small, _ = halves(path, tmp_path)
         assert outcomes(small) == outcomes(path), path
+
+
+def test_a_folder_of_programs_and_archives_is_split_and_joined(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for path in (SHOP, EXPORTED / "own.pt2", EXPORTED.parent / "oracles" / "plain_stack.ptl"):
+        (models / path.name).write_bytes(path.read_bytes())
+    small, aside, back = tmp_path / "small", tmp_path / "aside", tmp_path / "back"
+    assert run("split", models, "-o", small, "-c", aside, "-j", 1).returncode == 0
+    assert run("join", small, "-c", aside, "-o", back, "-j", 1).returncode == 0
+    for path in models.iterdir():
+        assert (back / path.name).read_bytes() == path.read_bytes()
