@@ -153,12 +153,14 @@ class Directory(NamedTuple):
         archive_id: of the archive whose debug information this is.
         sections: by their numbers.
         places: where each one's bytes begin and end, by their numbers.
+        version: of the format.
     """
 
     profile: CompanionProfile
     archive_id: bytes
     sections: dict[int, Section]
     places: dict[int, tuple[int, int]]
+    version: int
 
 
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
@@ -172,7 +174,7 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
 
 
 def written(
-    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]], version: int = 1
+    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]], version: int
 ) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
@@ -221,7 +223,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
-    return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
+    return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]), version)
 
 
 def _lines(data: memoryview, at: int, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:

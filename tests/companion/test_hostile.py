@@ -142,7 +142,7 @@ def test_other_checksums_are_refused(profile: CompanionProfile) -> None:
     assert "header: expected checksum 0x00000000, found 0x" in str(refused(changed))
     for at, (line, _) in enumerate(sections(data)):
         listed = replaced(sections(data), at, checksum=line.checksum ^ 1)
-        lying = written(profile, facts_of(SMALL).archive_id, listed)
+        lying = written(profile, facts_of(SMALL).archive_id, listed, 1)
         assert f"section {line.number}" in str(refused(lying))
 
 
@@ -192,7 +192,7 @@ def test_checksums_of_pages_are_of_all_pages() -> None:
     *others, (line, sums) = sections(data)
     for other in (b"", sums[:-4], sums[:-1], sums + b"\0", sums + sums[:4]):
         last = line._replace(stored=len(other), checksum=zlib.crc32(other)), other
-        changed = written(CompanionProfile.MAPPED, facts_of(SMALL).archive_id, [*others, last])
+        changed = written(CompanionProfile.MAPPED, facts_of(SMALL).archive_id, [*others, last], 1)
         assert {"entry 5", "range 1"} <= refused_or_the_same(changed, SMALL)
 
 

@@ -124,7 +124,7 @@ def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> 
 def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
     zeros = bytes(17 << 20)
     section = Section(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
-    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
+    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)], 1)
     notes = NOTES | {"recipe": [[0, 0]]}
     forged(store, 8, plain=large, notes=notes)
     told = json.dumps(notes).encode()

@@ -55,14 +55,14 @@ def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> by
         listed = [
             one if one[0].number != PAGES else _pages(_before(listed, directory.archive_id)) for one in listed
         ]
-    return written(directory.profile, directory.archive_id, listed)
+    return written(directory.profile, directory.archive_id, listed, directory.version)
 
 
 def _before(listed: Sections, archive_id: bytes) -> bytes:
     """What stands before the pages' checksums."""
     number = next(at for at, (line, _) in enumerate(listed) if line.number == PAGES)
     empty = [(line._replace(stored=0), b"") for line, _ in listed[number:]]
-    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty])
+    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty], 1)
     begin = HEADER_BYTES + MAPPED_LINE.size * len(listed)
     return draft[begin + -begin % ALIGNMENT[CompanionProfile.MAPPED] :]
 
@@ -86,7 +86,7 @@ def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
     """A packed companion of one section."""
     size = len(body) if inflated is None else inflated
     line = Section(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
-    return written(CompanionProfile.PACKED, bytes(16), [(line, body)])
+    return written(CompanionProfile.PACKED, bytes(16), [(line, body)], 1)
 
 
 def kept(facts: Contents) -> tuple[Columns, Templates]:
