@@ -62,7 +62,9 @@ def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: s
     file, out = unnamed(name, tmp_path), tmp_path / "out"
     asked = commands(file, out)
     if name == EXPORTED:
-        asked = {command: asked[command] for command in asked.keys() - {"symbolicate", "effects"}}
+        asked = {
+            command: asked[command] for command in asked.keys() - {"symbolicate", "effects", "split", "join"}
+        }
     for arguments in asked.values():
         done = called(*arguments)
         assert isinstance(done.exception, ArchiveError)
@@ -207,7 +209,7 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
     (folder / "cut.pt").unlink()
     done = called("split", folder, "-o", out, "-c", tmp_path / "companions", "-j", 1)
-    taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "package.pt"]
+    taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "exported.pt2", "package.pt"]
     assert (files(out), done.exit_code) == (sorted([*taken, "manifest.jsonl"]), 1)
     assert files(tmp_path / "companions") == sorted(f"{name}.ptdbg" for name in taken)
     assert (
@@ -218,9 +220,9 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 26 "
+    "debug-archive: neither archives nor companions, and left out: 25 "
     "(AOTInductor package: 1, ETRecord: 1, ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
-    "ONNX model: 1, bzip2: 1, empty file: 1, exported program: 1, gzip: 1, "
+    "ONNX model: 1, bzip2: 1, empty file: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"
 )

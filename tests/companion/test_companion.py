@@ -20,6 +20,7 @@ from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, COLUMNS
 from archive.reader.collect import collect
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.exported import EXPORTED
 from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
 from tests.support.made_archives import UNPIECED, Made, archives
 from tests.support.readings import CONSTANTS
@@ -118,6 +119,7 @@ def test_every_column_is_in_some_archive() -> None:
         assert opened.companion is not None
         seen |= opened.companion.contents.columns.keys()
     inner = {"string", "template", "number"}  # how strings are kept
+    seen |= facts_of(EXPORTED / "several.pt2").columns.keys()
     unseen = {column.name for column in COLUMNS if column.table not in inner} - seen
     assert unseen == set()
     assert seen <= BY_NAME.keys()

@@ -1,0 +1,150 @@
+"""What companions of exported programs take, and how long a split: the tables about them in BENCHMARKS.md.
+
+    python -m tools.bench_exported    BERT, GPT-2, ViT and ResNet are exported from random weights
+
+The peers, in the same run: of the companion the better of zstd 19 and xz -9e of all metadata as text; of
+reading, packing and stripping a program, ``json.loads`` and ``json.dumps`` of its record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import lzma
+import sys
+import time
+import warnings
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import zstandard
+
+import archive
+from archive.base.limits import unbounded
+from archive.formats.exported.json_text import read_json
+from archive.formats.exported.program import Program
+from archive.formats.exported.rewriting import left_of
+from archive.formats.record_kinds import is_program
+from archive.normalform.pool import Pool
+from archive.normalform.programs import ProgramPacker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS = 5
+LAYERS = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 12, "intermediate_size": 192}
+HEADINGS = (
+    "program",
+    "nodes",
+    "file",
+    "metadata",
+    "companion",
+    "of zstd, xz",
+    "what is left",
+    "split, in JSON",
+)
+
+
+class Row(NamedTuple):
+    """What is measured of a program; sizes in bytes.
+
+    Attributes:
+        name: of the program.
+        nodes: in it.
+        size: of the file.
+        metadata: of all metadata as text.
+        companion: of the companion.
+        peer: of the metadata compressed by the better of zstd and xz.
+        left: of the file without metadata.
+        json: time of reading, packing and stripping it, in that of ``json.loads`` and ``json.dumps``.
+    """
+
+    name: str
+    nodes: int
+    size: int
+    metadata: int
+    companion: int
+    peer: int
+    left: int
+    json: float
+
+    def __str__(self) -> str:
+        share = f"{self.companion / self.peer:.2f}"
+        left = f"{self.left:,} ({self.left / self.size:.0%})"
+        cells = (self.name, f"{self.nodes:,}", f"{self.size:,}", f"{self.metadata:,}", f"{self.companion:,}")
+        return "| " + " | ".join((*cells, share, left, f"{self.json:.1f}")) + " |"
+
+
+def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Modules with random weights, and example arguments."""
+    transformers = import_module("transformers")
+    words = (torch.ones(1, 16, dtype=torch.int64),)
+    bert = transformers.BertConfig(vocab_size=500, max_position_embeddings=64, **LAYERS)
+    gpt2 = transformers.GPT2Config(
+        vocab_size=500, n_positions=64, n_embd=96, n_layer=12, n_head=4, use_cache=False
+    )
+    vit = transformers.ViTConfig(image_size=32, patch_size=8, **LAYERS)
+    resnet = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[3, 4, 6, 3])
+    return {
+        "bert": (transformers.BertModel(bert), words),
+        "gpt2": (transformers.GPT2Model(gpt2), words),
+        "vit": (transformers.ViTModel(vit), (torch.rand(1, 3, 32, 32),)),
+        "resnet": (transformers.ResNetModel(resnet), (torch.rand(1, 3, 64, 64),)),
+    }
+
+
+def best_of(rounds: int, call: Callable[[], object]) -> float:
+    """The least seconds of the processor that a call takes."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def packed(record: memoryview) -> bytes:
+    """A program's record without metadata, which is packed."""
+    tree = read_json(record, unbounded())
+    packer = ProgramPacker(Pool())
+    packer.add(Program.of("model", tree))
+    packer.columns()
+    return left_of(record, unbounded()) or b""
+
+
+def row(name: str, path: Path) -> Row:
+    """Measure a file."""
+    small, aside = path.with_suffix(".small"), path.with_suffix(".ptdbg")
+    done = archive.split(path, small, aside, force=True)
+    with archive.open(path) as opened:
+        sites = [site for program in opened.programs.values() for site in program.sites.values()]
+        text = "\n".join(json.dumps(site.metadata) for site in sites).encode()
+        (record,) = (bytes(one.view()) for name, one in opened.records.items() if is_program(name))
+    ours = best_of(ROUNDS, lambda: packed(memoryview(record)))
+    theirs = best_of(ROUNDS, lambda: json.dumps(json.loads(record)))
+    peer = min(len(zstandard.compress(text, 19)), len(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME)))
+    return Row(
+        name, len(sites), done.size, len(text), done.companion_size, peer, done.out_size, ours / theirs
+    )
+
+
+def main() -> None:
+    """Export, measure, and print a table."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.manual_seed(0)
+    sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}\n")
+    with TemporaryDirectory() as folder:
+        for name, (model, arguments) in models().items():
+            for kind, strict in (("", False), (", strict, decomposed", True)):
+                program = torch.export.export(model.eval(), arguments, strict=strict)
+                path = Path(folder) / f"{name}.pt2"
+                torch.export.save(program.run_decompositions() if strict else program, path)
+                sys.stdout.write(f"{row(name + kind, path)}\n")
+
+
+if __name__ == "__main__":
+    main()
