@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
 
 
 PIECE_BYTES = 40

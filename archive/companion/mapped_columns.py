@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.companion.layout import Directory
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
 
 
 class _Pages:

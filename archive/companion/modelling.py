@@ -30,7 +30,8 @@ from archive.normalform.texts import sum_over_texts
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
     ("site.base", "site.number"),

@@ -39,7 +39,8 @@ from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS,
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.companion.contents import Contents
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 COLUMN_LINE_BYTES = 24
 """Most bytes of a column's line."""

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from archive.base.strings import StringTable
     from archive.companion.layout import Directory
     from archive.companion.lookup import ColumnReader
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
 """The columns that strings are made of."""

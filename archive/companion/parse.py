@@ -16,7 +16,7 @@ from archive.normalform.columns import BY_NUMBER
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.companion.contents import Contents
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
 
 
 def parse_companion(data: memoryview, allowance: Allowance) -> Contents:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
 
 NO_ROW = -1
 """The value of a reference that refers to nothing."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.base.strings import StringTable
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 
 PIECE = 250

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.debuginfo.sites import Span, Step
     from archive.normalform.builder import FormBuilder
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 
 LINES = re.compile(rb"[^\n]*\n|[^\n]+")

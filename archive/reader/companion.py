@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
     from archive.normalform.metadata import Metadata
     from archive.normalform.records import DebugRecords
 

@@ -28,7 +28,7 @@ from tests.support.packed_companions import body, line
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.normalform.columns import ColumnName
+    from archive.normalform.column_names import ColumnName
 
 MODEL = RELEASES / "torch-2.13.0" / "nested.ptl"
 READ = (

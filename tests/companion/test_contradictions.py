@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.companion.layout import CompanionProfile
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1

@@ -18,7 +18,8 @@ from archive.companion.layout import (
 )
 from archive.companion.mapped import PAGE
 from archive.companion.members import MemberKind
-from archive.normalform.columns import COLUMNS, PAGES, RAW, SOLID, STRINGS, ColumnName, column_lines
+from archive.normalform.column_names import ColumnName
+from archive.normalform.columns import COLUMNS, PAGES, RAW, SOLID, STRINGS, column_lines
 
 
 def test_structures_have_the_sizes_that_the_specification_states() -> None:

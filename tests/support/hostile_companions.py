@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.companion.templates import Templates
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
     Sections = list[tuple[Section, bytes]]
 

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
     from archive.base.output import Target
     from archive.debuginfo.sites import Site
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
 CHANGED = (bytecode.BYTECODE, EFFECTS)

@@ -24,7 +24,8 @@ from archive.normalform.columns import RANGE_LAYOUTS
 if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.normalform.builder import FormBuilder
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 HIGHEST = 1 << 62
 """The highest tag behind which others can be numbered."""

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.companion.contents import Contents
-    from archive.normalform.columns import ColumnName, Columns
+    from archive.normalform.column_names import ColumnName
+    from archive.normalform.columns import Columns
 
 # --- cut and changed
 
