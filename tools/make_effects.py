@@ -19,7 +19,7 @@ import torch
 from archive.backend import lower, lowered_archive
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "effects"
-NAMES = ("counting", "caching", "toggling", "windowed", "reporting", "recalling")
+NAMES = ("counting", "caching", "toggling", "windowed", "reporting", "recalling", "collecting")
 FROZEN = {1: "counting", 2: "counting", 3: "caching", 4: "reporting"}
 """The model whose archive is frozen, by version of the effects."""
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from archive.base.mapped import Source as File
-    from archive.effects.replay.replay import Allowed, Prepared
+    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.replay import Prepared
     from archive.formats.effects.model import Local, Source, Value
 
 

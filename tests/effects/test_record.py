@@ -151,8 +151,8 @@ NONSENSE = [
     (Effect(Op.APPEND, X, None, Stored(0)), "stored tensor 0, which is for the state alone"),
     (Effect(Op.APPEND, X, None, Output(-1)), "output -1"),
     (
-        Effect(Op.APPEND, X, None, Made("set", ())),
-        "size, dtype, device, format, found 'set'",
+        Effect(Op.APPEND, X, None, Made("bag", ())),
+        "size, dtype, device, format, found 'bag'",
     ),
     (Effect(Op.APPEND, X, None, Made("dict", (Output(0),))), "a key that has no value"),
     (Effect(Op.APPEND, X, None, Made("dtype", (Constant("os.system"),))), "no dtype: 'os.system'"),

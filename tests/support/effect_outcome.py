@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import inspect
 import logging
 import re
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType, SimpleNamespace
@@ -14,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
+from archive.effects.python_containers import items_of
 from tests.support.effect_cases import Cases, fresh
 from tests.support.effect_output import shown
 from tests.support.effect_running import Direct
@@ -166,8 +168,16 @@ def _holds_code(cell: CellType) -> bool:
 
 def _data(names: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(
-        **{name: one for name, one in names.items() if not isinstance(one, (*CODE, Cases))}
+        **{name: one for name, one in names.items() if not isinstance(one, (*CODE, Cases))},
+        **{name: _class_data(one) for name, one in names.items() if isinstance(one, type)},
     )
+
+
+def _class_data(cls: type) -> SimpleNamespace:
+    """The attributes of a class that are data."""
+    kept = (*IMMUTABLE, *CONTAINERS, torch.Tensor)
+    held = {name: one for name, one in vars(cls).items() if name[:2] != "__" and isinstance(one, kept)}
+    return SimpleNamespace(**held)
 
 
 def _attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -185,16 +195,24 @@ def _attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def _parts(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
     """What is inside a value, by the text that leads to it; keys are values themselves."""
-    parts: list[tuple[str, Any]] = []
-    if isinstance(value, dict):
-        parts = [(f"[{key!r}]" if isinstance(key, ATOMS) else "[…]", one) for key, one in value.items()]
-    elif isinstance(value, set | frozenset):
-        parts = [("{…}", one) for one in sorted(value, key=repr)]
-    elif isinstance(value, CONTAINERS):
-        parts = [(f"[{place}]", one) for place, one in enumerate(value)]
+    parts = _items(value)
     if not isinstance(value, (torch.Tensor, *IMMUTABLE)) and type(value) not in CONTAINERS:
         parts += [(f".{name}", one) for name, one in _attributes(value).items()]
     return parts
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    """The items of a container, by the text that leads to each."""
+    if isinstance(value, dict):
+        return [(f"[{key!r}]" if isinstance(key, ATOMS) else "[…]", one) for key, one in items_of(value)]
+    if isinstance(value, set | frozenset):
+        return [("{…}", one) for one in sorted(value, key=repr)]
+    return [(f"[{n}]", one) for n, one in enumerate(value)] if isinstance(value, CONTAINERS) else []
+
+
+def _is_of_class(cls: type, name: str, value: object) -> bool:
+    """Whether an attribute is one of the class: what stands for an object has it itself."""
+    return bool(_picture(inspect.getattr_static(cls, name, collections.Counter)) == _picture(value))
 
 
 def _picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: ANN401
@@ -284,7 +302,7 @@ class Comparing:
         elif isinstance(ours, CONTAINERS):
             self._containers(ours, theirs, path)
         else:
-            self._named(_attributes(ours), _attributes(theirs), path)
+            self._named(_attributes(ours), _attributes(theirs), path, type(ours))
 
     def _tensors(self, ours: Any, theirs: Any, path: str) -> None:  # noqa: ANN401
         assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype), path
@@ -300,16 +318,19 @@ class Comparing:
         assert isinstance(theirs, own), (path, type(ours), type(theirs))
         assert type(theirs).__name__ == type(ours).__name__, (path, type(ours), type(theirs))
         assert getattr(theirs, "maxlen", None) == getattr(ours, "maxlen", None), path
-        one, other = _parts(ours), _parts(theirs)
+        one, other = _items(ours), _items(theirs)
         assert [name for name, _ in other] == [name for name, _ in one], path
         if isinstance(ours, dict):
-            one += [(".key", key) for key in ours]
-            other += [(".key", key) for key in theirs]
+            one += [(".key", key) for key, _ in items_of(ours)]
+            other += [(".key", key) for key, _ in items_of(theirs)]
+        if type(ours) not in CONTAINERS:
+            self._named(_attributes(ours), _attributes(theirs), path, type(ours))
         for (name, mine), (_, its) in zip(one, other, strict=True):
             self._same(mine, its, path + name)
 
-    def _named(self, ours: dict[str, Any], theirs: dict[str, Any], path: str) -> None:
-        assert not theirs.keys() - ours.keys(), f"{path}: {theirs.keys() - ours.keys()} only there"
+    def _named(self, ours: dict[str, Any], theirs: dict[str, Any], path: str, cls: type = object) -> None:
+        more = {name for name in theirs.keys() - ours.keys() if not _is_of_class(cls, name, theirs[name])}
+        assert not more, f"{path}: {more} only there"
         for name, one in ours.items():
             place = f"{path}.{name}"
             if name in theirs:

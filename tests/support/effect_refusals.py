@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import copy
 import heapq
 import random
 from functools import cached_property
@@ -41,11 +41,8 @@ def module(attributes: dict[str, Any], forward: Any) -> nn.Module:  # noqa: ANN4
     return made
 
 
-class Strict:
-    """Attributes that are set in a way of its own."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+class Named(dict[str, Any]):
+    """A dict with a name of its own."""
 
 
 class Guarded:
@@ -189,7 +186,7 @@ def removed(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("popitem: which item goes", table={"a": 1})
+@refused("len() or iteration of a dict whose keys differ", table={"a": 1})
 def last_item(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.table.popitem()  # here
     return x
@@ -216,10 +213,28 @@ def part_deleted(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("a deque cannot be followed", queue=collections.deque())
-def deque(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.queue.append(x)  # here
+@refused("the order of a set's elements", seen={"a", "b"})
+def order_of_a_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    for one in self.seen:  # here
+        x = x + len(one)
     return x
+
+
+@refused("an element of a set that is no constant", seen=set())
+def tensor_in_a_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.seen.add(x)  # here
+    return x
+
+
+@refused("a copy of a Named", named=Named(a=1))
+def copied_subclass(self: Model, x: torch.Tensor) -> torch.Tensor:
+    return x + copy.copy(self.named)["a"]  # here
+
+
+@refused("what a class does is set: Guarded.one", guarded=Kept())
+def method_of_a_class(self: Model, x: torch.Tensor) -> torch.Tensor:
+    setattr(Guarded, "one", lambda _: 1)  # noqa: B010  # here
+    return x + self.guarded.one
 
 
 @refused("a second call, from where the first one ends", last=None)
@@ -323,21 +338,9 @@ def kept_layout(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("Strict has a __setattr__ of its own", strict=Strict())
-def custom_setattr(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.strict.a = 1  # here
-    return x
-
-
 @refused("Guarded has a __getattribute__ of its own", guarded=Guarded())
 def custom_getattribute(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.guarded.one  # here
-
-
-@refused("Kept has a __delattr__ of its own", kept=Kept())
-def custom_delattr(self: Model, x: torch.Tensor) -> torch.Tensor:
-    del self.kept.one  # here
-    return x
 
 
 @refused("part: a cached_property, which cannot be followed", kept=Kept())
@@ -354,12 +357,6 @@ def class_set(self: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("a new Single, whose __new__ is its own")
 def own_new(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.one = Single()  # here
-    return x
-
-
-@refused("an attribute of a class that is set: Refused.calls")
-def class_attribute(self: Model, x: torch.Tensor) -> torch.Tensor:
-    type(self).calls = 3  # here
     return x
 
 

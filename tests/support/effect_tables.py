@@ -174,22 +174,58 @@ def values(made: tuple[int, ...], *, in_state: bool = False) -> SearchStrategy[V
     single.append(st.builds(Stored, numbers) if in_state else st.builds(Output, numbers))
     if made:
         single.append(st.builds(New, st.sampled_from(made)))
-    return st.recursive(st.one_of(single), _containers, max_leaves=5)
+    made_of = _containers_in_state if in_state else _containers
+    return st.recursive(st.one_of(single), made_of, max_leaves=5)
 
 
 def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
-    items = st.lists(inner, max_size=4)
-    pairs = st.lists(st.tuples(inner, inner), max_size=2)
+    items = st.lists(inner, max_size=4).map(tuple)
+    fields = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), inner), unique_by=lambda pair: pair[0])
+    elements = st.lists(st.builds(Constant, literals), max_size=3).map(tuple)
     return st.one_of(
-        st.builds(Made, st.sampled_from(["list", "tuple"]), items.map(tuple)),
-        pairs.map(lambda some: Made("dict", tuple(one for pair in some for one in pair))),
+        st.builds(Made, st.sampled_from(["list", "tuple"]), items),
+        st.builds(Made, st.sampled_from(["dict", "OrderedDict"]), _paired(inner)),
+        st.builds(_headed, st.just("defaultdict"), st.none() | references, _paired(inner)),
+        st.builds(_headed, st.just("deque"), st.none() | numbers, items),
+        st.builds(Made, st.sampled_from(["set", "frozenset"]), elements),
+        st.builds(_named_tuple, references, fields),
     )
+
+
+def _containers_in_state(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
+    bases = st.builds(Made, st.just("list"), st.lists(inner, max_size=2).map(tuple)) | _bases(inner)
+    return _containers(inner) | st.builds(
+        lambda name, base: Made("subclass", (Constant(name), base)), references, bases
+    )
+
+
+def _bases(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
+    return st.builds(Made, st.sampled_from(["dict", "OrderedDict"]), _paired(inner))
+
+
+def _paired(inner: SearchStrategy[Value]) -> SearchStrategy[tuple[Value, ...]]:
+    pairs = st.lists(st.tuples(inner, inner), max_size=2)
+    return pairs.map(lambda some: tuple(one for pair in some for one in pair))
+
+
+def _headed(kind: str, which: Literal, items: tuple[Value, ...]) -> Value:
+    return Made(kind, (Constant(which), *items))
+
+
+def _named_tuple(name: str, fields: list[tuple[str, Value]]) -> Value:
+    names, items = tuple(one for one, _ in fields), (one for _, one in fields)
+    return Made("namedtuple", (Constant(name), Constant(names), *items))
+
+
+_EMPTY: SearchStrategy[Value | None] = st.sampled_from(
+    [None, Made("dict", ()), Made("list", ()), Made("set", ()), Made("deque", (Constant(3),))]
+)
 
 
 @st.composite
 def methods(draw: DrawFn) -> MethodEffects:
     made: tuple[int, ...] = draw(st.sampled_from([(), (), (0,), (255, 1)]))
-    effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references))) for number in made]
+    effects = [Effect(Op.NEW, Temporary(number), Constant(draw(references)), draw(_EMPTY)) for number in made]
     drawn = [op for op in Op if op is not Op.NEW and (made or op is not Op.SET_BACKWARD)]
     ops = draw(st.lists(st.sampled_from(drawn), max_size=5))
     effects += [draw(_effects(op, made)) for op in ops]
@@ -341,11 +377,16 @@ def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | 
         | st.sampled_from(made).flatmap(lambda number: st.just(New(number)))
         if made
         else st.builds(Constant, numbers),
+        Operand.EMPTY: _EMPTY,
     }[operand]
 
 
-state_rows = st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4).map(tuple)
+@st.composite
+def states(draw: DrawFn) -> tuple[tuple[Source, Value], ...]:
+    return tuple(draw(st.lists(st.tuples(sources(()), values((), in_state=True)), max_size=4)))
+
+
 entries = st.lists(methods(), max_size=3).map(
     lambda some: tuple(sorted(some, key=lambda one: one.method))  # entries of one name beside one another
 )
-tables: SearchStrategy[EffectTable] = st.builds(EffectTable, entries, state_rows)
+tables: SearchStrategy[EffectTable] = st.builds(EffectTable, entries, states())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.call import CapturedCall, Found
+from archive.effects.capture.container_proxies import Containers
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
@@ -19,14 +20,17 @@ from archive.effects.capture.interception import BY_FUNCTION, intercepted
 from archive.effects.capture.kept_calls import KeptCalls
 from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.objects import Objects
+from archive.effects.capture.open_deque import OpenDeque
 from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.proxies import ObjectProxy
+from archive.effects.capture.proxy_bases import ObjectProxy, is_container_proxy
 from archive.effects.capture.sites import error_at, of_model
+from archive.effects.capture.snapshot import instance_dict
 from archive.effects.capture.sources import is_literal
 from archive.effects.capture.torch_calls import TorchCalls
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.effects.capture.wrapping import SAFE, Wrapping
 from archive.effects.errors import CaptureError, ModelFailedError
+from archive.effects.python_containers import base_of
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.flattening import Flat
     from archive.effects.capture.snapshot import Snapshot
 
-CONTAINER_PROXIES = (TrackedList, TrackedDict, OpenList)
+CONTAINER_PROXIES = (TrackedList, TrackedDict, OpenList, OpenDeque)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ def attempt(
     call.kept_calls, call.replaced = KeptCalls(call), BY_FUNCTION
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
+    call.containers = Containers(call)
     call.side_effects.method = method
     wrapping.name_paths(module)
     proxy = call.wrap(module, Local("self"))
@@ -91,6 +96,13 @@ def attempt(
     found.written |= call.seen_written
     found.mutated |= call.seen_mutated
     return Attempt(call, *finished(call, module, result))
+
+
+def _is_written_to(proxy: Any) -> bool:  # noqa: ANN401
+    """Whether an object's proxy itself has got an attribute or an item."""
+    if is_container_proxy(proxy) and base_of(type(proxy)).__len__(proxy):
+        return True
+    return bool(instance_dict(proxy))
 
 
 def _check_call(module: Any) -> None:  # noqa: ANN401
@@ -206,7 +218,7 @@ def _unfollowed(call: CapturedCall, functions: Functions) -> CaptureError | None
         if type(proxy) in CONTAINER_PROXIES and not proxy.intact():
             message = f"a {variable.kind} was changed by what is not written in Python"
             return error_at(message, call.met.get(variable))
-        if issubclass(type(proxy), ObjectProxy) and object.__getattribute__(proxy, "__dict__"):
+        if issubclass(type(proxy), ObjectProxy) and _is_written_to(proxy):
             return error_at("an object was changed past its class's methods", call.met.get(variable))
     name = functions.changed_attributes()
     return None if name is None else CaptureError(f"an attribute of a function, {name}, is set")

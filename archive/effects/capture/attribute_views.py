@@ -18,7 +18,7 @@ from archive.effects.capture.hook_sets import (
     register_forward_pre_hook,
 )
 from archive.effects.capture.module_hooks import call_module
-from archive.effects.capture.proxies import class_behind
+from archive.effects.capture.proxy_bases import class_behind
 from archive.effects.capture.snapshot import REGISTERED
 from archive.effects.capture.variables import ABSENT, DELETED
 from archive.formats.effects.model import Look, Op

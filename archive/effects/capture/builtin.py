@@ -7,17 +7,26 @@ import functools
 import importlib
 import math
 import sys
-from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.capture.container_types import ContainerType, iterated
 from archive.effects.capture.list_functions import extreme, total_of
 from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.open_part import OpenPart
+from archive.effects.capture.proxy_bases import (
+    ObjectProxy,
+    class_behind,
+    inner_of,
+    is_container_proxy,
+    static,
+)
 from archive.effects.capture.python_numbers import MATH, NUMBERS, math_function
 from archive.effects.capture.scalars import is_scalar, value_of
+from archive.effects.capture.tracked_set import TrackedSet
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
@@ -77,26 +86,6 @@ class NumberType:
         return hash(self._kind)
 
 
-class ListType(NumberType):
-    """The proxy of ``list``: a list of a list of unknown length is of unknown length, too.
-
-    Args:
-        call: the captured call.
-    """
-
-    def __init__(self, call: CapturedCall) -> None:
-        super().__init__(call, list)
-
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Make a list."""
-        if len(args) == 1 and isinstance(args[0], OpenList | OpenPart):
-            return args[0].as_part()
-        return list(*args)
-
-    def __getitem__(self, kind: Any) -> Any:  # noqa: ANN401
-        return list[kind]
-
-
 class MathModule:
     """The proxy of ``math``: its functions compute numbers of the graph.
 
@@ -125,14 +114,51 @@ class MathModule:
 
 
 class ObjectType:
-    """The proxy of ``object`` in the ``__init__`` of a frozen dataclass, which sets attributes with it.
+    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method.
 
     Args:
         call: the captured call.
     """
 
     def __init__(self, call: CapturedCall) -> None:
-        self.__dict__["__setattr__"] = partial(call.objects.save, custom=True)
+        own: dict[str, Any] = {
+            "__setattr__": lambda *args: call.objects.save(*args, custom=True),
+            "__delattr__": lambda *args: call.objects.remove(*args, custom=True),
+            "__getattribute__": lambda *args: call.objects.load(*args, custom=True),
+            "__init__": lambda *_: None,
+        }
+        for name in dir(object):
+            if name not in ("__class__", "__doc__"):
+                vars(self)[name] = _routed(getattr(object, name), own.get(name))
+
+    def __call__(self) -> object:
+        """Make an object."""
+        return object()
+
+    def __instancecheck__(self, _: object) -> bool:
+        return True
+
+    def __subclasscheck__(self, _: type) -> bool:
+        return True
+
+    def __mro_entries__(self, _: object) -> tuple[type]:
+        return (object,)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is object
+
+    def __hash__(self) -> int:
+        return hash(object)
+
+
+def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
+    """A method of ``object``, and another one in its place for proxies."""
+
+    def method(*args: Any) -> Any:  # noqa: ANN401
+        is_proxy = bool(args) and issubclass(type(args[0]), ObjectProxy)
+        return own(*args) if is_proxy else real(*args)
+
+    return real if own is None else method
 
 
 class TypeOf:
@@ -140,12 +166,12 @@ class TypeOf:
 
     Args:
         call: the captured call.
-        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model has in place of them.
+        types: the proxies of ``int``, ``list`` and others, which the model has in place of them.
     """
 
-    def __init__(self, call: CapturedCall, numbers: Mapping[type, NumberType]) -> None:
+    def __init__(self, call: CapturedCall, types: Mapping[type, Any]) -> None:
         self._call = call
-        self._numbers = numbers
+        self._types = types
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
         """Give the class of one argument, or make a class of three."""
@@ -154,14 +180,14 @@ class TypeOf:
         cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
         if issubclass(cls, MadeList):
             cls = list
-        if cls in self._numbers:
-            return self._numbers[cls]
+        if cls in self._types:
+            return self._types[cls]
         if self._call.side_effects.variable_of(args[0]) is None:
             return cls
         return self._call.objects.class_of(args[0])
 
     def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, type | NumberType)
+        return isinstance(value, type | NumberType | ContainerType)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(type, name)
@@ -216,9 +242,24 @@ class ReplacedBuiltins:
     @staticmethod
     def length(value: Any) -> Any:  # noqa: ANN401
         """Replace ``len``, which would make an int of a tensor's size, or of a list's unknown length."""
-        if isinstance(value, OpenList | OpenPart):
+        if is_container_proxy(value) and not isinstance(
+            static(class_behind(value).__mro__, "__len__"), FunctionType
+        ):
+            value = inner_of(value)
+        if isinstance(value, OpenList | OpenPart) or type(value) is TrackedSet:
             return value.length()
         return value.size(0) if isinstance(value, torch.Tensor) and value.dim() else len(value)
+
+    @staticmethod
+    def ordering(function: Any) -> Any:  # noqa: ANN401
+        """Replace ``sorted``, ``min`` or ``max``, whose result does not depend on the order of a set."""
+
+        def ordered(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            if len(args) == 1 and "key" not in kwargs and type(args[0]) is TrackedSet:
+                args = (args[0].whole(),)
+            return function(*args, **kwargs)
+
+        return ordered
 
     def choosing(self, function: Any) -> Any:  # noqa: ANN401
         """Replace ``min`` or ``max``: among numbers of the graph the graph itself chooses."""
@@ -228,16 +269,16 @@ class ReplacedBuiltins:
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
                 return functools.reduce(lambda one, two: compute(function, one, two), args)
-            if len(args) == 1 and not kwargs and isinstance(args[0], OpenList | OpenPart):
-                return extreme(self._call.builder, function, args[0])
-            return function(*args, **kwargs)
+            if len(args) == 1 and not kwargs and isinstance(iterated(args[0]), OpenList | OpenPart):
+                return extreme(self._call.builder, function, iterated(args[0]))
+            return self.ordering(function)(*args, **kwargs)
 
         return chosen
 
     def total(self, items: Any, *start: Any, **named: Any) -> Any:  # noqa: ANN401
         """Replace ``sum``: the graph itself adds the items of a list of unknown length."""
-        if isinstance(items, OpenList | OpenPart):
-            return total_of(self._call.builder, items, *start, **named)
+        if isinstance(iterated(items), OpenList | OpenPart):
+            return total_of(self._call.builder, iterated(items), *start, **named)
         return sum(items, *start, **named)
 
     def refused(self, name: str) -> Any:  # noqa: ANN401
@@ -245,15 +286,16 @@ class ReplacedBuiltins:
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
 
 
-def replaced_builtins(call: CapturedCall, numbers: Mapping[type, NumberType]) -> dict[str, Any]:
-    """The builtins, by name, for copies of functions; ``numbers`` are the proxies of the types of numbers."""
+def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str, Any]:
+    """The builtins, by name, for copies of functions; ``types`` are proxies of Python's types."""
     replaced = ReplacedBuiltins(call)
     return vars(builtins) | {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
-        **{kind.__name__: proxy for kind, proxy in numbers.items()},
+        **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
         "print": call.kept_calls.printed,
         "super": replaced.super_of,
-        "type": TypeOf(call, numbers),
+        "type": TypeOf(call, types),
+        "sorted": replaced.ordering(sorted),
         "len": replaced.length,
         "__import__": replaced.imported,
         "min": replaced.choosing(min),

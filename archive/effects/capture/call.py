@@ -48,6 +48,10 @@ class FunctionCopies(Protocol):
         """The proxies of ``int``, ``float``, ``bool`` and ``list``."""
 
     @property
+    def types(self) -> Mapping[type, Any]:
+        """These, and the proxies of ``list``, ``dict`` and the like."""
+
+    @property
     def mathematics(self) -> Any:  # noqa: ANN401
         """The proxy of ``math``; its ``of`` gives those of its functions."""
 
@@ -91,11 +95,14 @@ class ObjectProxies(Protocol):
     def real_of(self, cls: Any) -> Any:  # noqa: ANN401
         """The class behind a class's proxy; other classes as they are."""
 
-    def load(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+    def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """Read an attribute."""
 
     def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
         """Read an attribute of a class, through the class's proxy."""
+
+    def save_class(self, cls: type, name: str, value: object) -> None:
+        """Set an attribute of a class; the value ``DELETED`` deletes it."""
 
     def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """Read the attribute that ``super(cls, proxy)`` finds."""
@@ -106,7 +113,7 @@ class ObjectProxies(Protocol):
     def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
         """Set an attribute; ``custom``: past the class's own ``__setattr__``."""
 
-    def remove(self, proxy: Any, name: str) -> None:  # noqa: ANN401
+    def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
         """Delete an attribute."""
 
     def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -166,6 +173,7 @@ class CapturedCall:
         functions: see ``FunctionCopies``.
         objects: see ``ObjectProxies``.
         kept_calls: see ``KeptCalls``.
+        containers: the proxies of deques, ordered dicts, and objects that derive from containers.
         guards: conditions that the call relies on.
         builder: builds the graph.
         texts: texts of values that differ from call to call.
@@ -197,6 +205,7 @@ class CapturedCall:
     functions: FunctionCopies
     objects: ObjectProxies
     kept_calls: KeptCalls
+    containers: Any
 
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot

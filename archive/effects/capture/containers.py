@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.open_part import OpenPart
+from archive.effects.capture.proxy_bases import inner_of, is_container_proxy
 from archive.effects.capture.tracked_dict import TrackedDict
+from archive.effects.capture.tracked_set import TrackedSet
 from archive.formats.effects.model import Item, Op
 
 if TYPE_CHECKING:
@@ -86,6 +88,10 @@ class TrackedList(list[Any]):
         return not self == other
 
     __hash__ = None
+
+    def __repr__(self) -> str:
+        self._read()
+        return list.__repr__(self)
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
         return self.copy() + other
@@ -173,6 +179,8 @@ def same(ours: list[Any], others: list[Any]) -> bool:
 
 def plain(value: Any) -> Any:  # noqa: ANN401
     """A value with plain lists and dicts in place of their proxies, at any depth."""
+    if is_container_proxy(value):
+        return plain(inner_of(value))
     if isinstance(value, OpenList | TrackedList | OpenPart):
         return [plain(one) for one in value]
     if isinstance(value, TrackedDict):
@@ -186,13 +194,14 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 
 def in_graph(value: Any) -> Any:  # noqa: ANN401
     """An argument as :func:`plain` makes it, but that a list of unknown length becomes one of the graph."""
-    items = value.as_part() if isinstance(value, OpenList) else value
+    items = inner_of(value) if is_container_proxy(value) and isinstance(value, list) else value
+    items = items.as_part() if isinstance(items, OpenList) else items
     return items.in_graph() if isinstance(items, OpenPart) else plain(value)
 
 
 def contents(proxy: Any) -> Any:  # noqa: ANN401
-    """The contents of a list's or dict's proxy after the call, without any guard."""
-    if isinstance(proxy, OpenList):
+    """The contents of a list's, dict's or set's proxy after the call, without any guard."""
+    if isinstance(proxy, OpenList) or type(proxy) is TrackedSet:
         return proxy.contents()
     if isinstance(proxy, TrackedDict):
         return dict(dict.items(proxy))

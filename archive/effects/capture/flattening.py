@@ -6,21 +6,16 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import torch
-
-from archive.effects.capture.made_list import MadeList
-from archive.effects.capture.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
-from archive.effects.capture.reach import Reach
-from archive.effects.capture.shape import Shape
+from archive.effects.capture.flat_values import FlatValues, empty_of
+from archive.effects.capture.proxy_bases import inner_of, is_container_proxy
 from archive.effects.capture.sites import error_at
-from archive.effects.capture.sources import LITERALS, NAMED, SOURCES, named
-from archive.effects.capture.texts import Text
-from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Recipe, Variable, VariableKind
+from archive.effects.capture.sources import SOURCES
+from archive.effects.capture.variables import ABSENT, DELETED, MutationType, Variable, VariableKind
 from archive.effects.errors import ValueRefusedError
+from archive.formats.effects.containers import BASES as CLASSES
 from archive.formats.effects.model import (
     At,
     Attribute,
-    Computed,
     Constant,
     Effect,
     Guard,
@@ -30,20 +25,17 @@ from archive.formats.effects.model import (
     MethodEffects,
     New,
     Op,
-    Output,
-    Stored,
     Temporary,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterator
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.pending import Hook, PendingEffects
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source, Value
 
-VALUES = (Output, Constant, At, Made, New, Stored, Computed)
 SET_OPS = {
     VariableKind.OBJECT: Op.SET_ATTRIBUTE,
     VariableKind.CELL: Op.SET_CELL,
@@ -73,7 +65,7 @@ class Flat(NamedTuple):
     guard_sites: tuple[Site, ...]
 
 
-class Flattening:
+class Flattening(FlatValues):
     """Flattens one table, once.
 
     Args:
@@ -81,67 +73,10 @@ class Flattening:
     """
 
     def __init__(self, effects: PendingEffects) -> None:
-        self._table = effects
-        self._outputs: dict[Hashable, int] = {}
-        self._temporaries: dict[Variable | int, int] = {}
-        self._reach = Reach(effects)
-        self._shared: dict[int, Any] = {}
+        super().__init__(effects)
         self._hooks: dict[int, Hook] = {}
         self._hook_sources: dict[int, Source] = {}
         self._holders = 0
-
-    # --- values ------------------------------------------------------------------------------------
-
-    def value(self, value: object) -> Value:  # noqa: PLR0911 (one a kind)
-        """A Python value as a value of the table.
-
-        Raises:
-            ValueRefusedError: a table cannot hold the value.
-        """
-        if isinstance(value, VALUES):
-            return value
-        if isinstance(value, Recipe):
-            return Made(value.kind, tuple(map(self.value, value.items)))
-        variable = self._table.variable_of(value)
-        if variable is not None:
-            return self._of_variable(variable, value)
-        if id(value) in self._shared:
-            return New(self._temporaries[id(value)])
-        known = self._table.graph_value(value)
-        if known is not None:
-            return self._of_graph(known)
-        if type(value) is Text:
-            return Made("format", (Constant(value.template), *self._items(value.values)))
-        if type(value) in LITERALS:
-            return Constant(value)  # type: ignore[arg-type]
-        return named(value) if isinstance(value, NAMED) else self._made(value)
-
-    def _of_variable(self, variable: Variable, value: object) -> Value:
-        if variable.source is not None:
-            return At(variable.source)
-        if variable.kind is VariableKind.OBJECT:
-            return New(self._temporaries[variable])
-        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
-
-    def _of_graph(self, known: Hashable) -> Value:
-        if isinstance(known, SOURCES):
-            return At(known)
-        meta = getattr(known, "meta", {})
-        if meta.get(VIEW_IN_INFERENCE):
-            raise ValueRefusedError("a view, made in inference mode, of a tensor from outside")
-        output = Output(self._outputs.setdefault(known, len(self._outputs)))
-        return Made("inference", (output,)) if meta.get(MADE_IN_INFERENCE) else output
-
-    def _made(self, value: object) -> Value:
-        if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):
-            return Made(_kind(value), self._items(value))
-        if type(value) is dict:
-            pairs = tuple(part for key, one in value.items() for part in (self.value(key), self.value(one)))
-            return Made("dict", pairs)
-        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
-
-    def _items(self, value: object) -> tuple[Value, ...]:
-        return tuple(self.value(one) for one in cast("Iterable[object]", value))
 
     # --- effects -----------------------------------------------------------------------------------
 
@@ -207,23 +142,46 @@ class Flattening:
     def _news(self) -> Iterator[tuple[Effect, Statement | None]]:
         """Effects that make new objects, and make and fill lists and dicts that stand in several places."""
         for made, number in self._temporaries.items():
-            name = made.class_name if isinstance(made, Variable) else _class_of(self._shared[made])
-            yield Effect(Op.NEW, Temporary(number), Constant(name)), self._made_at(made)
+            yield self._new(made, number), self._made_at(made)
         for identity, value in self._shared.items():
-            source = Temporary(self._temporaries[identity])
-            with _naming(None):
-                if isinstance(value, dict):
-                    pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
-                    effects = [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
-                else:
-                    effects = [Effect(Op.EXTEND, source, None, Made("list", self._items(value)))]
-            for effect in effects:
+            for effect in self._filled(Temporary(self._temporaries[identity]), value, None):
                 yield effect, None
+        for variable, proxy in self._reach.objects.items():
+            if is_container_proxy(proxy) and variable in self._temporaries:
+                at = self._made_at(variable)
+                for effect in self._filled(Temporary(self._temporaries[variable]), inner_of(proxy), at):
+                    yield effect, at
         for context, values, statement in self._table.save_for_backward:
             if context in self._reach.variables or context.source is not None:
                 with _naming(statement):
                     kept = Made("tuple", self._items(values))
                 yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), statement
+
+    def _new(self, made: Variable | int, number: int) -> Effect:
+        """The effect that makes an object, or a container that stands in several places."""
+        if isinstance(made, Variable):
+            proxy = self._reach.objects.get(made)
+            is_one = is_container_proxy(proxy)
+            return Effect(
+                Op.NEW,
+                Temporary(number),
+                Constant(made.class_name),
+                empty_of(inner_of(proxy)) if is_one else None,
+            )
+        empty = empty_of(self._shared[made])
+        base = None if empty.kind in ("list", "dict") else empty
+        return Effect(Op.NEW, Temporary(number), Constant(CLASSES[empty.kind]), base)
+
+    def _filled(self, source: Temporary, value: Any, at: Statement | None) -> list[Effect]:  # noqa: ANN401
+        """The effects that fill a new container."""
+        with _naming(at):
+            if isinstance(value, dict):
+                pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
+                return [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
+            if isinstance(value, set):
+                return [Effect(Op.ADD, source, None, self._element(one)) for one in sorted(value, key=repr)]
+            items = self._items(value)
+            return [Effect(Op.EXTEND, source, None, Made("list", items))] if items or at is None else []
 
     def _made_at(self, key: Variable | int) -> Statement | None:
         """The statement that makes an object: the one that sets its first attribute."""
@@ -336,26 +294,3 @@ def _naming(statement: Statement | None) -> Iterator[None]:
         yield
     except ValueRefusedError as error:
         raise error_at(str(error), statement) from None
-
-
-def _class_of(value: object) -> str:
-    return f"builtins:{'dict' if isinstance(value, dict) else 'list'}"
-
-
-def _plain_tuple(value: object) -> bool:
-    """Whether a value is a tuple, or one of PyTorch's tuples of results and sizes."""
-    return type(value) in (tuple, Shape) or (
-        isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
-    )
-
-
-def _kind(value: object) -> str:
-    if type(value) in (Shape, torch.Size):
-        return "size"
-    return "list" if isinstance(value, list) else "tuple"
-
-
-def _named(value: object) -> str:
-    kind = type(value)
-    name = getattr(value, "__qualname__", None)
-    return f"{name!r}, a {kind.__name__}," if isinstance(name, str) else f"a {kind.__qualname__}"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.effects.capture.builtin import ListType, MathModule, NumberType, replaced_builtins
+from archive.effects.capture.builtin import MathModule, NumberType, ObjectType, replaced_builtins
+from archive.effects.capture.container_types import KINDS, ContainerType
 from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
 from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.sites import position_of, statement_in
@@ -110,18 +111,18 @@ class Functions:
         call: the captured call.
 
     Attributes:
-        numbers: the proxies of ``int``, ``float``, ``bool`` and ``list``, for the model to use.
+        numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
+        types: these, and the proxies of ``list``, ``dict`` and the like.
         mathematics: the proxy of ``math``.
     """
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
-        self.numbers: Mapping[type, NumberType] = {
-            **{kind: NumberType(call, kind) for kind in NUMBERS},
-            list: ListType(call),
-        }
+        self.numbers: Mapping[type, NumberType] = {kind: NumberType(call, kind) for kind in NUMBERS}
+        containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in KINDS}
+        self.types: Mapping[type, Any] = {**self.numbers, **containers, object: ObjectType(call)}
         self.mathematics = MathModule(call)
-        self._builtins = replaced_builtins(call, self.numbers)
+        self._builtins = replaced_builtins(call, self.types)
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
         self._labels: dict[ClosureCell, CellType] = {}

@@ -75,11 +75,13 @@ class Guards:
 
     Attributes:
         settings: of PyTorch, before the call.
+        type_names: the types of containers that are no plain lists and dicts, by source.
     """
 
     def __init__(self, here: Callable[[], Statement | None]) -> None:
         self._here = here
         self.settings = {name: setting(name) for name in SETTINGS}
+        self.type_names: dict[Source, str] = {}
         self._noted: dict[tuple[object, ...], Assumption] = {}
         self._first_read: dict[str, Statement] = {}
         self._unread: set[str] = set()
@@ -94,6 +96,8 @@ class Guards:
         statement: Statement | None = None,
     ) -> None:
         """Note a guard."""
+        if look is Look.TYPE and isinstance(subject, SOURCES):
+            value = self.type_names.get(subject, value)
         other = value if look in (Look.SAME, Look.APART) else None
         by_value = isinstance(subject, (*SOURCES, Computed))
         known = (look, subject if by_value else id(subject), key, other)

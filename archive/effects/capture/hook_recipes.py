@@ -21,8 +21,8 @@ from archive.effects.capture.autograd import HookHandle
 from archive.effects.capture.code_uses import globals_read, sets_globals, uses_of
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of, importable, is_model_module, stores_of
-from archive.effects.capture.objects import static
-from archive.effects.capture.proxies import class_behind, is_followed
+from archive.effects.capture.proxies import is_followed
+from archive.effects.capture.proxy_bases import class_behind, static
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.sites import error_at
 from archive.effects.capture.snapshot import REGISTERED

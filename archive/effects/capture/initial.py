@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.pending import InitialState
-from archive.effects.capture.sources import LITERALS, NAMED, named
+from archive.effects.capture.sources import (
+    LITERALS,
+    NAMED,
+    class_name,
+    is_literal,
+    is_named_tuple,
+    named,
+)
 from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
 from archive.effects.looking import WITHOUT_MODES
+from archive.effects.python_containers import BASES, base_of, is_container, items_of
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,
@@ -29,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from archive.formats.effects.model import MethodEffects, Source, Value
-
-PLAIN_CONTAINERS = (list, dict, tuple)
 
 
 def initial_state(
@@ -107,7 +114,7 @@ class _Rows:
             if one in self.entries or one not in originals or self._covered(one):
                 continue
             value = originals[one]
-            if one is chain[0] or isinstance(value, PLAIN_CONTAINERS):
+            if one is chain[0] or isinstance(value, tuple) or is_container(value):
                 lowered = self._value(value, one)
                 if lowered is not None:
                     self.entries[one] = lowered
@@ -128,7 +135,7 @@ class _Rows:
             return named(value)
         if isinstance(value, SAFE) and not isinstance(value, BUILTIN_CODE):
             return Constant(str(value))  # guards compare the text of such values
-        if not isinstance(value, (*PLAIN_CONTAINERS, torch.Tensor)):
+        if not (isinstance(value, torch.Tensor | tuple) or is_container(value)) or _is_odd_set(value):
             return None
         if id(value) in self._known:
             return At(self._known[id(value)])
@@ -138,18 +145,51 @@ class _Rows:
             with WITHOUT_MODES():
                 self.tensors.append(value.detach().clone().requires_grad_(value.requires_grad))
             return Stored(len(self.tensors) - 1)
-        if type(value) is dict:
-            parts = [
-                part
-                for key, one in value.items()
-                for part in (Constant(key), self._inside(one, Item(source, key)))
-            ]
-            return Made("dict", tuple(parts))
-        items = (self._inside(one, Item(source, index)) for index, one in enumerate(value))
-        kind = {list: "list", torch.Size: "size"}.get(type(value), "tuple")
-        return Made(kind, tuple(items))
+        return self._tuple(value, source) if isinstance(value, tuple) else self._container(value, source)
+
+    def _tuple(self, value: Any, source: Source) -> Made:  # noqa: ANN401
+        items = [self._inside(one, Item(source, index)) for index, one in enumerate(value)]
+        if is_named_tuple(value):
+            kind = type(value)
+            return Made("namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *items))
+        return Made("size" if type(value) is torch.Size else "tuple", tuple(items))
+
+    def _container(self, value: Any, source: Source) -> Made:  # noqa: ANN401
+        """A list, dict or the like, or an object of a class that derives from one."""
+        kind, base, items = type(value), base_of(type(value)), items_of(value)
+        which: tuple[Value, ...] = ()
+        if base is deque:
+            which = (Constant(value.maxlen),)
+        elif base is defaultdict:
+            which = (Constant(_factory(value.default_factory)),)
+        inside: Iterable[Value]
+        if issubclass(base, dict):
+            pairs = ((Constant(key), self._inside(one, Item(source, key))) for key, one in items)
+            inside = (part for pair in pairs for part in pair)
+        elif base in (set, frozenset):
+            inside = map(_element, sorted(items, key=repr))
+        else:
+            inside = (self._inside(one, Item(source, index)) for index, one in enumerate(items))
+        made = Made(BASES[base], (*which, *inside))
+        return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """The value of an item; an object, which has no value of its own, is the value at its source."""
         found = self._value(value, source)
         return At(source) if found is None else found
+
+
+def _is_odd_set(value: object) -> bool:
+    """Whether a value is a set of what is no constant, which no table holds."""
+    return isinstance(value, set | frozenset) and not all(
+        is_literal(one) or isinstance(one, NAMED) for one in items_of(value)
+    )
+
+
+def _element(value: Any) -> Value:  # noqa: ANN401
+    return named(value) if isinstance(value, NAMED) else Constant(value)
+
+
+def _factory(factory: Any) -> str | None:  # noqa: ANN401
+    """The name of a ``defaultdict``'s factory, whether it can be imported or not."""
+    return None if factory is None else class_name(factory)

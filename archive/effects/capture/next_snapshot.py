@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.autograd import HookHandle, LaterHandle
-from archive.effects.capture.builtin import ObjectType
+from archive.effects.capture.builtin import NumberType, ObjectType
+from archive.effects.capture.container_types import ContainerType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
 from archive.effects.capture.inputs import copied
 from archive.effects.capture.made_list import MadeList
-from archive.effects.capture.proxies import class_behind
+from archive.effects.capture.proxy_bases import class_behind, inner_of, is_container_proxy
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.variables import ABSENT, DELETED, MutationType, VariableKind
+from archive.effects.capture.variables import ABSENT, DELETED, VALUES, MutationType, VariableKind
+from archive.effects.python_containers import base_of
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -45,7 +48,7 @@ class _After:
                     self._snapshot.set_name(self._call.real[variable], name, self._real(value))
                     self._register(variable, name)
         for variable, proxy in self._call.proxies.items():
-            if variable.kind in (VariableKind.LIST, VariableKind.DICT) and effects.is_modified(variable):
+            if variable.kind in VALUES and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for one in self._call.builder.changed():
             changed = one.proxy if one.proxy.is_leaf else one.proxy.detach()
@@ -73,8 +76,8 @@ class _After:
     def _real(self, value: Any) -> Any:  # noqa: ANN401
         if value is DELETED:
             return value
-        if type(value) is ObjectType:
-            return object
+        if type(value) in (ObjectType, NumberType, ContainerType):
+            return object if type(value) is ObjectType else value._kind
         if is_scalar(value):
             return value_of(value)
         if isinstance(value, torch.Tensor):
@@ -92,13 +95,24 @@ class _After:
         if isinstance(proxy, HookHandle):
             return self._noted(proxy, LaterHandle())
         if id(proxy) not in self._made:
-            made: Any = object.__new__(class_behind(proxy))
-            self._made[id(proxy)] = made
+            made = self._object(proxy)
             for name, value in call.side_effects.store_attr_mutations.get(variable, {}).items():
                 self._snapshot.set_name(made, name, self._real(value))
         return self._made[id(proxy)]
 
-    def _inside(self, value: Any) -> Any:  # noqa: ANN401
+    def _object(self, proxy: Any) -> Any:  # noqa: ANN401
+        """An object in the place of one that the call has made."""
+        cls = class_behind(proxy)
+        if not is_container_proxy(proxy):
+            return self._noted(proxy, object.__new__(cls))
+        inner, base = inner_of(proxy), base_of(cls)
+        made = base.__new__(cls)
+        if base is deque:
+            deque.__init__(made, maxlen=inner.maxlen)
+        self._snapshot.set_contents(self._noted(proxy, made), self._inside(inner))
+        return made
+
+    def _inside(self, value: Any) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
         """A list, tuple or dict with real items; other values as they are."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))
@@ -111,8 +125,13 @@ class _After:
             made = self._noted(value, [])
             made.extend(map(self._real, value.contents() if isinstance(value, MadeList) else value))
             return made
-        if type(value) is dict:
-            made = self._noted(value, {})
+        if type(value) is deque:
+            made = self._noted(value, deque(maxlen=value.maxlen))
+            made.extend(map(self._real, value))
+            return made
+        if type(value) in (dict, OrderedDict, defaultdict):
+            factory = (self._real(value.default_factory),) if isinstance(value, defaultdict) else ()
+            made = self._noted(value, type(value)(*factory))
             made.update({key: self._real(one) for key, one in value.items()})
             return made
         return value

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from types import (
-    ClassMethodDescriptorType,
     FunctionType,
-    GetSetDescriptorType,
     MemberDescriptorType,
-    MethodDescriptorType,
     MethodType,
-    WrapperDescriptorType,
 )
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.attribute_views import METHODS, STANDARD_SETTERS, AttributeView
-from archive.effects.capture.custom_backward import apply_function
-from archive.effects.capture.function_code import importable, is_model_module
+from archive.effects.capture.classes import Classes, class_source
+from archive.effects.capture.function_code import importable
 from archive.effects.capture.module_hooks import call_module
-from archive.effects.capture.proxies import ClassProxy, class_behind, has_plain_new, proxy_class
+from archive.effects.capture.proxies import ClassProxy, has_plain_new, proxy_class
+from archive.effects.capture.proxy_bases import SLOTS, class_behind, is_container_proxy, static
 from archive.effects.capture.snapshot import REGISTERED
 from archive.effects.capture.variables import ABSENT, DELETED
-from archive.formats.effects.model import Attribute, GlobalName, Look
+from archive.effects.python_containers import BASES, base_of
+from archive.formats.effects.model import Attribute, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
-STANDARD_GETTERS = (object.__getattribute__,)
-SLOTS = (WrapperDescriptorType, MethodDescriptorType, GetSetDescriptorType, ClassMethodDescriptorType)
-"""Types of methods and attributes of classes that are not written in Python."""
 
 
 class Objects:
@@ -46,12 +41,14 @@ class Objects:
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
         self._classes: dict[type, type] = {}
+        self._of_classes = Classes(call)
 
     def new_proxy(self, cls: type) -> Any:  # noqa: ANN401
         """A proxy for an object of a class."""
         if cls not in self._classes:
             self._classes[cls] = proxy_class(self._call, cls)
-        return object.__new__(self._classes[cls])
+        base = base_of(cls)
+        return (base if base in BASES else object).__new__(self._classes[cls])
 
     def class_of(self, proxy: object) -> Any:  # noqa: ANN401
         """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""
@@ -82,22 +79,23 @@ class Objects:
         """
         call = self._call
         variable = call.side_effects[proxy]
-        if call.side_effects.has_pending_mutation_of_attr(variable, name):
-            return call.side_effects.load_attr(variable, name)
+        pending = call.side_effects.store_attr_mutations.get(variable, {}).get(name, ABSENT)
+        if pending is not ABSENT and pending is not DELETED:
+            return pending
         cls: Any = class_behind(proxy)
         if name == "__class__":
             return call.wrap(cls, class_source(cls))
-        if cls.__getattribute__ not in STANDARD_GETTERS:
+        if isinstance(static(cls.__mro__, "__getattribute__"), FunctionType):
             call.refuse(f"{cls.__qualname__} has a __getattribute__ of its own")
-        raw = static(cls.__mro__, name)
+        raw, is_set = self._of_classes.find(cls.__mro__, name)
         if isinstance(raw, property):
             return self._called(raw.fget, proxy)
-        value = self._own(proxy, variable, name)
-        if value is not ABSENT:
-            return value
+        value = self._own(proxy, variable, name) if pending is ABSENT else ABSENT
+        if value is not ABSENT or is_set:
+            return raw if value is ABSENT else value
         if raw is not ABSENT and not isinstance(raw, MemberDescriptorType):
             return self._bound(raw, cls, proxy, variable, name)
-        return self._missing(cls, proxy, name, custom=custom)
+        return self._missing(cls, proxy, name, custom=custom, guarded=pending is ABSENT)
 
     def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """An object's own attribute, whatever its class has by this name; ``ABSENT`` if it has none."""
@@ -122,12 +120,15 @@ class Objects:
             return ABSENT
         return call.wrap(value, None if variable.source is None else Attribute(variable.source, name))
 
-    def _missing(self, cls: type, proxy: Any, name: str, *, custom: bool) -> Any:  # noqa: ANN401
+    def _missing(self, cls: type, proxy: Any, name: str, *, custom: bool, guarded: bool) -> Any:  # noqa: ANN401
         getter = ABSENT if custom else static(cls.__mro__, "__getattr__")
+        inner = self._call.containers.bound(getter, proxy, "__getattr__")
+        if inner is not ABSENT:
+            return inner(name)
         if isinstance(getter, FunctionType) and getter is not torch.nn.Module.__getattr__:
             return self._called(getter, proxy, name)
         source = self._call.side_effects[proxy].source
-        if source is not None and name[:2] != "__":
+        if source is not None and guarded and name[:2] != "__":
             self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=name)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
 
@@ -149,13 +150,14 @@ class Objects:
             owner = call.wrap(cls, class_source(cls))
             return MethodType(call.functions.copy(raw.__func__), owner)
         if isinstance(raw, SLOTS):
-            return raw.__get__(proxy, type(proxy))
+            found = self._call.containers.bound(raw, proxy, name)
+            return raw.__get__(proxy, type(proxy)) if found is ABSENT else found
         if hasattr(type(raw), "__get__"):
             call.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
         source: Source | None = class_source(cls)
         if variable is not None and variable.source is not None:
             source = variable.source
-        return call.wrap(raw, None if source is None else Attribute(source, name))
+        return self._of_classes.wrapped(raw, cls.__mro__, name, source)
 
     def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """The attribute that ``super(cls, proxy)`` finds.
@@ -176,7 +178,9 @@ class Objects:
         if isinstance(raw, property):
             return self._called(raw.fget, proxy)
         standard = self._standard(raw, proxy) if callable(raw) else None
-        if standard is not None:
+        if standard is None:
+            standard = self._call.containers.bound(raw, proxy, name)
+        if standard is not ABSENT:
             return standard
         return self._bound(raw, own, proxy, call.side_effects[proxy], name)
 
@@ -186,26 +190,20 @@ class Objects:
             object.__init__: lambda *_, **__: None,
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
+            object.__delattr__: lambda key: self.remove(proxy, key, custom=True),
+            torch.nn.Module.__delattr__: lambda key: self.remove(proxy, key, custom=True),
+            object.__getattribute__: lambda key: self.load(proxy, key, custom=True),
             torch.nn.Module.__getattr__: lambda key: self.load(proxy, key, custom=True),
             torch.nn.Module.__call__: partial(call_module, self._call, proxy),
         }.get(raw)
 
     def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
         """An attribute of a class, through its proxy."""
-        call = self._call
-        if issubclass(cls, torch.autograd.Function) and name == "apply":
-            return lambda *args: apply_function(call, cls, args)
-        raw = static(cls.__mro__, name)
-        if isinstance(raw, FunctionType):
-            return call.functions.copy(raw)
-        if isinstance(raw, staticmethod):
-            return call.wrap(raw.__func__, None)
-        if isinstance(raw, classmethod):
-            return MethodType(call.functions.copy(raw.__func__), proxy)
-        if raw is ABSENT or hasattr(type(raw), "__get__"):
-            return getattr(cls, name)
-        source = class_source(cls)
-        return call.wrap(raw, None if source is None else Attribute(source, name))
+        return self._of_classes.load(proxy, cls, name)
+
+    def save_class(self, cls: type, name: str, value: object) -> None:
+        """Set an attribute of a class; the value ``DELETED`` deletes it."""
+        self._of_classes.save(cls, name, value)
 
     # --- storing -----------------------------------------------------------------------------------
 
@@ -225,7 +223,8 @@ class Objects:
         call = self._call
         cls = class_behind(proxy)
         if not custom and cls.__setattr__ not in STANDARD_SETTERS:
-            call.refuse(f"{cls.__qualname__} has a __setattr__ of its own")
+            self._own_method(cls, proxy, "__setattr__")(name, value)
+            return
         raw = static(cls.__mro__, name)
         if isinstance(raw, property):
             if raw.fset is None:
@@ -238,8 +237,16 @@ class Objects:
             call.refuse(f"{name}, which cannot be followed, is set")
         call.store(call.side_effects[proxy], name, value)
 
-    def remove(self, proxy: Any, name: str) -> None:  # noqa: ANN401
-        """Delete an attribute of a proxy.
+    def _own_method(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """A class's own way to set or delete attributes."""
+        raw = static(cls.__mro__, name)
+        if isinstance(raw, FunctionType):
+            return MethodType(self._call.functions.copy(raw), proxy)
+        found = self._call.containers.bound(raw, proxy, name)
+        return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if found is ABSENT else found
+
+    def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
+        """Delete an attribute of a proxy; ``custom``: past the class's own ``__delattr__``.
 
         Raises:
             AttributeError: the object has no such attribute.
@@ -247,8 +254,9 @@ class Objects:
         """
         call = self._call
         cls = class_behind(proxy)
-        if cls.__delattr__ not in STANDARD_DELETERS:
-            call.refuse(f"{cls.__qualname__} has a __delattr__ of its own")
+        if not custom and cls.__delattr__ not in STANDARD_DELETERS:
+            self._own_method(cls, proxy, "__delattr__")(name)
+            return
         variable = call.side_effects[proxy]
         if call.side_effects.has_pending_mutation_of_attr(variable, name):
             call.side_effects.load_attr(variable, name)
@@ -273,27 +281,13 @@ class Objects:
         proxy = self.new_proxy(cls)
         variable = call.side_effects.track_object_new(proxy, name)
         call.proxies[variable] = proxy
+        if is_container_proxy(proxy):
+            call.containers.start(proxy)
         start = static(cls.__mro__[:-1], "__init__")
         if isinstance(start, FunctionType):
             call.functions.copy(start)(proxy, *args, **kwargs)
+        elif is_container_proxy(proxy):
+            call.containers.apply(proxy, "__init__", args, kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return proxy
-
-
-def static(order: tuple[type, ...], name: str) -> Any:  # noqa: ANN401
-    """The first of some classes' attributes by a name, unbound; ``ABSENT`` if none has it."""
-    return next((cls.__dict__[name] for cls in order if name in cls.__dict__), ABSENT)
-
-
-def class_source(cls: type) -> Source | None:
-    """The source of a class of the model; None for a library's class."""
-    if not is_model_module(cls.__module__):
-        return None
-    if "<locals>" in cls.__qualname__:
-        return GlobalName(cls.__module__, cls.__qualname__)
-    first, *rest = cls.__qualname__.split(".")
-    source: Source = GlobalName(cls.__module__, first)
-    for name in rest:
-        source = Attribute(source, name)
-    return source

@@ -68,6 +68,10 @@ class OpenList(list[Any]):
             ]
         return [*self._head, *middle, *self._tail]
 
+    def _note(self, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
+        """Note a change."""
+        self._call.mutate(self, op, key, value)
+
     # --- single items ------------------------------------------------------------------------------
 
     def _find(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
@@ -127,18 +131,18 @@ class OpenList(list[Any]):
             return
         where, place, _ = self._find(index)
         where[place] = value
-        self._call.mutate(self, Op.SET_ITEM, index, value)
+        self._note(Op.SET_ITEM, index, value)
 
     # --- changes of length -------------------------------------------------------------------------
 
     def append(self, value: object) -> None:
         self._tail.append(value)
-        self._call.mutate(self, Op.APPEND, ABSENT, value)
+        self._note(Op.APPEND, ABSENT, value)
 
     def extend(self, values: Iterable[object]) -> None:
         new = list(values)
         self._tail += new
-        self._call.mutate(self, Op.EXTEND, ABSENT, new)
+        self._note(Op.EXTEND, ABSENT, new)
 
     def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
         self.extend(values)
@@ -155,13 +159,13 @@ class OpenList(list[Any]):
         else:
             self._tail, self._head = [*self._head, *self._tail], []
             self._tail.insert(index, value)
-        self._call.mutate(self, Op.INSERT, index, value)
+        self._note(Op.INSERT, index, value)
 
     def pop(self, index: Any = -1) -> Any:  # noqa: ANN401
         where, place, end = self._found(index)
         value = self._read(where, place, end)
         self._take(where, place, end)
-        self._call.mutate(self, Op.POP, index)
+        self._note(Op.POP, index)
         return value
 
     def __delitem__(self, index: Any) -> None:  # noqa: ANN401
@@ -172,7 +176,7 @@ class OpenList(list[Any]):
             self.clear()
             return
         self._take(*self._found(index))
-        self._call.mutate(self, Op.DELETE_ITEM, index)
+        self._note(Op.DELETE_ITEM, index)
 
     def _found(self, index: Any) -> tuple[list[Any] | dict[int, Any], int, int]:  # noqa: ANN401
         """The place of an item that can be taken out: at an end, or among items that are all known."""
@@ -192,7 +196,7 @@ class OpenList(list[Any]):
     def clear(self) -> None:
         self._is_old = False
         self._head, self._tail = [], []
-        self._call.mutate(self, Op.CLEAR)
+        self._note(Op.CLEAR)
 
     # --- everything that needs the length ----------------------------------------------------------
 
@@ -274,6 +278,18 @@ class OpenList(list[Any]):
 
     def __radd__(self, other: Any) -> Any:  # noqa: ANN401
         return pieces_of(other) + self.as_part()
+
+    def __lt__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._whole() < other
+
+    def __le__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._whole() <= other
+
+    def __gt__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._whole() > other
+
+    def __ge__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._whole() >= other
 
     def __mul__(self, count: Any) -> Any:  # noqa: ANN401
         return self._whole() * count

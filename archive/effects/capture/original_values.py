@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.snapshot import Snapshot
 from archive.effects.capture.variables import ABSENT
+from archive.effects.python_containers import base_of
 from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local
 
 if TYPE_CHECKING:
@@ -68,9 +70,12 @@ class _Real:
 
 
 def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
-    if not isinstance(container, list | tuple | dict):
+    if isinstance(container, dict):
+        return dict.get(container, key, ABSENT)
+    base: Any = tuple if isinstance(container, tuple) else base_of(type(container))
+    if base not in (list, tuple, deque):
         return ABSENT
     try:
-        return container[key]
+        return base.__getitem__(container, key)
     except LookupError:
         return ABSENT

@@ -9,6 +9,7 @@ import torch
 from archive.effects.capture.inputs import copied
 from archive.effects.capture.sources import is_under_argument
 from archive.effects.looking import computed
+from archive.effects.python_containers import is_container
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -144,7 +145,7 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
     if isinstance(source, Attribute | GlobalName) and owner is not None:
         snapshot.set_name(owner, source.name, value)
         return snapshot
-    contents = snapshot.contents(owner) if type(owner) in (list, dict) else None
+    contents = snapshot.contents(owner) if is_container(owner) else None
     if isinstance(source, Item) and contents is not None:
         contents[source.key] = value
     elif not isinstance(source, Length) or not _resize(contents, value):

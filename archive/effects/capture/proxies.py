@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,6 +10,9 @@ import torch
 
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.module_hooks import call_module
+from archive.effects.capture.proxy_bases import ContainerProxy, ObjectProxy, inner_of, static
+from archive.effects.capture.variables import DELETED
+from archive.effects.python_containers import BASES, base_of
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -37,6 +41,12 @@ OWN_METHODS = frozenset(
 """Methods that a proxy class has itself, or that Python calls when it makes a class or an object."""
 METACLASSES = ("type", "ABCMeta")
 """Metaclasses whose classes can have proxies."""
+CONTAINER_METHODS = (
+    *(f"__{name}__" for name in ("getitem", "setitem", "delitem", "contains", "len", "iter", "reversed")),
+    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "or", "ror", "ior", "add", "iadd")),
+    *(f"__{name}__" for name in ("mul", "rmul", "imul", "repr", "copy", "reduce_ex", "reduce")),
+)
+"""Special methods of containers."""
 
 
 def is_followed(value: Any) -> bool:  # noqa: ANN401
@@ -48,25 +58,15 @@ def is_followed(value: Any) -> bool:  # noqa: ANN401
         return False
     if isinstance(value, torch.nn.Module):
         return True
+    if base_of(cls) in BASES and cls in (*BASES, Counter):
+        return True
     return is_model_module(cls.__module__) and has_plain_new(cls)
 
 
 def has_plain_new(cls: Any) -> bool:  # noqa: ANN401
-    """Whether a class makes its objects as ``object`` does, without a ``__new__`` of its own."""
-    return cls.__new__ is object.__new__
-
-
-class ObjectProxy:
-    """Base of objects' proxies. Each class has a proxy class, which derives from this one and from it."""
-
-    def __init_subclass__(cls) -> None:
-        """Do nothing, so that the object's own class does not hear of its proxy class."""
-
-
-def class_behind(proxy: object) -> type:
-    """The class of the object behind an object's proxy."""
-    _proxy_class, _object_proxy, cls, *_bases = type(proxy).__mro__
-    return cls
+    """Whether a class makes its objects as ``object`` or a container does, with no ``__new__`` of its own."""
+    base = base_of(cls)
+    return cls.__new__ is (base if base in BASES else object).__new__
 
 
 def proxy_class(call: CapturedCall, cls: type) -> type:
@@ -98,9 +98,32 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
     elif isinstance(caller, FunctionType):
         names["__call__"] = _forwarded(call, caller)
+    if base_of(cls) in BASES:
+        return type(cls)(cls.__name__, (ContainerProxy, cls), names | _container_methods(call, cls, names))
     if names.get("__eq__") is not None and "__hash__" not in names:
         names["__hash__"] = None
     return type(cls)(cls.__name__, (ObjectProxy, cls), names)
+
+
+def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> dict[str, Any]:
+    """Special methods of Python's container that a class does not have of its own."""
+
+    def method(name: str) -> Any:  # noqa: ANN401
+        return lambda self, *args, **kwargs: call.containers.apply(self, name, args, kwargs)
+
+    base = base_of(cls)
+    names = [name for name in CONTAINER_METHODS if hasattr(base, name) and name not in own]
+    names = [name for name in names if not isinstance(static(cls.__mro__, name), FunctionType)]
+    found = {name: method(name) for name in names} | {
+        "__slots__": ("_inner",),
+        "__hash__": None,
+        "_call": call,
+    }
+    if "__len__" in names and "__bool__" not in own:
+        found["__bool__"] = lambda self: bool(inner_of(self))
+    if base is list:
+        found.setdefault("__radd__", lambda self, other: other + list(inner_of(self)))
+    return found
 
 
 def _missing(cls: type, name: str) -> NoReturn:
@@ -155,10 +178,10 @@ class ClassProxy:
         return self._call.objects.load_class(self, self._cls, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        self._call.refuse(f"an attribute of a class that is set: {self._cls.__qualname__}.{name}")
+        self._call.objects.save_class(self._cls, name, value)
 
     def __delattr__(self, name: str) -> None:
-        self._call.refuse(f"an attribute of a class that is deleted: {self._cls.__qualname__}.{name}")
+        self._call.objects.save_class(self._cls, name, DELETED)
 
     def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self._cls)

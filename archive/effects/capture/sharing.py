@@ -8,7 +8,8 @@ import torch
 
 from archive.effects.capture.sites import error_at
 from archive.effects.capture.sources import is_plain, is_under_argument
-from archive.effects.capture.variables import VariableKind
+from archive.effects.capture.variables import VALUES
+from archive.effects.python_containers import base_of, is_container, items_of
 from archive.formats.effects.model import Each, Look, Made, Output
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) 
 def _note_containers(call: CapturedCall) -> None:
     """Guard that lists and dicts are not the same as one that the call changes."""
     effects = call.side_effects
-    held = [
-        one
-        for one in call.proxies
-        if one.kind in (VariableKind.LIST, VariableKind.DICT) and one.source is not None
-    ]
+    held = [one for one in call.proxies if one.kind in VALUES and one.source is not None]
     for number, variable in enumerate(held):
         for other_one in held[:number]:
             if not (is_under_argument(variable.source) or is_under_argument(other_one.source)):
@@ -59,7 +56,12 @@ def _note_containers(call: CapturedCall) -> None:
 
 
 def _can_be_compared(value: object) -> bool:
-    return isinstance(value, torch.Tensor) or (isinstance(value, list | dict) and is_plain(value))
+    if isinstance(value, torch.Tensor):
+        return True
+    if not is_container(value):
+        return False
+    items = items_of(value)
+    return is_plain(dict(items) if issubclass(base_of(type(value)), dict) else items)
 
 
 def check_views(call: CapturedCall, changed: list[Input], flat: Flat) -> None:

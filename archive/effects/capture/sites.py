@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import linecache
 import os
@@ -27,6 +28,7 @@ TORCH_CHECKPOINT = str(Path(TORCH_FOLDER, "utils", "checkpoint.py"))
 TORCH_MODULES = str(Path(TORCH_FOLDER, "nn", "modules")) + os.sep
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 INSTALLED = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
+LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
@@ -102,6 +104,14 @@ def is_recomputed(outermost: CodeType) -> bool:
         outermost: the code that calls the model.
     """
     return any(frame.f_code.co_filename == TORCH_CHECKPOINT for frame in _frames(outermost))
+
+
+def is_loading() -> bool:
+    """Whether the Python code that has called this package loads an attribute; else C code has called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+        frame = frame.f_back
+    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in LOADS
 
 
 def model_frames(outermost: CodeType) -> list[FrameType]:

@@ -9,6 +9,7 @@ import torch
 
 from archive.effects.capture.function_code import contents_of
 from archive.effects.capture.variables import ABSENT, DELETED
+from archive.effects.python_containers import base_of, items_of
 
 if TYPE_CHECKING:
     from types import CellType
@@ -70,6 +71,13 @@ class Snapshot:
                 return getattr(owner, name, ABSENT)
         return ABSENT
 
+    def class_attribute(self, cls: type, name: str) -> Any:  # noqa: ANN401
+        """A class's own attribute, unbound; ``ABSENT`` if it has none."""
+        changed = self._names.get(id(cls), {}).get(name, ABSENT)
+        if changed is not ABSENT:
+            return ABSENT if changed is DELETED else changed
+        return cls.__dict__.get(name, ABSENT)
+
     def names(self, owner: object) -> list[str]:
         """The names of an object's own attributes."""
         changed = self._names.get(id(owner), {})
@@ -89,9 +97,14 @@ class Snapshot:
         changed = self._names.get(id(names), {}).get(name, ABSENT)
         return names.get(name, ABSENT) if changed is ABSENT else changed
 
-    def contents(self, owner: Any) -> Any:  # noqa: ANN401 (a list or dict)
-        """A copy of a list or dict."""
-        return type(owner)(self._contents.get(id(owner), owner))
+    def contents(self, owner: Any) -> Any:  # noqa: ANN401
+        """The contents of a container: a list, dict or set of its own."""
+        base = base_of(type(owner))
+        held = self._contents.get(id(owner), ABSENT)
+        items = items_of(owner) if held is ABSENT else items_of(held)
+        if issubclass(base, dict):
+            return dict(items)
+        return set(items) if base in (set, frozenset) else items
 
     def cell(self, cell: CellType) -> object:
         """The contents of a cell; ``ABSENT`` if it is empty."""

@@ -37,6 +37,20 @@ def named(value: torch.dtype | torch.device) -> Made:
     return Made("dtype" if isinstance(value, torch.dtype) else "device", (Constant(str(value)),))
 
 
+def is_named_tuple(value: object) -> bool:
+    """Whether a value is a named tuple of a class that is not PyTorch's."""
+    kind = type(value)
+    if not isinstance(value, tuple) or kind.__module__ in ("torch", "torch.return_types"):
+        return False
+    fields: Any = getattr(kind, "_fields", None)
+    return isinstance(fields, tuple) and len(fields) == len(value) and not getattr(value, "__dict__", None)
+
+
+def class_name(kind: type) -> str:
+    """The name of a class in a table: ``module:qualname``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
 def is_literal(value: object) -> bool:
     """Whether a table can hold a value as a constant."""
     if type(value) is tuple:

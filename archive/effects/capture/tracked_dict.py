@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from archive.effects.capture.sources import is_literal
 from archive.formats.effects.model import Item, Look, Op
@@ -23,6 +23,9 @@ class TrackedDict(dict[Any, Any]):
         call: the captured call.
         source: where the dict lives.
         is_open: whether calls add or delete keys.
+
+    Attributes:
+        creates: whether reading a key that is not there makes an item, as a ``defaultdict`` does.
     """
 
     def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
@@ -30,6 +33,7 @@ class TrackedDict(dict[Any, Any]):
         self._call = call
         self._source = source
         self._open = is_open
+        self.creates = False
         self._expected: dict[Any, Any] = {}
         self._held: dict[Any, Held] = {}
         self._known: set[Any] = set()
@@ -73,6 +77,8 @@ class TrackedDict(dict[Any, Any]):
         return found
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401
+        if self.creates and not self._has(key):
+            return False
         if self._held.get(key) and not self._set.intersection((key, ALL)):
             self._call.guards.release(self._held[key])
             self._known.add(key)
@@ -114,8 +120,21 @@ class TrackedDict(dict[Any, Any]):
         del self[key]
         return value
 
-    def popitem(self) -> NoReturn:
-        self._call.refuse("popitem: which item goes differs from call to call")
+    def popitem(self, last: bool = True) -> tuple[Any, Any]:  # noqa: FBT001, FBT002 (as OrderedDict's)
+        keys = list(self)
+        if not keys:
+            raise KeyError("popitem(): dictionary is empty")
+        key = keys[-1 if last else 0]
+        return key, self.pop(key)
+
+    def move_to_end(self, key: Any, last: bool = True) -> None:  # noqa: ANN401, FBT001, FBT002 (the same)
+        """Put an item behind all others, or before them: all that come behind are put there again."""
+        key = self._call.constant_key(key)
+        if not self._has(key):
+            raise KeyError(key)
+        others = [] if last else [one for one in self if one != key]
+        for one in (key, *others):
+            self[one] = self.pop(one)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
         if not self._has(key):
@@ -126,7 +145,7 @@ class TrackedDict(dict[Any, Any]):
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
+    def __ior__(self, other: Any) -> Self:  # noqa: ANN401
         self.update(other)
         return self
 
@@ -172,6 +191,20 @@ class TrackedDict(dict[Any, Any]):
     def __eq__(self, other: object) -> bool:
         self._check()
         return dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        self._check()
+        return dict.__ne__(self, other)
+
+    def __or__(self, other: Any) -> Any:  # noqa: ANN401
+        return self.copy() | other if isinstance(other, dict) else NotImplemented
+
+    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
+        return other | self.copy() if isinstance(other, dict) else NotImplemented
+
+    def __repr__(self) -> str:
+        self._check()
+        return dict.__repr__(self)
 
     __hash__ = None
 

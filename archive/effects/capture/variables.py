@@ -15,6 +15,7 @@ class VariableKind(StrEnum):
 
     LIST = "list"
     DICT = "dict"
+    SET = "set"
     OBJECT = "object"
     CELL = "cell"
     GLOBAL = "global"
@@ -45,6 +46,10 @@ DELETED: Final = Deleted.DELETED
 ABSENT: Final = Absent.ABSENT
 
 
+VALUES = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
+"""Kinds that change by what they hold."""
+
+
 @dataclass(slots=True, eq=False)
 class Variable:
     """The variable of one object.
@@ -66,7 +71,7 @@ class Variable:
         """The way in which it may change; None if it never does."""
         if self.kind is VariableKind.OTHER:
             return None
-        if self.kind in (VariableKind.LIST, VariableKind.DICT):
+        if self.kind in VALUES:
             return MutationType.VALUE_EXISTING
         return MutationType.ATTRIBUTE_EXISTING if self.source is not None else MutationType.ATTRIBUTE_NEW
 
@@ -111,6 +116,14 @@ class Tracking:
     def track_dict(self, item: object, source: Source, *proxies: object) -> Variable:
         """Track a dict and its proxies as one variable."""
         return self._track(Variable(VariableKind.DICT, source), item, *proxies)
+
+    def track_set(self, item: object, source: Source, *proxies: object) -> Variable:
+        """Track a set and its proxies as one variable."""
+        return self._track(Variable(VariableKind.SET, source), item, *proxies)
+
+    def track_inner(self, kind: VariableKind, source: Source, inner: object) -> Variable:
+        """Track what an object holds besides its attributes, as a list or dict of the same source."""
+        return self._track(Variable(kind, source), inner)
 
     def track_object_existing(self, item: object, source: Source, *proxies: object) -> Variable:
         """Track an object that was there before the call, and its proxies, as one variable."""

@@ -16,7 +16,6 @@ from weakref import ReferenceType
 import torch
 
 from archive.effects.capture.autograd import KeptHandle, LaterHandle
-from archive.effects.capture.builtin import ObjectType
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.inputs import copied
@@ -25,11 +24,13 @@ from archive.effects.capture.proxies import ClassProxy, is_followed
 from archive.effects.capture.python_numbers import MATH, NUMBERS
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
-from archive.effects.capture.sources import is_plain, is_under_argument
+from archive.effects.capture.sources import is_named_tuple, is_plain, is_under_argument
 from archive.effects.capture.tracked_dict import TrackedDict
+from archive.effects.capture.tracked_set import TrackedSet
 from archive.effects.capture.untouchable import Untouchable
 from archive.effects.looking import WITHOUT_MODES, type_name
-from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Look
+from archive.effects.python_containers import is_container
+from archive.formats.effects.model import Attribute, Item, Local, Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
@@ -58,8 +59,6 @@ SAFE = (
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
 """Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
-OBJECT_OF_DATACLASSES = "__dataclass_builtins_object__"
-"""The variable by which the ``__init__`` of a frozen dataclass knows ``object``."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
 
@@ -151,14 +150,17 @@ class Wrapping:
         """Guard that a list, dict or object is where calls put others, or None."""
         if not self._call.deciding or not self._call.is_volatile(source):
             return
-        if type(value) in (list, dict):
-            self._call.guards.note(Look.TYPE, source, type(value).__name__)
+        if is_container(value):
+            self._call.guards.note(Look.TYPE, source, type_name(value))
         else:
             self._call.guards.note(Look.IS_NONE, source, value=False)
 
     def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
         """A tuple, named or not, with its items wrapped."""
         if source is not None and is_plain(value):
+            self._call.guards.items(value, source)
+        elif source is not None and is_named_tuple(value):
+            self._call.guards.type_names[source] = type_name(value)
             self._call.guards.items(value, source)
         items = [
             self.wrap(one, None if source is None else Item(source, index)) for index, one in enumerate(value)
@@ -184,16 +186,14 @@ class Wrapping:
     def _class(self, value: type, source: Source | None) -> Any:  # noqa: ANN401
         """The proxy of a class of the model, or of a type of numbers; others as they are."""
         functions = self._call.functions
-        if isinstance(source, ClosureCell) and source.name == OBJECT_OF_DATACLASSES:
-            return ObjectType(self._call)
-        if value in functions.numbers:
-            return functions.numbers[value]
+        if value in functions.types:
+            return functions.types[value]
         is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
         return self._other(value, ClassProxy(self._call, value), source) if is_own else value
 
-    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
         """The proxy of an object; partial functions and weak references are made anew."""
-        if type(value) is OrderedDict and not value:
+        if type(value) is OrderedDict and not value and _is_hooks(source):
             return MappingProxyType({})
         if type(value) is partial:
             function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
@@ -207,6 +207,11 @@ class Wrapping:
             source = self._call.paths.get(id(value))
         if source is None or not (is_followed(value) or type(value) is LaterHandle):
             return Untouchable(self._call, type(value).__qualname__)
+        if type(value) in (set, frozenset):
+            return self._set(value, source)
+        if is_container(value):
+            self._note_presence(value, source)
+            return self._call.containers.existing(value, source)
         source = self._call.paths.get(id(value), source)
         self._note_presence(value, source)
         is_handle = type(value) is LaterHandle
@@ -245,6 +250,16 @@ class Wrapping:
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()
         self._note_presence(value, source)
+        proxy.fill(self._call.snapshot.contents(value))
+        return proxy
+
+    def _set(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        proxy = TrackedSet(self._call, source, type(value))
+        variable = self._call.side_effects.track_set(value, source, proxy)
+        self._call.add_proxy(variable, proxy, value)
+        self._call.met[variable] = self._call.here()
+        self._call.guards.type_names[source] = type_name(value)
+        self._call.guards.note(Look.TYPE, source, type_name(value))
         proxy.fill(self._call.snapshot.contents(value))
         return proxy
 
@@ -305,3 +320,8 @@ class Wrapping:
             guards.note(Look.TYPE, source, type(value).__name__)
             return self._call.builder.scalar_input(source, value, free=True)
         return self.wrap(value, source)
+
+
+def _is_hooks(source: Source | None) -> bool:
+    """Whether a source is one of a module's dicts of hooks, which PyTorch's own code reads."""
+    return source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))

@@ -6,8 +6,11 @@ not the change: restoring is right whether the change was made, was made in part
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.python_containers import base_of, items_of
+from archive.effects.replay.base_methods import add, discard, refill, set_attribute
 from archive.effects.replay.errors import StateError
 from archive.effects.replay.placeholders import UNSET
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTE_DICTS = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
+CONTAINERS = (dict, list, deque, set)
 MODULE_COLLECTIONS = (*ATTRIBUTE_DICTS, "_non_persistent_buffers_set")
 ORDINARY_TYPES = frozenset((int, float, bool, str, bytes, list, dict, tuple, type(None)))
 """Types of values that a ``torch.nn.Module`` keeps in its ``__dict__`` like any other object."""
@@ -40,13 +44,11 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
     """
     held = getattr(target, "__dict__", None)
     attributes = _attributes(held) if isinstance(held, dict) else []
-    if isinstance(target, dict):
-        return _restore_all, target, list(target.items()), "update", attributes
-    if hasattr(target, "clear") and hasattr(target, "extend"):
-        return _restore_all, target, list(target), "extend", attributes
+    if isinstance(target, CONTAINERS):
+        return _restore_all, target, items_of(target), attributes
     if not attributes and not isinstance(held, dict):
         raise StateError(f"what a {type(target).__name__} is can't be put back if a change fails")
-    return _restore_all, None, [], "", attributes
+    return _restore_all, None, [], attributes
 
 
 def _attributes(held: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -61,10 +63,9 @@ def _attributes(held: dict[str, Any]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _restore_all(target: Any, items: list[Any], method: str, attributes: list[tuple[Any, Any]]) -> None:  # noqa: ANN401
+def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]]) -> None:  # noqa: ANN401
     if target is not None:
-        target.clear()
-        getattr(target, method)(items)
+        refill(target, items)
     for held, before in attributes:
         held.clear()
         held.update(before)
@@ -114,7 +115,7 @@ def restore_attribute(target: Any, name: str, before: Any, plain: set[type]) -> 
 def _restore_described(target: object, name: str, before: object, rest: Backup | None = None) -> None:
     """Restore an attribute that a descriptor (property, slot) sets, and then everything else."""
     if before is not UNSET:
-        setattr(target, name, before)
+        set_attribute(target, name, before)
     elif hasattr(target, name):
         delattr(target, name)
     if rest is not None:
@@ -131,9 +132,25 @@ def restore_length(target: list[Any], before: int | Backup) -> None:
 
 def backup_item(target: Any, key: Any) -> Backup:  # noqa: ANN401
     """Back up an item that is about to be set; the target is no plain dict."""
-    if type(target) is list:
-        return target.__setitem__, key, target[key]
+    base = base_of(type(target))
+    if base is list:
+        return list.__setitem__, target, key, list.__getitem__(target, key)
+    if isinstance(target, dict):
+        return _restore_item, target, key, base.get(target, key, UNSET)
     return backup_all(target)
+
+
+def _restore_item(target: Any, key: Any, before: object) -> None:  # noqa: ANN401
+    base = base_of(type(target))
+    if before is not UNSET:
+        base.__setitem__(target, key, before)
+    elif base.__contains__(target, key):
+        base.__delitem__(target, key)
+
+
+def backup_element(target: Any, element: Any) -> Backup:  # noqa: ANN401
+    """Back up whether an element is in a set."""
+    return (add if element in target else discard), target, element
 
 
 def restore_item(target: Any, key: object, before: Any) -> None:  # noqa: ANN401

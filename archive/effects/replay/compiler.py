@@ -30,9 +30,11 @@ import torch
 
 from archive.effects.looking import GUARD_HELPERS, holds
 from archive.effects.replay.calls import CALLS
+from archive.effects.replay.container_classes import BASE_CLASSES, container_maker
 from archive.effects.replay.expressions import Expressions, FunctionNames, cloned_if_changed
 from archive.effects.replay.named_values import NAMED
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEP_NAMES, STEPS, UndoEntry, undo_until
+from archive.formats.effects.containers import head
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.model import (
     At,
@@ -41,6 +43,8 @@ from archive.formats.effects.model import (
     Constant,
     Each,
     GlobalName,
+    Look,
+    Made,
     New,
     Op,
     Output,
@@ -52,7 +56,8 @@ from archive.formats.effects.source_text import EMPTY_LITERALS, is_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from archive.formats.effects.model import Effect, Guard, MethodEffects
+    from archive.effects.replay.code_names import Allowed
+    from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
 
 
 class Compiler:
@@ -71,17 +76,19 @@ class Compiler:
         self,
         effects: MethodEffects,
         code: Mapping[str | tuple[str, str], object],
-        allowed: object,
+        allowed: Allowed,
         failed: Callable[[int, BaseException], BaseException],
         unlike: Callable[..., BaseException],
     ) -> None:
         self._effects = effects
         self._code = code
+        self._allowed = allowed
         self._failed = failed
         self._undo: dict[int, UndoEntry] = {}
         functions = {
             "size": torch.Size,
             "inference": inference,
+            **BASE_CLASSES,
             **NAMED,
             "unlike": unlike,
             "allowed": allowed,
@@ -89,7 +96,7 @@ class Compiler:
             "failed": failed,
             "undone": self._undone,
         }
-        self._names = FunctionNames(STEP_NAMES | GUARD_HELPERS | functions, self._defaults())
+        self._names = FunctionNames(STEP_NAMES | GUARD_HELPERS | functions, self._defaults(), allowed)
 
     def _defaults(self) -> dict[str, Any]:
         return {
@@ -109,9 +116,15 @@ class Compiler:
         """Lines of ``inputs``: guards of places, then the graph's inputs."""
         body = Expressions(self._names)
         guards = self._guard_lines(body, At, Computed, Constant)
-        given = ", ".join(body.source(source) for source in self._effects.inputs)
+        given = ", ".join(self._input_text(body, source) for source in self._effects.inputs)
         lines = [*body.take_lines(), f"return [{given}]"]
         return ["def inputs(state, arguments):", *guards, *_trying(lines, "failed(-1, error)")]
+
+    def _input_text(self, body: Expressions, source: Source) -> str:
+        """An input of the graph: a list for a container of another class, which a guard says."""
+        guards = (one for one in self._effects.guards if one.look is Look.TYPE and one.subject == At(source))
+        is_list = any(isinstance(one.value, Constant) and ":" in str(one.value.value) for one in guards)
+        return f"list({body.source(source)})" if is_list else body.source(source)
 
     def _replay_text(self) -> list[str]:
         """Lines of ``replay``: guards of the graph's outputs, everything read and computed, all changes."""
@@ -164,6 +177,9 @@ class Compiler:
         assert isinstance(effect.source, Temporary)  # noqa: S101 (checked)
         assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
         name = str(effect.key.value)
+        if isinstance(effect.value, Made):
+            maker = container_maker(name, effect.value.kind, head(effect.value), self._allowed)
+            return f"t{effect.source.number} = {self._names.constant(maker)}()"
         made = EMPTY_LITERALS.get(name) or f"object.__new__({self._names.constant(self._code[name])})"
         return f"t{effect.source.number} = {made}"
 
@@ -182,7 +198,13 @@ class Compiler:
         if effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
             change = SET_NEW_ATTRIBUTE.format(**parts)
         elif effect.op is Op.SET_ATTRIBUTE and is_name(name):
-            change = f"{parts['target']}.{name} = {parts['value']}"
+            target, plain_types = parts["target"], parts["plain"]
+            change = f"{target}.{name} = {parts['value']}"
+            lines = [
+                f"if type({target}) in {plain_types}: {change}",
+                f"else: {STEPS[effect.op].change.format(**parts)}",
+            ]
+            return [*body.take_late(), *backup, *lines]
         return [*body.take_late(), *backup, change]
 
     def _is_last(self, number: int) -> bool:

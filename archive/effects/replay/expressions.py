@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.replay.container_classes import factory, tuple_maker
 from archive.effects.replay.errors import StateError
 from archive.effects.replay.named_values import NAMED
 from archive.formats.effects.computed import COMPUTED, OF_TENSORS
+from archive.formats.effects.containers import HEADS, PAIRED, head
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -45,6 +47,7 @@ from archive.formats.effects.source_text import is_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from archive.effects.replay.code_names import Allowed
     from archive.formats.effects.model import Literal, Source, Value
 
 
@@ -60,11 +63,15 @@ class FunctionNames:
     Args:
         fixed: functions and values that the text calls by name.
         defaults: values of arguments that a call may leave out.
+        allow: classes and functions that values may have.
     """
 
-    def __init__(self, fixed: Mapping[str, object], defaults: Mapping[str, Literal]) -> None:
+    def __init__(
+        self, fixed: Mapping[str, object], defaults: Mapping[str, Literal], allow: Allowed = ()
+    ) -> None:
         self.globals: dict[str, Any] = dict(fixed)
         self.defaults = defaults
+        self.allow = allow
         self.numbering = Numbering()
 
     def constant(self, value: object) -> str:
@@ -188,8 +195,24 @@ class Expressions:
         if value.kind in ("tuple", "size"):
             made = f"({''.join(f'{item}, ' for item in items)})"
             return made if value.kind == "tuple" else f"size({made})"
-        pairs = zip(items[::2], items[1::2], strict=True)
-        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+        return self._container(value, items[HEADS.get(value.kind, 0) :])
+
+    def _container(self, made: Made, items: list[str]) -> str:
+        """A dict, or a container of a kind that Python has no brackets for."""
+        kind, constant = made.kind, self._names.constant
+        if kind in PAIRED:
+            pairs = zip(items[::2], items[1::2], strict=True)
+            text = f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+            if kind == "defaultdict":
+                return f"defaultdict({constant(factory(head(made), self._names.allow))}, {text})"
+            return text if kind == "dict" else f"OrderedDict({text})"
+        listed = f"({''.join(f'{item}, ' for item in items)})"
+        if kind == "deque":
+            return f"deque({listed}, {constant(head(made))})"
+        if kind == "namedtuple":
+            fields: Any = head(made, 1)
+            return f"{constant(tuple_maker(str(head(made)), fields, self._names.allow))}({listed})"
+        return f"{kind}({listed})"
 
     def snapshot(self, value: Value, changed: Iterable[Source]) -> str:
         """A name for a tensor to copy from, cloned if an earlier effect changes it.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects.replay.container_classes import (
+    container_maker,
+    tuple_maker,
+)
 from archive.effects.replay.errors import StateError
 from archive.effects.replay.named_values import device, dtype
 from archive.effects.replay.placeholders import UNSET, Plain
+from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,
@@ -128,14 +134,10 @@ class FreshState:
         if isinstance(source, Attribute):
             return getattr(self._at(source.base), source.name, UNSET)
         if isinstance(source, Item):
-            base = self._at(source.base)
-            try:
-                return base[source.key]
-            except (LookupError, TypeError):
-                return UNSET
+            return _item(self._at(source.base), source.key)
         return UNSET
 
-    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
+    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
         """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):
@@ -146,24 +148,34 @@ class FreshState:
                 if which not in self._tensors:
                     raise StateError(f"tensor {which} is missing")
                 return self._tensors[which]
-            case Made("list", items):
-                made: list[Any] = []
-                self._register(number, made)
-                made += [self._value(item) for item in items]
-                return made
-            case Made("dict", items):
-                pairs: dict[Any, Any] = {}
-                self._register(number, pairs)
-                for key, item in zip(items[::2], items[1::2], strict=True):
-                    pairs[self._value(key)] = self._value(item)
-                return pairs
             case Made(kind, items) if kind in MAKERS:
                 return MAKERS[kind](self._value(item) for item in items)
+            case Made("namedtuple"):
+                fields: Any = head(value, 1)
+                return tuple_maker(str(head(value)), fields, ())(map(self._value, contents(value)))
+            case Made("frozenset"):
+                return frozenset(map(self._value, contents(value)))
+            case Made():
+                return self._container(value, number)
         raise StateError(f"{value_text(value)} is no state")
 
-    def _register(self, number: int | None, made: object) -> None:
+    def _container(self, value: Made, number: int | None) -> Any:  # noqa: ANN401
+        """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
+        name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
+        inner = value.items[1] if value.kind == "subclass" else value
+        assert isinstance(inner, Made)  # noqa: S101 (checked)
+        made = container_maker(name, inner.kind, head(inner), ())()
         if number is not None:
             self._made[number] = made
+        inside = contents(inner)
+        if inner.kind in PAIRED:
+            for key, item in zip(inside[::2], inside[1::2], strict=True):
+                made[self._value(key)] = self._value(item)
+        elif inner.kind == "set":
+            made.update(map(self._value, inside))
+        else:
+            made.extend(map(self._value, inside))
+        return made
 
     def _put(self, source: Source, value: Any) -> None:  # noqa: ANN401
         """Put a value at its source, unless it is there already."""
@@ -180,14 +192,9 @@ class FreshState:
                 self.cells[function, name] = CellType(value)
 
     def _put_item(self, holder: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-        if isinstance(holder, list) and type(key) is int and key == len(holder):
+        if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
             holder.append(value)
-            return
-        try:
-            there = holder[key]
-        except LookupError:
-            there = UNSET
-        if there is not value:
+        elif _item(holder, key) is not value:
             holder[key] = value
 
     def _holder(self, base: Source) -> Any:  # noqa: ANN401
@@ -230,6 +237,16 @@ class FreshState:
                 return True
             source = source.base
         return False
+
+
+def _item(holder: Any, key: Any) -> Any:  # noqa: ANN401
+    """The item of a key; UNSET if there is none. A ``defaultdict`` makes none."""
+    if isinstance(holder, dict):
+        return holder.get(key, UNSET)
+    try:
+        return holder[key]
+    except (LookupError, TypeError):
+        return UNSET
 
 
 def _argument(source: Source) -> str | None:

@@ -17,8 +17,6 @@ effects name are looked up only if the caller allows them.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +24,7 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.looking import FOUND
+from archive.effects.replay.code_names import resolved
 from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError, StateError
@@ -38,12 +37,12 @@ from archive.formats.effects.rules import check_method
 from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from archive.effects.replay.code_names import Allowed
     from archive.effects.replay.state import State
     from archive.formats.effects.model import Effect, Guard, MethodEffects
 
-    Allowed = Collection[str] | Mapping[str, object]
     Symbolicate = Callable[[int], object]
 
 
@@ -67,7 +66,8 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
     Args:
         effects: of a method.
         allow: classes and functions that they may name, as ``module:qualname``; or a mapping from such names
-            to the objects to use. Lists and dicts need no permission.
+            to the objects to use. Python's containers need no permission; classes of the model that derive
+            from them, and named tuples, have stand-ins unless they are allowed.
         symbolicate: explains a debug handle, as ``Archive.symbolicate`` does; errors contain ``str()`` of it.
 
     Raises:
@@ -83,7 +83,10 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
     except (ArchiveError, StateError) as error:
         raise ReplayError(str(error), method=effects.method) from error
     code = _named_code(effects, allow, failed)
-    return Prepared(*Compiler(effects, code, allow, failed, failed.unlike).functions())
+    try:
+        return Prepared(*Compiler(effects, code, allow, failed, failed.unlike).functions())
+    except (StateError, ImportError, AttributeError, ValueError) as error:
+        raise failed(-1, error) from error
 
 
 def replay(
@@ -219,25 +222,14 @@ def _named_code(
                     code[name, digest] = hook_code(name, digest, allow)
                 else:
                     code[name] = allowed_code(name, allow)
-            if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(effect.key, Constant):
+            # Containers of classes that are not allowed have stand-ins.
+            is_class = effect.op is Op.NEW and effect.value is None
+            if (is_class or effect.op is Op.SET_BACKWARD) and isinstance(effect.key, Constant):
                 name = str(effect.key.value)
                 if effect.op is Op.NEW and name == CONTEXT:
                     code[name] = BackwardContext
                 elif name not in EMPTY_LITERALS:
-                    code[name] = _resolved(name, allow)
+                    code[name] = resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error
     return code
-
-
-def _resolved(name: str, allow: Allowed) -> object:
-    """The class or function of a name, if it is allowed."""
-    if name not in allow:
-        raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
-    if isinstance(allow, Mapping):
-        return allow[name]
-    module, _, qualified = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualified.split("."):
-        found = getattr(found, part)
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.replay import backups, backward_hooks, hooks
+from archive.effects.replay import backups, backward_hooks, base_methods, hooks
 from archive.effects.replay.custom_backward import set_backward
 from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
@@ -51,7 +51,7 @@ STEPS = {
         "{target}.__dict__.get({key}, UNSET) "
         "if type({target}) in {plain} or is_plain({target}, {key}, {plain}) "
         "else backup_attribute({target}, {key}, {value})",
-        "setattr({target}, {key}, {value})",
+        "set_attribute({target}, {key}, {value})",
         backups.restore_attribute,
     ),
     Op.DELETE_ATTRIBUTE: EffectStep("backup_all({target})", "delattr({target}, {key})"),
@@ -61,23 +61,27 @@ STEPS = {
     ),
     Op.SET_ITEM: EffectStep(
         "{target}.get({key}, UNSET) if type({target}) is dict else backup_item({target}, {key})",
-        "{target}[{key}] = {value}",
+        "set_item({target}, {key}, {value})",
         lambda target, key, before, _: backups.restore_item(target, key, before),
     ),
-    Op.DELETE_ITEM: EffectStep("backup_removal({target}, {key})", "del {target}[{key}]"),
+    Op.DELETE_ITEM: EffectStep("backup_removal({target}, {key})", "delete_item({target}, {key})"),
     Op.APPEND: EffectStep(
         _LENGTH,
-        "{target}.append({value})",
+        "append({target}, {value})",
         lambda target, _, before, __: backups.restore_length(target, before),
     ),
     Op.EXTEND: EffectStep(
         _LENGTH,
-        "{target}.extend({value})",
+        "extend({target}, {value})",
         lambda target, _, before, __: backups.restore_length(target, before),
     ),
-    Op.INSERT: EffectStep("backup_insertion({target}, {key})", "{target}.insert({key}, {value})"),
-    Op.POP: EffectStep("backup_removal({target}{comma}{key})", "{target}.pop({key})"),
-    Op.CLEAR: EffectStep("backup_all({target})", "{target}.clear()"),
+    Op.INSERT: EffectStep("backup_insertion({target}, {key})", "insert({target}, {key}, {value})"),
+    Op.POP: EffectStep("backup_removal({target}{comma}{key})", "pop({target}{comma}{key})"),
+    Op.APPEND_LEFT: EffectStep("backup_all({target})", "append_left({target}, {value})"),
+    Op.POP_LEFT: EffectStep("backup_all({target})", "pop_left({target})"),
+    Op.ADD: EffectStep("backup_element({target}, {value})", "add({target}, {value})"),
+    Op.DISCARD: EffectStep("backup_element({target}, {value})", "discard({target}, {value})"),
+    Op.CLEAR: EffectStep("backup_all({target})", "clear({target})"),
     Op.SET_GLOBAL: EffectStep(
         "{target}.get({name}, UNSET)",
         "{target}[{name}] = {value}",
@@ -130,6 +134,24 @@ STEP_NAMES: dict[str, object] = {
     "set_backward": set_backward,
     "forget": backward_hooks.forget,
     "put_on_backward_hooks": backward_hooks.put_on_backward_hooks,
+    "backup_element": backups.backup_element,
+    **{
+        one.__name__: one
+        for one in (
+            base_methods.add,
+            base_methods.append,
+            base_methods.append_left,
+            base_methods.clear,
+            base_methods.delete_item,
+            base_methods.discard,
+            base_methods.extend,
+            base_methods.insert,
+            base_methods.pop,
+            base_methods.pop_left,
+            base_methods.set_attribute,
+            base_methods.set_item,
+        )
+    },
 } | hooks.HOOK_NAMES
 """Names that the texts of steps use."""
 

@@ -108,8 +108,8 @@ class Made:
 
     A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
     ``format`` is a text: a template of ``str.format``, and its values. An ``inference`` tensor has an
-    output as its item.
-    :mod:`archive.formats.effects.hooks` tells the items of hooks.
+    output as its item. :mod:`archive.formats.effects.hooks` tells the items of hooks, and
+    :mod:`archive.formats.effects.containers` those of sets, deques, named tuples and the like.
     """
 
     kind: str
@@ -150,7 +150,9 @@ Value: TypeAlias = Output | Constant | At | Made | New | Stored | Computed
 class Op(StrEnum):
     """Kind of an effect; each comment shows the use of ``source``, ``key`` and ``value``."""
 
-    NEW = "new"  # source = object.__new__(key: "module:qualname"), a temporary
+    NEW = (
+        "new"  # source = object.__new__(key: "module:qualname"), a temporary; value: the base of a container
+    )
     SET_ATTRIBUTE = "setattr"  # source.key = value
     DELETE_ATTRIBUTE = "delattr"  # del source.key
     REGISTER_BUFFER = "register_buffer"  # source.register_buffer(key, value), a module
@@ -161,6 +163,10 @@ class Op(StrEnum):
     EXTEND = "extend"  # source.extend(value)
     INSERT = "insert"  # source.insert(key, value)
     POP = "pop"  # source.pop(key)
+    APPEND_LEFT = "appendleft"  # source.appendleft(value), a deque
+    POP_LEFT = "popleft"  # source.popleft(), a deque
+    ADD = "add"  # source.add(value), a set
+    DISCARD = "discard"  # source.discard(value), a set
     CLEAR = "clear"  # source.clear()
     SET_GLOBAL = "setglobal"  # source = value, a GlobalName
     SET_CELL = "setcell"  # source = value, a ClosureCell

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from archive.formats.effects.container_text import FACTORIES, modules_named
 from archive.formats.effects.hook_text import HOOK_WORDS
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.known_calls import CATEGORIES
@@ -34,7 +35,7 @@ from archive.formats.effects.model import (
     Op,
     Temporary,
 )
-from archive.formats.effects.parts import output_count, places, reads, root_of
+from archive.formats.effects.parts import output_count, parts_of, places, reads, root_of
 from archive.formats.effects.rows import Numbering
 from archive.formats.effects.source_text import Printer, is_dotted, is_name, source_text
 
@@ -46,14 +47,9 @@ if TYPE_CHECKING:
 OWN_WORDS = ("out", "modules", "named", "hooks", *HOOK_WORDS)
 """Words of a program that are no names of the model."""
 CALLED_BUILTINS = (
-    "object",
-    "getattr",
-    "setattr",
-    "delattr",
-    "float",
-    "print",
-    "set_backward",
-    "inference",
+    *("object", "getattr", "setattr", "delattr", "float", "print", "set", "frozenset"),
+    *("set_backward", "inference"),
+    *FACTORIES,
     *CATEGORIES,
 )
 """Builtins that a program calls; nothing else in it may have their names."""
@@ -66,6 +62,10 @@ ITEM_OPS = {
     Op.EXTEND,
     Op.INSERT,
     Op.POP,
+    Op.APPEND_LEFT,
+    Op.POP_LEFT,
+    Op.ADD,
+    Op.DISCARD,
     Op.CLEAR,
 }
 
@@ -318,3 +318,8 @@ def _modules(effects: MethodEffects) -> Iterator[str]:
         for hook in hooks_of(effect):
             for name, _ in functions_of(hook):
                 yield name.partition(":")[0]
+    values = [
+        value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
+    ]
+    for part in parts_of([effects.result, *values]):
+        yield from modules_named(part)

@@ -61,6 +61,10 @@ dtype, device          ``NO_REFERENCE``                      a constant: the tex
 format (version 4)     ``NO_REFERENCE``                      a template and its values
 inference (version 4)  ``NO_REFERENCE``                      an output
 kind of a hook         ``NO_REFERENCE``                      see ``hooks``
+set, frozenset, deque, ``NO_REFERENCE``                      see ``containers``
+OrderedDict,
+defaultdict,
+namedtuple, subclass
 (version 4)
 op of a computed       ``NO_REFERENCE``                      its operands
 number (version 3)
@@ -96,8 +100,8 @@ Rules:
 - A table without guards and defaults has version 1, and no field ``conditions``.
 - A table has version 3 if a method has several entries, a guard looks at a computed number or at whether
   something is None, or a source is a length.
-- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``; or if a guard
-  is for each item of a list.
+- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``; if a guard is
+  for each item of a list; or if an effect ``new`` has a value.
 - Facts obey ``rules``.
 
 So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
@@ -113,6 +117,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
+from archive.formats.effects.containers import NEW_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import Computed, Each, Length, Look, Made, Op
 from archive.formats.effects.parts import guarded, parts_of, places
@@ -143,17 +148,12 @@ VERSIONS = (1, 2, 3, 4)
 
 SINCE_4: frozenset[Op | str] = frozenset(
     (
-        Op.CALL,
-        Op.SET_BACKWARD,
-        "format",
-        "inference",
-        Op.REGISTER_GRAD_HOOK,
-        Op.REGISTER_BACKWARD_HOOKS,
-        Op.TAKE_OFF,
-        *HOOK_KINDS,
+        *(Op.CALL, Op.SET_BACKWARD, Op.REGISTER_GRAD_HOOK, Op.REGISTER_BACKWARD_HOOKS, Op.TAKE_OFF),
+        *(Op.ADD, Op.DISCARD, Op.APPEND_LEFT, Op.POP_LEFT),
+        *("format", "inference", *HOOK_KINDS, *NEW_KINDS),
     )
 )
-"""Ops and kinds of values that version 4 adds."""
+"""Ops and kinds of values that version 4 adds, beside a ``new`` with a value."""
 
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
@@ -250,7 +250,7 @@ def _version_of(table: EffectTable) -> int:
     methods = table.methods
     each = any(isinstance(source, Each) for method in methods for source in guarded(method))
     each |= any(guard.look is Look.HOOKS for method in methods for guard in method.guards)
-    if each or not SINCE_4.isdisjoint(_words(table)):
+    if each or not SINCE_4.isdisjoint(_words(table)) or _has_new_containers(table):
         return 4
     if len({method.method for method in methods}) < len(methods) or _is_state_read(table):
         return 3
@@ -264,6 +264,12 @@ def _words(table: EffectTable) -> Iterator[Op | str]:
     values += [method.result for method in table.methods] + [value for _, value in table.state]
     yield from (effect.op for effect in effects)
     yield from (part.kind for part in parts_of(values) if isinstance(part, Made))
+
+
+def _has_new_containers(table: EffectTable) -> bool:
+    """Whether an effect makes an object of a class that derives from a container."""
+    effects = (effect for method in table.methods for effect in method.effects)
+    return any(effect.op is Op.NEW and effect.value is not None for effect in effects)
 
 
 def _is_state_read(table: EffectTable) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED, operand_count
+from archive.formats.effects.containers import NEW_KINDS, check_container
 from archive.formats.effects.known_calls import is_template
 from archive.formats.effects.model import (
     At,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made of a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference")
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *NEW_KINDS)
 """Kinds of :class:`Made` that are values by themselves; hooks are not."""
 MOST_SHOWN = 60
 """Characters of a value in a message."""
@@ -110,7 +111,9 @@ class References:
         self._seen[id(value)] = value
         match value:
             case Made(kind, items):
-                _check_made(kind, items)
+                _check_made(value)
+                if kind == "subclass" and not self._in_state:
+                    raise ArchiveError("a subclass, which is for the state alone")
                 for item in items:
                     self.value(item)
             case At(source):
@@ -127,12 +130,12 @@ class References:
                 raise ArchiveError(expected="a value", found=shown(value))
 
 
-def _check_made(kind: str, items: tuple[Value, ...]) -> None:
+def _check_made(made: Made) -> None:
     """Refuse a kind that there is not, or one of other items."""
+    kind, items = made.kind, made.items
     if kind not in CONTAINER_KINDS:
         raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
-    if kind == "dict" and len(items) % 2:
-        raise ArchiveError("a dict with a key that has no value")
+    check_container(made)
     if kind in NAMED_KINDS and not _is_named(kind, items):
         raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
     if kind == "inference" and not (len(items) == 1 and isinstance(items[0], Output)):

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.containers import is_base
 from archive.formats.effects.hooks import (
     QUALIFIED_NAME,
     backward_problem,
@@ -49,6 +50,7 @@ class Operand(StrEnum):
     NUMBER = "a number from 0"
     HOOK = "a hook"
     HANDLE = "a number from 0 or a handle"
+    EMPTY = "an empty container or nothing"
 
 
 class OpRule(NamedTuple):
@@ -60,7 +62,7 @@ class OpRule(NamedTuple):
 
 
 OP_RULES = {
-    Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, source=Temporary),
+    Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.EMPTY, source=Temporary),
     Op.SET_ATTRIBUTE: OpRule(key=Operand.TEXT, value=Operand.ANY),
     Op.DELETE_ATTRIBUTE: OpRule(key=Operand.TEXT),
     Op.REGISTER_BUFFER: OpRule(key=Operand.TEXT, value=Operand.ANY),
@@ -71,6 +73,10 @@ OP_RULES = {
     Op.EXTEND: OpRule(value=Operand.ANY),
     Op.INSERT: OpRule(key=Operand.ANY, value=Operand.ANY),
     Op.POP: OpRule(key=Operand.OPTIONAL),
+    Op.APPEND_LEFT: OpRule(value=Operand.ANY),
+    Op.POP_LEFT: OpRule(),
+    Op.ADD: OpRule(value=Operand.ANY),
+    Op.DISCARD: OpRule(value=Operand.ANY),
     Op.CLEAR: OpRule(),
     Op.SET_GLOBAL: OpRule(value=Operand.ANY, source=GlobalName),
     Op.SET_CELL: OpRule(value=Operand.ANY, source=ClosureCell),
@@ -223,6 +229,8 @@ def _keys(effect: Effect) -> list[Value | None]:
 def _fits(operand: Operand, value: Value | None) -> bool:  # noqa: PLR0911 (one a kind)
     if operand is Operand.OPTIONAL:
         return True
+    if operand is Operand.EMPTY:
+        return value is None or is_base(value, empty=True)
     if value is None or operand is Operand.NOTHING:
         return value is None and operand is Operand.NOTHING
     if operand is Operand.ANY:

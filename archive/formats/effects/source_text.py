@@ -13,6 +13,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.computed import COMPARISONS, COMPUTED
+from archive.formats.effects.container_text import container_text, new_text
 from archive.formats.effects.hook_text import hooks_text
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.known_calls import call_text
@@ -50,6 +51,10 @@ STATEMENTS = {
     Op.EXTEND: "{source}.extend({value})",
     Op.INSERT: "{source}.insert({key}, {value})",
     Op.POP: "{source}.pop({key})",
+    Op.APPEND_LEFT: "{source}.appendleft({value})",
+    Op.POP_LEFT: "{source}.popleft()",
+    Op.ADD: "{source}.add({value})",
+    Op.DISCARD: "{source}.discard({value})",
     Op.CLEAR: "{source}.clear()",
     Op.COPY: "{source}.copy_({value})",
     Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
@@ -287,10 +292,9 @@ class Printer:
             return text if value.kind == "dtype" else f"torch.device({text!r})"
         if value.kind in ("tuple", "size"):
             return _tuple(items) if value.kind == "tuple" else f"torch.Size({_tuple(items)})"
-        pairs = zip(items[::2], items[1::2], strict=False)
-        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+        return container_text(value, items, self.reference)
 
-    def effect(self, effect: Effect) -> str:  # noqa: PLR0911 (one an op)
+    def effect(self, effect: Effect) -> str:  # noqa: C901, PLR0911 (one an op)
         """An effect as a statement."""
         if effect.op is Op.CALL:
             return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
@@ -304,6 +308,8 @@ class Printer:
         literal = effect.key.value if isinstance(effect.key, Constant) else None
         name = literal if isinstance(literal, str) else ""
         match effect.op, effect.source:
+            case Op.NEW, _ if isinstance(effect.value, Made):
+                return new_text(source, name, effect.value, value, self.reference)
             case Op.NEW, _:
                 return f"{source} = {EMPTY_LITERALS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:

@@ -12,12 +12,12 @@ from tests.support.effect_cases import OURS, Cases, Model, tensor, with_gradient
 CASES = Cases("modules")
 
 
-@CASES.add(OURS, says="an attribute of a class that is set: class_attribute.calls")
+@CASES.add(OURS)
 class class_attribute(nn.Module):
     calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        class_attribute.calls += 1  # here
+        class_attribute.calls += 1
         return x * class_attribute.calls
 
 
@@ -65,13 +65,13 @@ def attr_precedence(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.linear(x) * self.a * self.b * self.scale
 
 
-@CASES.add("repros", says="abc_setattr has a __setattr__ of its own")
+@CASES.add("repros")
 class abc_setattr(nn.Module):
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.count = 0  # here
+        self.count = 0
         return x + 1
 
 

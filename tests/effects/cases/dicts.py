@@ -151,36 +151,30 @@ def dict_setdefault(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.table.setdefault("a", x) + x
 
 
-@CASES.add(
-    "functions", says="what is done to a defaultdict cannot be followed", table=collections.defaultdict(dict)
-)
+@CASES.add("functions", table=collections.defaultdict(dict))
 def default_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table["a"] = x + 1  # here
+    self.table["a"] = x + 1
     self.table["c"] = x * 2
     return self.table["a"] + len(self.table["b"])
 
 
-@CASES.add(OURS, says="what is done to a defaultdict cannot be followed", table=collections.defaultdict(list))
+@CASES.add(OURS, table=collections.defaultdict(list))
 def defaultdict_of_lists(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table["seen"].append(x)  # here
+    self.table["seen"].append(x)
     return x + 1
 
 
-@CASES.add(
-    says="what is done to a OrderedDict cannot be followed", table=collections.OrderedDict(a=1.0, b=2.0)
-)
+@CASES.add(table=collections.OrderedDict(a=1.0, b=2.0))
 def ordered_dict_reordered_keys(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table.move_to_end("a")  # here
+    self.table.move_to_end("a")
     for one in self.table.values():
         x = x * one
     return x
 
 
-@CASES.add(
-    "misc", says="what is done to a OrderedDict cannot be followed", table=collections.OrderedDict(a=1.0)
-)
+@CASES.add("misc", table=collections.OrderedDict(a=1.0))
 def ordered_dict_alias_reconstruct(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table["b"] = x  # here
+    self.table["b"] = x
     return x + self.table["a"]
 
 

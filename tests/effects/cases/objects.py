@@ -156,10 +156,10 @@ def delattr_of_old_attributes(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.pair.a
 
 
-@CASES.add(says="Keeping has a __delattr__ of its own")
+@CASES.add()
 def delattr_return(_: Model, x: torch.Tensor) -> Any:
     made = Keeping(1)
-    del made.value  # here
+    del made.value
     return x + 1, hasattr(made, "value"), made.attempted
 
 
@@ -198,12 +198,12 @@ def dynamo_side_effect(self: Model, x: torch.Tensor) -> torch.Tensor:
     return z
 
 
-@CASES.add(says="an attribute of a class that is set: Tracker.total", at="cls.total += 1.0")
+@CASES.add()
 def object_classmethod(_: Model, x: torch.Tensor) -> torch.Tensor:
     return x + Tracker.count()
 
 
-@CASES.add(OURS, says="an object was changed past its class's methods", pair=Pair(0, 0))
+@CASES.add(OURS, pair=Pair(0, 0))
 def object_setattr(self: Model, x: torch.Tensor) -> torch.Tensor:
     object.__setattr__(self.pair, "a", self.pair.a + 1)
     setattr(self.pair, "b", x)  # noqa: B010

@@ -148,24 +148,24 @@ def namedtuple2(self: Model, x: torch.Tensor) -> torch.Tensor:
     return first * second
 
 
-@CASES.add(OURS, says="a Pair cannot be kept in a table")
+@CASES.add(OURS)
 def namedtuple_kept(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.pair = Pair(x, x + 1)  # here
+    self.pair = Pair(x, x + 1)
     return self.pair.second
 
 
-@CASES.add(OURS, says="a Pair cannot be kept in a table")  # here
+@CASES.add(OURS)
 def namedtuple_returned(_: Model, x: torch.Tensor) -> Any:
     return Pair(x, x + 1)
 
 
-@CASES.add(OURS, says="a Entry cannot be kept in a table", history=[])
+@CASES.add(OURS, history=[])
 def namedtuples_in_a_list(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.history.append(Entry(x, 2))  # here
+    self.history.append(Entry(x, 2))
     return self.history[-1].scaled()
 
 
-@CASES.add(OURS, says="a Pair cannot be kept in a table", pair=Pair(tensor(1), tensor(2)))
+@CASES.add(OURS, pair=Pair(tensor(1), tensor(2)))
 def namedtuple_replaced(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.pair = self.pair._replace(first=x)  # here
+    self.pair = self.pair._replace(first=x)
     return self.pair.first + self.pair.second

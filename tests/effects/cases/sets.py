@@ -12,59 +12,59 @@ from tests.support.effect_cases import OURS, Cases, Model, tensor
 CASES = Cases("sets")
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"a", "b"})
+@CASES.add(seen={"a", "b"})
 def add(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.add("c")  # here
+    self.seen.add("c")
     self.seen.add("a")
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"a", "b"})
+@CASES.add(seen={"a", "b"})
 def clear(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.clear()  # here
+    self.seen.clear()
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"a", "b"})
+@CASES.add(seen={"a", "b"})
 def discard(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.discard("a")  # here
+    self.seen.discard("a")
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"a", "b"})
+@CASES.add(seen={"a", "b"})
 def remove(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.remove("a")  # here
+    self.seen.remove("a")
     self.seen.add("a")
     return x + len(self.seen)
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"a", "b"})
+@CASES.add(seen={"a", "b"})
 def update(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.update({"b", "c"}, ["d"])  # here
+    self.seen.update({"b", "c"}, ["d"])
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"apple", "banana"})
+@CASES.add(seen={"apple", "banana"})
 def intersection_update(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.intersection_update({"google", "apple"})  # here
+    self.seen.intersection_update({"google", "apple"})
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"apple", "banana"})
+@CASES.add(seen={"apple", "banana"})
 def difference_update(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.seen.difference_update({"apple"})  # here
+    self.seen.difference_update({"apple"})
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"apple", "banana"})
+@CASES.add(seen={"apple", "banana"})
 def union(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.last = self.seen.union({"cherry"})  # here
+    self.last = self.seen.union({"cherry"})
     return x + 1
 
 
-@CASES.add(says="what is done to a set cannot be followed", seen={"PyTorch", "Dynamo"})
+@CASES.add(seen={"PyTorch", "Dynamo"})
 def in_guard(self: Model, x: torch.Tensor) -> torch.Tensor:
-    return x.sin() if "PyTorch" in self.seen else x.cos()  # here
+    return x.sin() if "PyTorch" in self.seen else x.cos()
 
 
 @CASES.add("misc")
@@ -84,57 +84,53 @@ def remove_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * len(made)
 
 
-@CASES.add("misc", says="a set cannot be kept in a table")
+@CASES.add("misc")
 def add_to_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     made = {1}
     made.add(2)
-    self.made = made  # here
+    self.made = made
     return x * len(made)
 
 
-@CASES.add(says="what is done to a frozenset cannot be followed", fixed=frozenset("abc"))
+@CASES.add(fixed=frozenset("abc"))
 def to_frozenset(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.size = len(self.fixed)  # here
+    self.size = len(self.fixed)
     return x + self.size if "a" in self.fixed else x
 
 
 @CASES.add(
     "misc",
-    says="what is done to a deque cannot be followed",
     queue=collections.deque(["foo", tensor(1), tensor(2)]),
 )
 def deque_input(self: Model, x: torch.Tensor) -> torch.Tensor:
-    one, other = self.queue.pop(), self.queue.pop()  # here
+    one, other = self.queue.pop(), self.queue.pop()
     self.queue.extend([one, other])
     return one * other + x
 
 
-@CASES.add(
-    "misc", says="what is done to a deque cannot be followed", queue=collections.deque(["foo", 10, 10])
-)
+@CASES.add("misc", queue=collections.deque(["foo", 10, 10]))
 def deque_append_left(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.queue.appendleft(x)  # here
+    self.queue.appendleft(x)
     self.queue.appendleft(x * 2)
     return self.queue.popleft() * self.queue.popleft()
 
 
-@CASES.add(OURS, says="what is done to a deque cannot be followed", window=collections.deque(maxlen=2))
+@CASES.add(OURS, window=collections.deque(maxlen=2))
 def deque_with_bound(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.window.append(x)  # here
+    self.window.append(x)
     return self.window[-1] + 1
 
 
 @CASES.add(
     OURS,
-    says="what is done to a deque cannot be followed",
     window=collections.deque([tensor(1), tensor(2)], maxlen=2),
 )
 def deque_with_bound_full(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.window.append(x)  # here
+    self.window.append(x)
     return torch.stack(list(self.window)).mean(0)
 
 
-@CASES.add(OURS, says="what is done to a deque cannot be followed", queue=collections.deque([1.0, 2.0, 3.0]))
+@CASES.add(OURS, queue=collections.deque([1.0, 2.0, 3.0]))
 def deque_rotate(self: Model, x: torch.Tensor) -> Any:
-    self.queue.rotate(1)  # here
+    self.queue.rotate(1)
     return x * self.queue[0]

@@ -79,114 +79,114 @@ class ModelOutput(collections.OrderedDict[str, Any]):
         return tuple(self[key] for key in self.keys())
 
 
-@CASES.add(says="a new SimpleDict, whose __new__ is its own")
+@CASES.add()
 def dict_subclass_instantiation(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = SimpleDict(x=5)  # here
+    made = SimpleDict(x=5)
     self.last = made["x"]
     return made["x"] * x
 
 
-@CASES.add(says="a new SimpleDict, whose __new__ is its own")
+@CASES.add()
 def dict_subclass_local_mutation(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = SimpleDict(x=5)  # here
+    made = SimpleDict(x=5)
     z = made["x"] * x
     made["x"] = 10
     self.last = made["x"]
     return z * made["x"]
 
 
-@CASES.add(says="a new SimpleDict, whose __new__ is its own")
+@CASES.add()
 def dict_subclass_instantiation_return(_: Model, x: torch.Tensor) -> Any:
-    made = SimpleDict(x=5 * x)  # here
+    made = SimpleDict(x=5 * x)
     made["y"] = 10
     return made
 
 
-@CASES.add(says="a new Adding, whose __new__ is its own")
+@CASES.add()
 def dict_subclass_setitem(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = Adding(x=5 * x)  # here
+    made = Adding(x=5 * x)
     made["y"] = 10
     self.last = made["y"]
     return made["x"] * made["y"]
 
 
-@CASES.add(says="what is done to a SimpleDict cannot be followed", table=SimpleDict({2: 5.0, 4: 10.0}))
+@CASES.add(table=SimpleDict({2: 5.0, 4: 10.0}))
 def dict_subclass_methods_fallback_readonly(self: Model, x: torch.Tensor) -> torch.Tensor:
-    for value in self.table.values():  # here
+    for value in self.table.values():
         x = x * value
     return x * len(self.table)
 
 
-@CASES.add(says="what is done to a SimpleDict cannot be followed", table=SimpleDict({2: 5.0, 4: 10.0}))
+@CASES.add(table=SimpleDict({2: 5.0, 4: 10.0}))
 def dict_subclass_methods_fallback_mutation(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table[4] = self.table[4] + 1.0  # here
+    self.table[4] = self.table[4] + 1.0
     for value in self.table.values():
         x = x * value
     return x
 
 
-@CASES.add(says="what is done to a Backwards cannot be followed", table=Backwards(foo=1.0, bar=2.0))
+@CASES.add(table=Backwards(foo=1.0, bar=2.0))
 def custom_iter_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.table["foo"] = 4.0  # here
+    self.table["foo"] = 4.0
     for key in self.table:
         x = x * self.table[key] + 1
     return x
 
 
-@CASES.add(says="what is done to a Dotted cannot be followed", table=Dotted(a=1.0, b=2.0))
+@CASES.add(table=Dotted(a=1.0, b=2.0))
 def dict_subclass_get_method(self: Model, x: torch.Tensor) -> torch.Tensor:
-    return x * self.table.get("a", 3) + self.table.b  # here
+    return x * self.table.get("a", 3) + self.table.b
 
 
-@CASES.add(says="what is done to a Ordered cannot be followed", table=Ordered(key1=tensor(1)))
+@CASES.add(table=Ordered(key1=tensor(1)))
 def dict_subclass_contains(self: Model, x: torch.Tensor) -> torch.Tensor:
-    return x + 2 if "key1" in self.table else x + 4  # here
+    return x + 2 if "key1" in self.table else x + 4
 
 
-@CASES.add(says="a new SimpleDict, whose __new__ is its own")
+@CASES.add()
 def udf_dict_reconstruction(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = SimpleDict()  # here
+    made = SimpleDict()
     made["x"] = x * 2
     made.attr = 3
     self.made = made
     return made["x"] * made.attr
 
 
-@CASES.add(says="a new Ordered, whose __new__ is its own")
+@CASES.add()
 def dict_subclass_initialization_in_graph(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = Ordered()  # here
+    made = Ordered()
     made["key"] = x
     self.found = "key" in made
     return made["key"] + 1
 
 
-@CASES.add(OURS, says="what is done to a History cannot be followed", history=History([tensor(1)]))
+@CASES.add(OURS, history=History([tensor(1)]))
 def list_subclass_append(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.history.add(x)  # here
+    self.history.add(x)
     return self.history[-1] * self.history.limit
 
 
-@CASES.add("list", says="a new Remembering, whose __new__ is its own")
+@CASES.add("list")
 def list_subclass_new_via_super(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = Remembering([1, 2, 3], note=7)  # here
+    made = Remembering([1, 2, 3], note=7)
     self.note = made.note
     return x + made[0]
 
 
-@CASES.add("list", says="a new History, whose __new__ is its own")
+@CASES.add("list")
 def list_subclass_new_stores_no_init_args(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.made = History([1, 2, 3])  # here
+    self.made = History([1, 2, 3])
     return x + self.made[0]
 
 
-@CASES.add("model_output", says="a new ModelOutput, whose __new__ is its own")
+@CASES.add("model_output")
 def mo_create(_: Model, x: torch.Tensor) -> Any:
-    return ModelOutput(x + 1, attentions=x + 3)  # here
+    return ModelOutput(x + 1, attentions=x + 3)
 
 
-@CASES.add("model_output", says="a new ModelOutput, whose __new__ is its own")
+@CASES.add("model_output")
 def mo_assign(self: Model, x: torch.Tensor) -> torch.Tensor:
-    made = ModelOutput(last_hidden_state=x + 3)  # here
+    made = ModelOutput(last_hidden_state=x + 3)
     made.hidden_states = x + 7
     made["attentions"] = x + 6
     self.last = made.hidden_states
@@ -195,11 +195,10 @@ def mo_assign(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 @CASES.add(
     "model_output",
-    says="what is done to a ModelOutput cannot be followed",
     output=ModelOutput(tensor(1), attentions=tensor(2)),
 )
 def mo_getattr(self: Model, x: torch.Tensor) -> torch.Tensor:
-    x = self.output.last_hidden_state * x  # here
+    x = self.output.last_hidden_state * x
     if self.output.hidden_states is not None:
         x = x + self.output.hidden_states
     if self.output.attentions is not None:
@@ -207,21 +206,21 @@ def mo_getattr(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@CASES.add("model_output", says="a new ModelOutput, whose __new__ is its own")
+@CASES.add("model_output")
 def mo_tuple(self: Model, x: torch.Tensor) -> torch.Tensor:
-    one, other = ModelOutput(x, attentions=x + 1).to_tuple()  # here
+    one, other = ModelOutput(x, attentions=x + 1).to_tuple()
     self.last = one
     return one + other * 10
 
 
-@CASES.add("repros", says="a new ModelOutput, whose __new__ is its own")
+@CASES.add("repros")
 def hf_model_output(self: Model, x: torch.Tensor) -> torch.Tensor:
-    output = ModelOutput(x + 1)  # here
+    output = ModelOutput(x + 1)
     self.last = output["last_hidden_state"]
     return output.last_hidden_state
 
 
-@CASES.add(OURS, says="a new SimpleDict, whose __new__ is its own", held=None)
+@CASES.add(OURS, held=None)
 def dict_subclass_kept(self: Model, x: torch.Tensor) -> torch.Tensor:
-    self.held = SimpleDict(x=x)  # here
+    self.held = SimpleDict(x=x)
     return x + 1

@@ -1,0 +1,123 @@
+"""Classes of containers: Python's own, those that the caller allows, and stand-ins for all others.
+
+A stand-in has the name of the model's class and derives from the same container. So it holds the same items
+and attributes; it has no methods of the model.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from typing import TYPE_CHECKING, Any
+
+from archive.effects.replay.code_names import resolved
+from archive.effects.replay.errors import StateError
+from archive.formats.effects.container_text import FACTORIES
+from archive.formats.effects.containers import BASES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from archive.effects.replay.code_names import Allowed
+
+BASE_CLASSES: dict[str, Any] = {
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "deque": collections.deque,
+    "OrderedDict": collections.OrderedDict,
+    "defaultdict": collections.defaultdict,
+}
+"""Python's containers by kind."""
+OWN_FACTORIES: dict[str, Callable[[], object]] = {
+    f"builtins:{one.__name__}": one
+    for one in (list, dict, set, int, float, bool, str, tuple)
+    if one.__name__ in FACTORIES
+}
+MOST_CLASSES = 1024
+"""Stand-ins that are kept, so that objects of one class have one class here, too."""
+
+
+@functools.lru_cache(MOST_CLASSES)
+def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
+    """The class in place of a container's class that is not here."""
+    return _named(type(name.rpartition(":")[2].rpartition(".")[2], (BASE_CLASSES[kind],), {}), name)
+
+
+@functools.lru_cache(MOST_CLASSES)
+def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401
+    """The class in place of a named tuple's class that is not here."""
+    return _named(collections.namedtuple(name.rpartition(":")[2].rpartition(".")[2], fields), name)  # noqa: PYI024
+
+
+def _named(cls: Any, name: str) -> Any:  # noqa: ANN401
+    cls.__module__, _, cls.__qualname__ = name.partition(":")
+    return cls
+
+
+def container_class(name: str, kind: str, allow: Allowed) -> Any:  # noqa: ANN401
+    """The class of a container: the one that is allowed by this name, or a stand-in.
+
+    Raises:
+        StateError: the allowed class derives from another container.
+    """
+    if name == BASES[kind]:
+        return BASE_CLASSES[kind]
+    if name not in allow:
+        return stand_in(name, kind)
+    cls = resolved(name, allow)
+    if not isinstance(cls, type) or not issubclass(cls, BASE_CLASSES[kind]):
+        raise StateError(f"{name} is no class that derives from {kind}")
+    return cls
+
+
+def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Callable[[], Any]:
+    """A function that makes an empty container without calling its class.
+
+    Args:
+        name: the class, ``module:qualname``.
+        kind: the container that it is, or derives from.
+        which: the greatest length of a deque, or the name of a defaultdict's factory; else None.
+        allow: classes and functions that may be used.
+    """
+    base, cls = BASE_CLASSES[kind], container_class(name, kind, allow)
+    given: tuple[Any, ...] = ()
+    if kind == "deque":
+        given = ([], which)
+    elif kind == "defaultdict":
+        given = (factory(which, allow),)
+
+    def made() -> Any:  # noqa: ANN401
+        one = base.__new__(cls)
+        base.__init__(one, *given)
+        return one
+
+    return made
+
+
+def tuple_maker(name: str, fields: tuple[str, ...], allow: Allowed) -> Callable[[Iterable[Any]], Any]:
+    """A function that makes a named tuple of its items, without calling its class.
+
+    Raises:
+        StateError: the allowed class has other fields.
+    """
+    cls: Any = resolved(name, allow) if name in allow else tuple_stand_in(name, fields)
+    if not isinstance(cls, type) or not issubclass(cls, tuple) or getattr(cls, "_fields", None) != fields:
+        raise StateError(f"{name} is no named tuple of {', '.join(fields)}")
+    return functools.partial(tuple.__new__, cls)
+
+
+def factory(name: object, allow: Allowed) -> Callable[[], object] | None:
+    """The factory of a ``defaultdict``; one that is not allowed refuses to make anything."""
+    if name is None:
+        return None
+    if name in OWN_FACTORIES:
+        return OWN_FACTORIES[str(name)]
+    if name in allow:
+        found: Any = resolved(str(name), allow)
+        return found  # type: ignore[no-any-return]
+
+    def missing() -> object:
+        raise StateError(f"{name} is not here to make a default")
+
+    return missing

@@ -1,0 +1,108 @@
+"""Containers beside lists, tuples and dicts: the items of each kind, and their rules.
+
+==============  ===============================================================================
+kind            items
+==============  ===============================================================================
+set, frozenset  the elements: constants, dtypes and devices
+deque           the greatest length, a constant or None; then the items
+OrderedDict     keys and values in turn
+defaultdict     the factory, ``module:qualname`` or None; then keys and values in turn
+namedtuple      the class, ``module:qualname``; the names of the fields, a tuple; then the items
+subclass        the class, ``module:qualname``; then its contents: one of the containers ``BASES``
+==============  ===============================================================================
+
+A ``subclass`` stands in the state alone. In a call an effect ``new`` makes such an object: its value is an
+empty container, of the kind from which the class derives.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, shown
+from archive.formats.effects.hooks import QUALIFIED_NAME
+from archive.formats.effects.model import Constant, Made
+
+if TYPE_CHECKING:
+    from archive.formats.effects.model import Value
+
+HEADS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
+"""Items of a kind that say what it is, before those that are in it."""
+PAIRED = ("dict", "OrderedDict", "defaultdict")
+"""Kinds that hold keys and values in turn."""
+SETS = ("set", "frozenset")
+NEW_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass")
+"""Kinds that records have since version 4."""
+BASES = {
+    "list": "builtins:list",
+    "dict": "builtins:dict",
+    "set": "builtins:set",
+    "deque": "collections:deque",
+    "OrderedDict": "collections:OrderedDict",
+    "defaultdict": "collections:defaultdict",
+}
+"""Kinds that an effect ``new`` makes and that classes derive from, with Python's own names for them."""
+
+
+def contents(made: Made) -> tuple[Value, ...]:
+    """The items that are in a container, without those that say what it is."""
+    return made.items[HEADS.get(made.kind, 0) :]
+
+
+def head(made: Made, index: int = 0) -> object:
+    """The constant by which a container says what it is; None if that is no constant."""
+    item = made.items[index] if index < HEADS.get(made.kind, 0) else None
+    return item.value if isinstance(item, Constant) else None
+
+
+def is_base(value: object, *, empty: bool = False) -> bool:
+    """Whether a value is a container that a class may derive from."""
+    return isinstance(value, Made) and value.kind in BASES and not (empty and contents(value))
+
+
+def check_container(made: Made) -> None:
+    """Refuse a container whose items are not those of its kind.
+
+    Raises:
+        ArchiveError: naming the kind.
+    """
+    kind, first = made.kind, HEADS.get(made.kind, 0)
+    if len(made.items) < first:
+        raise ArchiveError(f"a {kind} without what says which")
+    if not all(isinstance(item, Constant) for item in made.items[: min(first, 2)]):
+        raise ArchiveError(f"a {kind} that is said by no constant")
+    if kind in PAIRED and (len(made.items) - first) % 2:
+        raise ArchiveError(f"a {kind} with a key that has no value")
+    if kind in SETS and not all(_is_element(item) for item in made.items):
+        raise ArchiveError(f"a {kind} with an element that is no constant")
+    if kind in NEW_KINDS and first and not _says_which(made):
+        raise ArchiveError(f"a {kind} of {shown(head(made))}")
+    if kind == "subclass" and not (len(made.items) == first + 1 and is_base(made.items[1])):
+        raise ArchiveError(f"a subclass of no container: {shown(head(made))}")
+
+
+def _is_element(item: object) -> bool:
+    return isinstance(item, Constant) or (isinstance(item, Made) and item.kind in ("dtype", "device"))
+
+
+def _says_which(made: Made) -> bool:
+    """Whether the constants before the contents fit the kind."""
+    which = head(made)
+    if made.kind == "deque":
+        return which is None or (type(which) is int and 0 <= which < 1 << 63)
+    if made.kind == "defaultdict" and which is None:
+        return True
+    if not isinstance(which, str) or QUALIFIED_NAME.fullmatch(which) is None:
+        return False
+    return made.kind != "namedtuple" or _are_fields(head(made, 1), len(contents(made)))
+
+
+def _are_fields(names: object, count: int) -> bool:
+    """Whether names can be those of a named tuple's fields."""
+    if not isinstance(names, tuple) or len(names) != count or len(set(names)) != count:
+        return False
+    return all(
+        isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"
+        for name in names
+    )
