@@ -63,7 +63,7 @@ def outcome(kind: str, name: str, *, lowered: bool, stock: bool = False) -> Outc
     modules = fresh(kind)
     case: Case = modules[0].CASES[name]
     model, example, allow = _made(case), case.arguments(0), dict(_code(modules))
-    before = _picture([_state_of(model, modules), example])
+    before = picture([state_of(model, modules), example])
     made: Direct | Effectful | Outcome
     try:
         if lowered:
@@ -73,7 +73,7 @@ def outcome(kind: str, name: str, *, lowered: bool, stock: bool = False) -> Outc
             made = Direct(model, example, allow)
     except (CaptureError, LoweringError) as error:
         made = _refused(error, kind)
-    assert _picture([_state_of(model, modules), example]) == before, "capture leaves everything as it was"
+    assert picture([state_of(model, modules), example]) == before, "capture leaves everything as it was"
     assert all(one.grad is None for one in model.parameters())
     return made if isinstance(made, Outcome) else _compared(kind, eager[0].CASES[name], eager, made)
 
@@ -81,7 +81,7 @@ def outcome(kind: str, name: str, *, lowered: bool, stock: bool = False) -> Outc
 def _compared(kind: str, case: Case, modules: list[ModuleType], loaded: Direct | Effectful) -> Outcome:
     """Call both, and compare results, arguments and state after each call."""
     model = _made(case)
-    unchanged = _paths(_state_of(model, modules))
+    unchanged = paths(state_of(model, modules))
     same = Comparing(unchanged)
     for number in range(case.calls):
         ours, theirs = case.arguments(number), case.arguments(number)
@@ -97,7 +97,7 @@ def _compared(kind: str, case: Case, modules: list[ModuleType], loaded: Direct |
         _backward(wanted)
         _backward(found)
         same.same([wanted, list(ours)], [found, list(theirs)], f"call {number}")
-        same.same(_state_of(model, modules), _state_in(loaded), "")
+        same.same(state_of(model, modules), state_in(loaded), "")
     return Outcome("", 0)
 
 
@@ -142,7 +142,7 @@ def _code(modules: list[ModuleType]) -> Iterator[tuple[str, object]]:
 # --- state ---------------------------------------------------------------------------------------------
 
 
-def _state_of(model: Any, modules: list[ModuleType]) -> SimpleNamespace:  # noqa: ANN401
+def state_of(model: Any, modules: list[ModuleType]) -> SimpleNamespace:  # noqa: ANN401
     """What an eager model can change: itself, globals, variables of functions."""
     names = {
         one.__name__: {name: value for name, value in vars(one).items() if name[:2] != "__"}
@@ -151,7 +151,7 @@ def _state_of(model: Any, modules: list[ModuleType]) -> SimpleNamespace:  # noqa
     return _state(model, names, State.of(model).cells)
 
 
-def _state_in(loaded: Direct | Effectful) -> SimpleNamespace:
+def state_in(loaded: Direct | Effectful) -> SimpleNamespace:
     """The same of a loaded one."""
     return _state(loaded.state.module, loaded.state.globals, loaded.state.cells)
 
@@ -212,10 +212,10 @@ def _items(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
 
 def _is_of_class(cls: type, name: str, value: object) -> bool:
     """Whether an attribute is one of the class: what stands for an object has it itself."""
-    return bool(_picture(inspect.getattr_static(cls, name, collections.Counter)) == _picture(value))
+    return bool(picture(inspect.getattr_static(cls, name, collections.Counter)) == picture(value))
 
 
-def _picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: ANN401
+def picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: ANN401
     """All there is in a value, in its order, and what is the same object."""
     seen = {} if seen is None else seen
     if isinstance(value, (*IMMUTABLE, *CODE)):
@@ -226,18 +226,18 @@ def _picture(value: Any, seen: dict[int, int] | None = None) -> Any:  # noqa: AN
         return type(value).__name__
     if isinstance(value, torch.Tensor):
         return value.tolist(), value.dtype, value.requires_grad, value._version
-    return type(value).__name__, [(name, _picture(one, seen)) for name, one in _parts(value)]
+    return type(value).__name__, [(name, picture(one, seen)) for name, one in _parts(value)]
 
 
-def _paths(value: Any, path: str = "", seen: set[int] | None = None) -> dict[str, Any]:  # noqa: ANN401
+def paths(value: Any, path: str = "", seen: set[int] | None = None) -> dict[str, Any]:  # noqa: ANN401
     """Pictures of all attributes below a value, by path."""
     seen = set() if seen is None else seen
-    found = {path: _picture(value)}
+    found = {path: picture(value)}
     if id(value) in seen or isinstance(value, (torch.Tensor, *IMMUTABLE)):
         return found
     seen.add(id(value))
     for name, one in _parts(value):
-        found |= _paths(one, path + name, seen)
+        found |= paths(one, path + name, seen)
     return found
 
 
@@ -336,4 +336,4 @@ class Comparing:
             if name in theirs:
                 self._same(one, theirs[name], place)
             else:
-                assert self._before.get(place) == _picture(one), f"{place}: changed, and missing there"
+                assert self._before.get(place) == picture(one), f"{place}: changed, and missing there"

@@ -180,7 +180,6 @@ def values(made: tuple[int, ...], *, in_state: bool = False) -> SearchStrategy[V
 
 def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
     items = st.lists(inner, max_size=4).map(tuple)
-    fields = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), inner), unique_by=lambda pair: pair[0])
     elements = st.lists(st.builds(Constant, literals), max_size=3).map(tuple)
     return st.one_of(
         st.builds(Made, st.sampled_from(["list", "tuple"]), items),
@@ -188,7 +187,7 @@ def _containers(inner: SearchStrategy[Value]) -> SearchStrategy[Value]:
         st.builds(_headed, st.just("defaultdict"), st.none() | references, _paired(inner)),
         st.builds(_headed, st.just("deque"), st.none() | numbers, items),
         st.builds(Made, st.sampled_from(["set", "frozenset"]), elements),
-        st.builds(_named_tuple, references, fields),
+        st.builds(_named_tuple, references, st.lists(inner, max_size=3)),
     )
 
 
@@ -212,9 +211,8 @@ def _headed(kind: str, which: Literal, items: tuple[Value, ...]) -> Value:
     return Made(kind, (Constant(which), *items))
 
 
-def _named_tuple(name: str, fields: list[tuple[str, Value]]) -> Value:
-    names, items = tuple(one for one, _ in fields), (one for _, one in fields)
-    return Made("namedtuple", (Constant(name), Constant(names), *items))
+def _named_tuple(name: str, items: list[Value]) -> Value:
+    return Made("namedtuple", (Constant(name), Constant(("a", "b", "c")[: len(items)]), *items))
 
 
 _EMPTY: SearchStrategy[Value | None] = st.sampled_from(

@@ -47,7 +47,7 @@ class _After:
                 for name, value in pending.items():
                     self._snapshot.set_name(self._call.real[variable], name, self._real(value))
                     self._register(variable, name)
-        for variable, proxy in self._call.proxies.items():
+        for variable, proxy in list(self._call.proxies.items()):
             if variable.kind in VALUES and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
         for one in self._call.builder.changed():

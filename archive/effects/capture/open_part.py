@@ -239,8 +239,9 @@ class OpenPart(MadeList):
         self._become(items if self._part is None else items[self._part])
 
     def _become(self, items: list[Any]) -> None:
-        self._is_open = False
-        list.extend(self, items)
+        if self._is_open:
+            self._is_open = False
+            list.extend(self, items)
 
     def _fixed(self) -> Self:
         self._fix()
