@@ -57,6 +57,8 @@ OF_OBJECTS = frozenset(vars(object)) - {
     "__le__",
     "__gt__",
     "__ge__",
+    "__reduce__",
+    "__reduce_ex__",
 }
 """Methods that containers have as any object has them."""
 ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
