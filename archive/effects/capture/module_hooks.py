@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from torch.nn.modules.lazy import LazyModuleMixin
+
 from archive.effects.capture.backward_hooks import BackwardHooking
 from archive.effects.capture.hook_copies import follow
 from archive.effects.capture.hook_sets import (
@@ -44,8 +46,12 @@ def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) ->
         CaptureError: one of its hooks cannot be followed.
     """
     variable = call.side_effects[proxy]
+    real = call.real[variable]
+    if isinstance(real, LazyModuleMixin) and real.has_uninitialized_params():
+        name = type(real).__name__
+        call.refuse(f"a {name}, whose first call makes its parameters: call the model once before")
     if are_global():
-        call.refuse(f"a {type(call.real[variable]).__name__} called while all modules have hooks")
+        call.refuse(f"a {type(real).__name__} called while all modules have hooks")
     if not any(hooks_of(call, variable).get(kind) for kind in MODULE_HOOKS):
         return proxy.forward(*args, **kwargs)
     return _HookedCall(call, proxy, args, kwargs).run()

@@ -14,6 +14,7 @@ from archive.effects.capture.open_part import (
     UNKNOWN_LENGTH,
     OpenPart,
     Rest,
+    is_plain_part,
     pieces_of,
 )
 from archive.effects.capture.variables import ABSENT
@@ -42,6 +43,7 @@ class OpenList(list[Any]):
         self._source = source
         self._old: list[object] = []
         self._is_old = True
+        self._middle: OpenPart | None = None
         self._head: list[Any] = []
         self._tail: list[Any] = []
         self._removed = [0, 0]
@@ -66,11 +68,18 @@ class OpenList(list[Any]):
                 self._set[0].get(place, self._set[1].get(len(self._old) - 1 - place, self._old[place]))
                 for place in places
             ]
+        elif self._middle is not None:
+            middle = self._middle.contents()
         return [*self._head, *middle, *self._tail]
 
     def _note(self, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
         """Note a change."""
         self._call.mutate(self, op, key, value)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether items of unknown number stand between the head and the tail."""
+        return self._is_old or self._middle is not None
 
     # --- single items ------------------------------------------------------------------------------
 
@@ -82,6 +91,8 @@ class OpenList(list[Any]):
             distance from an end, and that end: 0 for the front, 1 for the back.
         """
         index = index.__index__()
+        if self._middle is not None and not -len(self._tail) <= index < len(self._head):
+            self._fix(UNKNOWN_ITEM)
         if not self._is_old:
             known = [*self._head, *self._tail]
             if not -len(known) <= index < len(known):
@@ -125,13 +136,20 @@ class OpenList(list[Any]):
             if index != slice(None) and index != slice(0, None):
                 self._fix("a part of a list whose length differs from call to call")
                 value = self._replaced(index, value)
-            values = list(value)
-            self.clear()
-            self.extend(values)
+            self._put(pieces_of(value))
             return
         where, place, _ = self._find(index)
         where[place] = value
         self._note(Op.SET_ITEM, index, value)
+
+    def _put(self, values: list[Any] | OpenPart) -> None:
+        """Put other items in the place of all."""
+        self.clear()
+        if isinstance(values, OpenPart):
+            self._middle = values
+            self._note(Op.EXTEND, ABSENT, values.copy())
+        else:
+            self.extend(values)
 
     # --- changes of length -------------------------------------------------------------------------
 
@@ -150,11 +168,11 @@ class OpenList(list[Any]):
 
     def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
         index = index.__index__()
-        if self._is_old and (index > len(self._head) or -index > len(self._tail)):
+        if self._is_open and (index > len(self._head) or -index > len(self._tail)):
             self._fix(UNKNOWN_ITEM)
-        if self._is_old and index < 0:
+        if self._is_open and index < 0:
             self._tail.insert(index, value)
-        elif self._is_old:
+        elif self._is_open:
             self._head.insert(index, value)
         else:
             self._tail, self._head = [*self._head, *self._tail], []
@@ -170,10 +188,13 @@ class OpenList(list[Any]):
 
     def __delitem__(self, index: Any) -> None:  # noqa: ANN401
         if isinstance(index, slice):
-            if index not in (slice(None), slice(0, None)):
+            if index in (slice(None), slice(0, None)):
+                self.clear()
+            elif is_plain_part(index) and (index.start is None or index.stop is None):
+                # What is behind the end of the slice stays, or what is before its start.
+                self._put(self[index.stop :] if index.start is None else self[: index.start])
+            else:
                 self[index] = []
-                return
-            self.clear()
             return
         self._take(*self._found(index))
         self._note(Op.DELETE_ITEM, index)
@@ -194,20 +215,25 @@ class OpenList(list[Any]):
         self._removed[end] += 1
 
     def clear(self) -> None:
-        self._is_old = False
+        self._is_old, self._middle = False, None
         self._head, self._tail = [], []
         self._note(Op.CLEAR)
 
     # --- everything that needs the length ----------------------------------------------------------
 
     def _check(self) -> None:
-        if self._is_old:
+        if self._is_open:
             self._fix(UNKNOWN_LENGTH)
 
     def _fix(self, message: str) -> None:
         """Make all items known, with a guard on the number of old ones, or refuse that."""
         if not self._call.deciding:
             self._call.refuse(message)
+        if self._middle is not None:
+            self._head, self._middle = [*self._head, *self._middle], None
+            return
+        if not self._is_old:
+            return
         self._call.guards.items(self._old, self._source)
         front, back = self._removed
         for place in range(front, len(self._old) - back):
@@ -229,6 +255,9 @@ class OpenList(list[Any]):
     def length(self) -> Any:  # noqa: ANN401
         """The number of items: a number of the graph where old ones are among them."""
         new = len(self._head) + len(self._tail)
+        if self._middle is not None:
+            old = self._middle.length()
+            return old + new if new else old
         if not self._is_old:
             return new
         if not self._call.deciding:
@@ -241,26 +270,8 @@ class OpenList(list[Any]):
         self._check()
         return [*self._head, *self._tail]
 
-    def __len__(self) -> int:
-        return len(self._whole())
-
     def __bool__(self) -> bool:
         return bool(self._head or self._tail or self.length())
-
-    def __iter__(self) -> Any:  # noqa: ANN401
-        return iter(self._whole())
-
-    def __reversed__(self) -> Any:  # noqa: ANN401
-        return reversed(self._whole())
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._whole()
-
-    def __eq__(self, other: object) -> bool:
-        return self._whole() == other
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
 
     __hash__ = None
 
@@ -268,6 +279,8 @@ class OpenList(list[Any]):
         """The same items as a new list."""
         if self._is_old and (self._set[0] or self._set[1]):
             self._fix(UNKNOWN_LENGTH)
+        if self._middle is not None:
+            return OpenPart(self._call, [self._head[:], self._middle.copy(), self._tail[:]])
         if not self._is_old:
             return [*self._head, *self._tail]
         rest = Rest(self._call, self._source, self._old, (self._removed[0], self._removed[1]), self._seen)
@@ -279,34 +292,8 @@ class OpenList(list[Any]):
     def __radd__(self, other: Any) -> Any:  # noqa: ANN401
         return pieces_of(other) + self.as_part()
 
-    def __lt__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._whole() < other
-
-    def __le__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._whole() <= other
-
-    def __gt__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._whole() > other
-
-    def __ge__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._whole() >= other
-
-    def __mul__(self, count: Any) -> Any:  # noqa: ANN401
-        return self._whole() * count
-
-    __rmul__ = __mul__
-
     def copy(self) -> list[Any]:
         return self.as_part()
-
-    def index(self, *args: Any) -> int:  # noqa: ANN401
-        return self._whole().index(*args)
-
-    def count(self, value: object) -> int:
-        return self._whole().count(value)
-
-    def __repr__(self) -> str:
-        return repr(self._whole())
 
     def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
         return list, (self._whole(),)
@@ -320,6 +307,18 @@ class OpenList(list[Any]):
     def sort(self, **how: Any) -> None:  # noqa: ANN401
         self[:] = sorted(self._whole(), **how)
 
-    def __imul__(self, count: Any) -> Self:  # noqa: ANN401
+    def __imul__(self, count: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
         self[:] = self._whole() * count
         return self
+
+
+def _needing(name: str) -> None:
+    """Add a method of lists that needs all items."""
+    function = getattr(list, name)
+    setattr(OpenList, name, lambda self, *args: function(self._whole(), *args))
+
+
+for _name in ("__len__", "__iter__", "__reversed__", "__contains__", "__mul__", "__rmul__", "__repr__"):
+    _needing(_name)
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "index", "count"):
+    _needing(_name)

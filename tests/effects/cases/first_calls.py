@@ -77,7 +77,7 @@ def buffer_registered_once(self: Model, x: torch.Tensor) -> torch.Tensor:
     return self.seen * 2
 
 
-@CASES.add(says="a LazyLinear with hooks of its own")
+@CASES.add(says="a LazyLinear, whose first call makes its parameters: call the model once before")
 class lazy_module_no_cls_to_become(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -85,6 +85,19 @@ def trimmed_in_place(self: Model, x: torch.Tensor) -> torch.Tensor:
     return torch.cat(self.history, 1).amax(1)
 
 
+@CASES.add(OURS, calls=CALLS, history=[])
+def trimmed_by_a_slice(self: Model, x: torch.Tensor) -> Any:
+    self.history.append(x)
+    del self.history[:-5]
+    return torch.cat(self.history, 1).amax(1), self.history[-1], len(self.history)
+
+
+@CASES.add(OURS, calls=CALLS, history=[])
+def replaced_by_a_part(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.history[:] = [*self.history[-4:].copy(), x] if not self.history else self.history[-4:] + [x]
+    return torch.stack(self.history).sum(0)
+
+
 @CASES.add(OURS, calls=CALLS, cache={"a": [], "b": [tensor(7)]})
 def lists_in_a_dict(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.cache["a"].append(x)
