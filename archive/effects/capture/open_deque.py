@@ -107,7 +107,7 @@ class OpenDeque(OpenList):
     def reverse(self) -> None:
         self._refill(self._whole()[::-1])
 
-    def __imul__(self, count: Any) -> Any:  # noqa: ANN401
+    def __imul__(self, count: Any) -> Any:  # type: ignore[misc] # noqa: ANN401
         self._refill(self._whole() * count)
         return self
 
