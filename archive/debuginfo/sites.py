@@ -34,6 +34,11 @@ class Span:
         """The 1-based line of the file on which the range begins."""
         return self.line + self.text.count(b"\n", 0, self.start)
 
+    @property
+    def line_text(self) -> bytes:
+        """The line on which the range begins, without its end."""
+        return self.text[self.text.rfind(b"\n", 0, self.start) + 1 :].partition(b"\n")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

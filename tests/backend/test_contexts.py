@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -92,8 +93,11 @@ def test_other_contexts_are_refused_at_their_line() -> None:
 
 
 def test_the_lite_interpreter_has_no_contexts() -> None:
-    with pytest.raises(LoweringError, match="PyTorch does not save it: ENTER is not supported"):
+    with pytest.raises(LoweringError, match="PyTorch does not save it: ENTER is not supported") as caught:
         lowered_archive(lower(Detached(), "aten"), lite=True)
+    first, second = re.findall(r'File ".*test_contexts\.py", line (\d+)\n    (.+)', str(caught.value))
+    assert first[1] == second[1] == "with torch.no_grad():"
+    assert int(second[0]) == int(first[0]) + 3
 
 
 class Formatted(nn.Module):

@@ -24,7 +24,7 @@ from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
 from archive.backend.lower.literals import constant
 from tests.support import control_flow, value_functions
 from tests.support.control_flow import Calls
-from tests.support.control_flow_modules import Changing, Copying, Doubled, Failing, Shadowing, Waiting
+from tests.support.control_flow_modules import Changing, Copying, Doubled, Failing, Seeding, Shadowing
 from tests.support.made_models import saved
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ def test_what_a_model_raises_in_a_loop_is_raised() -> None:
 
 def test_everything_that_cannot_be_written_is_told_in_loops_and_branches_too() -> None:
     with pytest.raises(LoweringError) as caught:
-        lower(Waiting())
+        lower(Seeding())
     said = str(caught.value)
-    assert said.count("The node of prim::fork is not supported in this compiler. Source code: ") == 2
+    assert said.count("The node of aten::manual_seed is not supported in this compiler. Source code: ") == 2
     assert said.count("The node of prim::isinstance is not supported") == 1
     assert said.count("control_flow_modules.py") == said.count("is not supported in this compiler")
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from archive.backend.graph.contexts import ENTER
 from archive.backend.lower.carried import Carried
 from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
@@ -33,6 +34,7 @@ from archive.backend.lower.tables import read_table
 from archive.backend.temporary import temporary_archive
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
+from archive.base.strings import decoded
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 CHANGED = (bytecode.BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
+NO_CONTEXTS = "ENTER is not supported"
+"""PyTorch's words about ``with`` statements, which the lite interpreter lacks."""
 LOST = (
     "a lowered part was read by torch.jit.load from a file of save_lowered, and no longer knows the model's "
     "source; read the file by load_archive, or lower the part again before saving"
@@ -159,8 +163,20 @@ def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> Iterator[Path]:
         try:
             path = ending.enter_context(temporary_archive(module, lite=lite))
         except RuntimeError as error:
-            raise LoweringError(f"PyTorch does not save it: {error}") from error
+            places = _contexts(module) if lite and NO_CONTEXTS in str(error) else ""
+            raise LoweringError(f"PyTorch does not save it: {error}{places}") from error
         yield path
+
+
+def _contexts(module: torch.jit.ScriptModule) -> str:
+    """The model's ``with`` statements in lowered parts, a line each."""
+    with temporary_archive(module) as path, open_archive(path) as opened:
+        sites, _ = _tables(module, opened, Carried.of(opened.range_table))
+    spans = dict.fromkeys(shown_range(site) for site in sites.values() if site.op == ENTER)
+    return "".join(
+        f'\n  File "{decoded(one.filename)}", line {one.first_line}\n    {decoded(one.line_text.strip())}'
+        for one in spans
+    )
 
 
 def _tables(
