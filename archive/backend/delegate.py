@@ -201,7 +201,10 @@ class Delegate:
         """
         runtime: Any = self._runtime
         if not hasattr(runtime, "profiling"):
-            raise LoweringError(f"backend {self.backend.name} records no operations")
+            raise LoweringError(
+                f"backend {self.backend.name} records no operations: its runtime has no attribute profiling "
+                "(see archive.backend.Runtime)"
+            )
         if runtime.profiling:
             raise LoweringError("this delegate is being recorded already")
         recording = Recording(self.backend.name, of_allocator=getattr(runtime, "of_allocator", False))

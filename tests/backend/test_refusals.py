@@ -17,9 +17,18 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.backend import (
+    Delegate,
+    LoweringError,
+    lower,
+    lowered_archive,
+    register_backend,
+    save_lowered,
+    unregister_backend,
+)
 from archive.backend.lower.codegen import CHANGES_STATE
 from archive.base.errors import ArchiveError
+from tests.support.availability import Needy
 from tests.support.backend_models import Host
 
 if TYPE_CHECKING:
@@ -254,6 +263,19 @@ def test_what_torchscript_does_not_take_is_refused_at_its_line(
     assert said.splitlines()[1].startswith(f'  File "{__file__}", line ')
     assert " at 0x" not in said
     assert said.endswith(CHANGES_STATE) is hint
+
+
+def test_a_backend_that_records_no_operations_says_what_its_runtime_lacks() -> None:
+    register_backend("mute", preprocess=lambda *_: "", runtime=Needy)
+    try:
+        delegate = Delegate.of(lower(nn.ReLU(), "mute"))
+        with (
+            pytest.raises(LoweringError, match=r"its runtime has no attribute profiling"),
+            delegate.recording(),
+        ):
+            pass
+    finally:
+        unregister_backend("mute")
 
 
 def test_python_that_pytorch_cannot_save_is_refused_at_its_line() -> None:

@@ -46,6 +46,7 @@ WORDS = (
         r"this statement is unknown",
     ),
     (r"\s*Could not export Python function call '(\w+)'\.(?s:.*)", r"the Python function \1 cannot be saved"),
+    (r"could not get source code", "the class has no source file, which TorchScript reads"),
     (r"Could not cast attribute '(\w+)' to type (\S+):(?s:.*)", r"the attribute \1 does not fit the type \2"),
     (r"'(\w+)' object has no attribute '__name__'", r"an object of the class \1 is called, and no function"),
     (r"(Unknown type annotation: .*) at", r"\1"),
