@@ -23,6 +23,7 @@ from archive.backend.lower.shown import shown_range
 from archive.backend.lower.tables import write_sites
 from archive.backend.source_files import GENERATED_FILE
 from archive.base.errors import ArchiveError
+from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import Site, Span, Step
 from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
@@ -99,7 +100,8 @@ def reloadable(opened: Archive) -> Reloadable:
     """The archive from which PyTorch loads all that leads to the model's source.
 
     Raises:
-        LoweringError: there are lowered modules, and the archive does not tell whose statement is whose.
+        LoweringError: there are lowered modules, and the archive does not tell what their debug handles lead
+            to, or whose statement is whose.
     """
     table = opened.range_table
     form = FormBuilder.of(table, opened.handle_table, opened.method_table)
@@ -109,6 +111,7 @@ def reloadable(opened: Archive) -> Reloadable:
     attachment = Attachment(form)
     delegated = _Delegated(opened)
     if opened.lowered or delegated.sites:
+        delegated.check()
         _carry(attachment, delegated)
     file = io.BytesIO()
     rewrite(file, opened, {**DebugRecords(attachment.form()), **padded_code(opened)})
@@ -147,9 +150,29 @@ class _Delegated:
     def __init__(self, opened: Archive) -> None:
         self.opened = opened
         self._spans: dict[int, Span | None] = {}
+        table = opened.range_table
+        rows = table.rows(table.numbers[DELEGATED]) if DELEGATED in table.numbers else ()
+        tags = {int(table.tag[row]) for row in rows}
         methods = opened.methods.values() if opened.method_table is not None else ()
         others = {handle for handles in methods for handle in handles}
-        self.sites = {handle: self._site(handle) for handle in opened.handles if handle not in others}
+        found = (handle for handle, entry in opened.handles.items() if entry.tag in tags)
+        self.sites = {handle: self._site(handle) for handle in found if handle not in others}
+
+    def check(self) -> None:
+        """Make sure that the debug info is there.
+
+        Raises:
+            LoweringError: it is not.
+        """
+        known = all(
+            not state.handles or not self.sites.keys().isdisjoint(state.handles)
+            for state in self.opened.lowered.values()
+        )
+        if not known or not len(self.opened.range_table):
+            raise LoweringError(
+                f"{self.opened.file} has lowered modules, but not what their debug handles lead to: give the "
+                "companion, if it was split off; torch.jit.load reads it as it is"
+            )
 
     def _site(self, handle: int) -> Site:
         entry = self.opened.handles[handle]
@@ -178,6 +201,7 @@ class _Delegated:
         for handle, site in self.sites.items():
             tag = shown_range(site).owner
             handles[tag] = None if tag in handles else handle
+        handles.pop(NO_TAG, None)
         return handles
 
     def statements(self, rows: range) -> dict[int, int]:
