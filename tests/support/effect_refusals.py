@@ -447,6 +447,6 @@ def shifted(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("with hooks on the way back", linear=hooked())
+@refused("a backward hook that is not a full one", linear=hooked())
 def backward_hook(self: Model, x: torch.Tensor) -> Any:  # noqa: ANN401
     return self.linear(x)  # here
