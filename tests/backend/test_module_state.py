@@ -15,7 +15,7 @@ import torch
 import torch.jit.mobile
 from torch import nn
 
-from archive.backend import Delegate, LoweringError, lower, lowered_archive, save_lowered
+from archive.backend import Delegate, LoweringError, load_archive, lower, lowered_archive, save_lowered
 from archive.backend.lower.codegen import CHANGES_STATE
 from tests.support.state_models import CASES, Averaged, Counted, Numbers, X
 
@@ -146,6 +146,18 @@ def test_an_original_that_is_loaded_has_its_state_lowered() -> None:
     lowered = lower(torch.jit.load(io.BytesIO(buffer.getvalue())), "aten")
     assert torch.equal(lowered(X), scripted(X))
     assert torch.equal(lowered(X), scripted(X))
+
+
+def test_an_archive_that_is_saved_again_goes_on_from_the_state(tmp_path: Path) -> None:
+    scripted, lowered = torch.jit.script(Numbers()), lower(Numbers(), "aten")
+    scripted(X, 3)
+    lowered(X, 3)
+    save_lowered(lowered, tmp_path / "once.pt")
+    loaded = load_archive(tmp_path / "once.pt")
+    assert torch.equal(loaded(X, 1), scripted(X, 1))
+    save_lowered(loaded, tmp_path / "twice.ptl")
+    lite = torch.jit.mobile._load_for_lite_interpreter(str(tmp_path / "twice.ptl"))
+    assert torch.equal(lite(X, 2), scripted(X, 2))
 
 
 class Unread(nn.Module):

@@ -15,7 +15,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend.aten.blob import decoded, encoded
-from archive.backend.aten.constants import TensorAt
+from archive.backend.aten.constants import HeldAt, HeldList, TensorAt
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineInstruction, MachineProgram
 from archive.base.errors import ArchiveError
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.torch
 CONSTANTS = [
     *(None, True, 0, 1, -(1 << 63), 0.1, -0.0, 1e308, math.inf, -math.inf, math.nan, "", "é\ud800", 2j),
     *(complex(math.inf, math.nan), torch.device("cuda:1"), torch.float16, TensorAt(0)),
-    *([], [1, [2.5]], (), (1,), {"a": [TensorAt(0)], 2: (None,), 1.5: {}}),
+    *([], [1, [2.5]], (), (1,), {"a": [TensorAt(0)], 2: (None,), 1.5: {}}, HeldAt(1), HeldList()),
 ]
 
 
@@ -50,9 +50,25 @@ TEXT = text_of(ADDED, constants={2: 1})
 
 @pytest.mark.parametrize("value", CONSTANTS, ids=repr)
 def test_constants_stay_what_they_are(value: object) -> None:
-    read = decoded(text_of(constants={2: value}), 1)["forward"].constants[2]
+    read = decoded(text_of(constants={2: value}), 1, 2)["forward"].constants[2]
     assert repr(read) == repr(value)
     assert type(read) is type(value)
+
+
+def test_programs_that_hold_attributes_have_a_version_of_their_own() -> None:
+    assert '"version":1' in text_of(constants={2: TensorAt(0)})
+    assert '"version":2' in text_of(constants={2: HeldAt(0)})
+    assert '"version":2' in text_of(constants={2: HeldList()})
+
+
+@pytest.mark.parametrize(
+    "form", ['{"held":2}', '{"held":-1}', '{"held":"0"}', '{"all held":0}', '[{"held":2}]']
+)
+def test_attributes_that_are_not_there_are_refused(form: str) -> None:
+    text = text_of(constants={2: HeldAt(0)})
+    assert '{"held":0}' in text
+    with pytest.raises(ArchiveError):
+        decoded(text.replace('{"held":0}', form), 0, 2)
 
 
 def test_what_no_text_can_hold_is_refused() -> None:

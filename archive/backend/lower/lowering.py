@@ -108,6 +108,7 @@ def lower(
             already, PyTorch does not script the module, or operations are not supported; the error names all
             of these, with their source ranges. A ``CaptureError``, which is one, tells that the side effects
             cannot be captured.
+        OSError: the folder for temporary files cannot be written.
     """
     chosen = find_backend(backend)
     if not isinstance(module, torch.nn.Module):
