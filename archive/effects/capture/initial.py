@@ -17,6 +17,7 @@ from archive.effects.capture.sources import (
     named,
 )
 from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
+from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.python_containers import BASES, base_of, is_container, items_of
 from archive.formats.effects.model import (
@@ -30,18 +31,20 @@ from archive.formats.effects.model import (
     Length,
     Local,
     Made,
+    Op,
     Stored,
     Temporary,
 )
+from archive.formats.effects.source_text import source_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.formats.effects.model import MethodEffects, Source, Value
 
 
 def initial_state(
-    originals: Mapping[Source, object], aliases: Mapping[Source, Source], tables: Iterable[MethodEffects]
+    originals: Mapping[Source, object], aliases: Mapping[Source, Source], tables: Sequence[MethodEffects]
 ) -> InitialState:
     """The values of sources before the first call.
 
@@ -50,7 +53,8 @@ def initial_state(
         aliases: further sources of a value, each with the first one.
         tables: of the method, one for each entry.
     """
-    state = _Rows(originals)
+    changed = {effect.source for one in tables for effect in one.effects if effect.op is Op.COPY}
+    state = _Rows(originals, changed)
     for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
         state.add(source)
     for source, first in aliases.items():
@@ -88,18 +92,24 @@ class _Rows:
 
     Args:
         originals: real values by source.
+        changed: sources of the tensors that calls change in place.
 
     Attributes:
         entries: by source.
         tensors: by their numbers.
     """
 
-    def __init__(self, originals: Mapping[Source, object]) -> None:
+    def __init__(self, originals: Mapping[Source, object], changed: Iterable[Source]) -> None:
         self.entries: dict[Source, Value] = {}
         self.tensors: list[Any] = []
         self._originals = originals
         self._known: dict[int, Source] = {}
         self._objects: list[object] = []
+        self._changed: dict[int, tuple[Source, Any]] = {}
+        for source in changed:
+            tensor = originals.get(source)
+            if isinstance(tensor, torch.Tensor):
+                self._changed[tensor.untyped_storage().data_ptr()] = source, tensor
 
     def add(self, source: Source) -> None:
         """Add the value of a source, after those of the containers that it is in."""
@@ -143,6 +153,9 @@ class _Rows:
         self._objects.append(value)
         if isinstance(value, torch.Tensor):
             with WITHOUT_MODES():
+                view = self._view(value, source)
+                if view is not None:
+                    return view
                 self.tensors.append(value.detach().clone().requires_grad_(value.requires_grad))
             return Stored(len(self.tensors) - 1)
         return self._tuple(value, source) if isinstance(value, tuple) else self._container(value, source)
@@ -172,6 +185,28 @@ class _Rows:
             inside = (self._inside(one, Item(source, index)) for index, one in enumerate(items))
         made = Made(BASES[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
+
+    def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
+        """A tensor as a part of one that calls change in place; None if it shares no memory with such a one.
+
+        Raises:
+            CaptureError: no part of that one is this one.
+        """
+        found = self._changed.get(tensor.untyped_storage().data_ptr())
+        if found is None or found[1] is tensor or not tensor.numel():
+            return None
+        base, whole = found
+        first = tensor.storage_offset() - whole.storage_offset()
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        last = first + sum((size - 1) * stride for size, stride in steps)
+        if last < 0 or first >= whole.numel():
+            return None
+        is_part = first >= 0 and last < whole.numel() and tensor.dtype is whole.dtype
+        if not is_part or not whole.is_contiguous() or tensor.requires_grad or tensor.grad_fn is not None:
+            said = f"{source_text(source)} shares memory with {source_text(base)}"
+            raise CaptureError(f"{said}, which changes in place")
+        shape = Constant(tuple(tensor.shape)), Constant(tensor.stride()), Constant(first)
+        return Made("view", (At(base), *shape))
 
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """The value of an item; an object, which has no value of its own, is the value at its source."""

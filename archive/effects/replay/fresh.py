@@ -153,6 +153,8 @@ class FreshState:
             case Made("namedtuple"):
                 fields: Any = head(value, 1)
                 return tuple_maker(str(head(value)), fields, ())(map(self._value, contents(value)))
+            case Made("view", (base, *shape)):
+                return _part(self._value(base), *map(self._value, shape))
             case Made("frozenset"):
                 return frozenset(map(self._value, contents(value)))
             case Made():
@@ -237,6 +239,20 @@ class FreshState:
                 return True
             source = source.base
         return False
+
+
+def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: ANN401
+    """A part of a tensor, in its memory.
+
+    Raises:
+        StateError: the tensor is none, or has no such part.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise StateError("a view of what is no tensor")
+    try:
+        return tensor.detach().as_strided(shape, strides, tensor.storage_offset() + offset)
+    except RuntimeError as error:
+        raise StateError(str(error).partition("\n")[0]) from error
 
 
 def _item(holder: Any, key: Any) -> Any:  # noqa: ANN401

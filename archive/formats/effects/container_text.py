@@ -18,7 +18,7 @@ COLLECTIONS = ("deque", "OrderedDict", "defaultdict")
 """Kinds of containers that Python has in ``collections``."""
 
 
-def container_text(made: Made, items: Sequence[str], reference: Callable[[str], str]) -> str:
+def container_text(made: Made, items: Sequence[str], reference: Callable[[str], str]) -> str:  # noqa: PLR0911
     """A container as an expression.
 
     Args:
@@ -26,6 +26,8 @@ def container_text(made: Made, items: Sequence[str], reference: Callable[[str], 
         items: the texts of its items.
         reference: gives a class or function ``module:qualname`` as an expression.
     """
+    if made.kind == "view":
+        return f"{items[0]}.as_strided({', '.join(items[1:])})"
     kind, inside = made.kind, list(items[HEADS.get(made.kind, 0) :])
     if kind in PAIRED:
         pairs = zip(inside[::2], inside[1::2], strict=False)

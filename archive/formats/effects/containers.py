@@ -9,10 +9,11 @@ OrderedDict     keys and values in turn
 defaultdict     the factory, ``module:qualname`` or None; then keys and values in turn
 namedtuple      the class, ``module:qualname``; the names of the fields, a tuple; then the items
 subclass        the class, ``module:qualname``; then its contents: one of the containers ``BASES``
+view            a tensor, at its source; then shape, strides and offset of a part of it, in elements
 ==============  ===============================================================================
 
-A ``subclass`` stands in the state alone. In a call an effect ``new`` makes such an object: its value is an
-empty container, of the kind from which the class derives.
+A ``subclass`` and a ``view`` stand in the state alone. In a call an effect ``new`` makes an object of a class
+that derives from a container: its value is an empty container of that kind.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.hooks import QUALIFIED_NAME
-from archive.formats.effects.model import Constant, Made
+from archive.formats.effects.model import At, Constant, Made
 
 if TYPE_CHECKING:
     from archive.formats.effects.model import Value
@@ -32,7 +33,10 @@ HEADS = {"deque": 1, "defaultdict": 1, "namedtuple": 2, "subclass": 1}
 PAIRED = ("dict", "OrderedDict", "defaultdict")
 """Kinds that hold keys and values in turn."""
 SETS = ("set", "frozenset")
-NEW_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass")
+STATE_KINDS = ("subclass", "view")
+"""Kinds that stand in the state alone."""
+VIEW_ITEMS = 4
+NEW_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
 """Kinds that records have since version 4."""
 BASES = {
     "list": "builtins:list",
@@ -78,8 +82,20 @@ def check_container(made: Made) -> None:
         raise ArchiveError(f"a {kind} with an element that is no constant")
     if kind in NEW_KINDS and first and not _says_which(made):
         raise ArchiveError(f"a {kind} of {shown(head(made))}")
+    if kind == "view" and not _is_view(made.items):
+        raise ArchiveError("a view of no tensor")
     if kind == "subclass" and not (len(made.items) == first + 1 and is_base(made.items[1])):
         raise ArchiveError(f"a subclass of no container: {shown(head(made))}")
+
+
+def _is_view(items: tuple[Value, ...]) -> bool:
+    """Whether items are a tensor's source, a shape, as many strides, and an offset."""
+    if len(items) != VIEW_ITEMS or not isinstance(items[0], At):
+        return False
+    shape, strides, offset = (item.value if isinstance(item, Constant) else None for item in items[1:])
+    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
+        return False
+    return all(type(one) is int and 0 <= one < 1 << 63 for one in (*shape, *strides, offset))
 
 
 def _is_element(item: object) -> bool:

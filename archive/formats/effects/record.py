@@ -64,7 +64,8 @@ kind of a hook         ``NO_REFERENCE``                      see ``hooks``
 set, frozenset, deque, ``NO_REFERENCE``                      see ``containers``
 OrderedDict,
 defaultdict,
-namedtuple, subclass
+namedtuple, subclass,
+view
 (version 4)
 op of a computed       ``NO_REFERENCE``                      its operands
 number (version 3)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED, operand_count
-from archive.formats.effects.containers import NEW_KINDS, check_container
+from archive.formats.effects.containers import NEW_KINDS, STATE_KINDS, check_container
 from archive.formats.effects.known_calls import is_template
 from archive.formats.effects.model import (
     At,
@@ -112,8 +112,8 @@ class References:
         match value:
             case Made(kind, items):
                 _check_made(value)
-                if kind == "subclass" and not self._in_state:
-                    raise ArchiveError("a subclass, which is for the state alone")
+                if kind in STATE_KINDS and not self._in_state:
+                    raise ArchiveError(f"a {kind}, which is for the state alone")
                 for item in items:
                     self.value(item)
             case At(source):

@@ -169,3 +169,29 @@ def inplace_masked_fill(self: Model, x: torch.Tensor) -> torch.Tensor:
 def powers_of_tensors(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.seen **= 2
     return x**3 + (x * x) ** 0.5 + 2.0**x + self.seen
+
+
+@CASES.add(OURS)
+class views_that_were_there_before(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2, 3))
+        self.kept: list[Any] = [self.total[0], self.total[:, 1]]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        self.kept.append(x)
+        return x + 1
+
+
+@CASES.add(OURS, says="self.kept[0] shares memory with self.total, which changes in place")
+class views_of_another_dtype(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2, 3))
+        self.kept: list[Any] = [self.total.view(torch.int32)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        self.kept.append(x)
+        return x + 1
