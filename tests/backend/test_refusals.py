@@ -278,6 +278,26 @@ def test_a_backend_that_records_no_operations_says_what_its_runtime_lacks() -> N
         unregister_backend("mute")
 
 
+class Parametrised(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+def test_parametrised_weights_are_refused_unless_they_are_traced() -> None:
+    model = Parametrised()
+    with pytest.raises(
+        LoweringError, match=r"parametrised weights: inner\.weight\. .*\n.*\nclass Parametrised"
+    ):
+        lower(model, "aten")
+    assert torch.allclose(lower(torch.jit.trace(model, (X,)), "aten")(X), model(X))
+    nn.utils.parametrize.remove_parametrizations(model.inner, "weight")
+    assert torch.allclose(lower(model, "aten")(X), model(X))
+
+
 def test_python_that_pytorch_cannot_save_is_refused_at_its_line() -> None:
     with pytest.raises(
         LoweringError, match=r"does not save the module: the Python function Doubled"

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils import parametrize
 
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.codegen import CHANGES_STATE
@@ -63,6 +64,8 @@ def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
     Raises:
         LoweringError: PyTorch does not script it, or finds no method to script, or scripting is switched off.
     """
+    if not isinstance(module, torch.jit.ScriptModule):
+        _refuse_parametrised(module)
     try:
         scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
     except Exception as error:  # scripting runs the model's own code, and raises errors of many kinds
@@ -72,6 +75,23 @@ def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
     if not scripted._c._method_names():
         raise LoweringError(_joined(f"{type(module).__name__} has no method forward", _class_place(module)))
     return scripted
+
+
+def _refuse_parametrised(module: torch.nn.Module) -> None:
+    """Refuse parametrised weights, which PyTorch scripts, and which raise an error whenever they are read.
+
+    Raises:
+        LoweringError: a part of the module has some.
+    """
+    for path, part in module.named_modules():
+        if parametrize.is_parametrized(part):
+            names = ", ".join(f"{path}.{name}".removeprefix(".") for name in part.parametrizations)
+            raise LoweringError(
+                f"TorchScript does not read parametrised weights: {names}. lower(..., effects=True, "
+                "example_inputs=...) does, and so does a traced module; remove_parametrizations of "
+                "torch.nn.utils.parametrize leaves plain ones.\n"
+                f"{_class_place(module)}".rstrip()
+            )
 
 
 def ranges_of(scripted: torch.jit.ScriptModule) -> RangeFinder:
