@@ -280,7 +280,7 @@ def _calls(draw: DrawFn, made: tuple[int, ...]) -> Effect:
     count = draw(st.integers(0, 3)) if function == PRINT else 1
     formatted = st.builds(
         lambda before, spec, one: Made("format", (Constant(f"{before}{{0{spec}}}"), one)),
-        names,
+        names.map(lambda text: text.replace("{", "{{").replace("}", "}}")),
         st.sampled_from(["", ":>12d", ":.3f"]),
         values(made),
     )

@@ -51,6 +51,19 @@ def contents_of(cell: CellType) -> object:
 
 
 @functools.cache
+def asks_super_alone(code: CodeType, name: str) -> bool:
+    """Whether some code reads a method by this name of nothing but ``super()``."""
+    kept = [one for one in dis.get_instructions(code) if one.opname not in ("PRECALL", "CACHE")]
+    for place, one in enumerate(kept):
+        if one.argval != name or one.opname.startswith("LOAD_SUPER"):
+            continue
+        before = [each.opname for each in kept[max(place - 2, 0) : place]]
+        if before != ["LOAD_GLOBAL", "CALL"] or kept[place - 2].argval != "super":
+            return False
+    return True
+
+
+@functools.cache
 def first_read(code: CodeType, name: str) -> Position | None:
     """The place where some code first reads a variable; None if it does not."""
     for instruction in dis.get_instructions(code):

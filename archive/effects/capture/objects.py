@@ -14,7 +14,7 @@ import torch
 
 from archive.effects.capture.attribute_views import METHODS, STANDARD_SETTERS, AttributeView
 from archive.effects.capture.classes import Classes, class_source
-from archive.effects.capture.function_code import importable
+from archive.effects.capture.function_code import asks_super_alone, importable
 from archive.effects.capture.module_hooks import call_module
 from archive.effects.capture.proxies import ClassProxy, has_plain_new, proxy_class
 from archive.effects.capture.proxy_bases import SLOTS, class_behind, is_container_proxy, static
@@ -66,7 +66,16 @@ class Objects:
     # --- reading -----------------------------------------------------------------------------------
 
     def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
-        """An attribute of a proxy.
+        """An attribute of a proxy, as the class's own ``__getattribute__`` gives it if there is one."""
+        getter = static(class_behind(proxy).__mro__[:-1], "__getattribute__")
+        if isinstance(getter, FunctionType):
+            if not asks_super_alone(getter.__code__, "__getattribute__"):
+                self._call.refuse(f"{class_behind(proxy).__qualname__} has a __getattribute__ of its own")
+            return self._called(getter, proxy, name)
+        return self._load(proxy, name, custom=custom)
+
+    def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
+        """An attribute of a proxy, as ``object.__getattribute__`` gives it.
 
         Args:
             proxy: of the object.
@@ -85,8 +94,6 @@ class Objects:
         cls: Any = class_behind(proxy)
         if name == "__class__":
             return call.wrap(cls, class_source(cls))
-        if isinstance(static(cls.__mro__, "__getattribute__"), FunctionType):
-            call.refuse(f"{cls.__qualname__} has a __getattribute__ of its own")
         raw, is_set = self._of_classes.find(cls.__mro__, name)
         if isinstance(raw, property):
             return self._called(raw.fget, proxy)
@@ -188,6 +195,7 @@ class Objects:
         """A method of ``object`` or ``torch.nn.Module``, as this module does it; None for other methods."""
         return {
             object.__init__: lambda *_, **__: None,
+            object.__getattribute__: lambda key: self._load(proxy, key),
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             object.__delattr__: lambda key: self.remove(proxy, key, custom=True),

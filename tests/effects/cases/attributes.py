@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -204,3 +204,40 @@ def text_set(self: Model, x: torch.Tensor) -> torch.Tensor:
 def call_fn_with_non_const_inputs_safe(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.last = torch.nn.functional.linear(x, self.layer.weight, self.layer.bias)
     return self.last * 2
+
+
+class Renaming:
+    """Attributes by another name, through a ``__getattribute__`` of its own."""
+
+    NAMES: ClassVar = {"size": "width"}
+
+    def __init__(self) -> None:
+        self.width = 3
+        self.count = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        names = super().__getattribute__("NAMES")
+        return super().__getattribute__(names.get(name, name))
+
+
+class WithRenaming(nn.Module):
+    SCALE = 2
+    NAMES = ("one", "two")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = Renaming()
+
+
+@CASES.add(OURS)
+class own_getattribute(WithRenaming):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.config.count += 1
+        return x * self.config.size + self.config.count + getattr(self.config, "other", 5)
+
+
+@CASES.add(OURS)
+class attributes_of_classes(WithRenaming):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.config.count += self.SCALE + len(self.NAMES)
+        return x * self.config.count
