@@ -67,12 +67,18 @@ class Objects:
 
     def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """An attribute of a proxy, as the class's own ``__getattribute__`` gives it if there is one."""
-        getter = static(class_behind(proxy).__mro__[:-1], "__getattribute__")
-        if isinstance(getter, FunctionType):
-            if not asks_super_alone(getter.__code__, "__getattribute__"):
-                self._call.refuse(f"{class_behind(proxy).__qualname__} has a __getattribute__ of its own")
+        cls = class_behind(proxy)
+        getter, other = (static(cls.__mro__[:-1], one) for one in ("__getattribute__", "__getattr__"))
+        if not isinstance(getter, FunctionType):
+            return self._load(proxy, name, custom=custom)
+        if not asks_super_alone(getter.__code__, "__getattribute__"):
+            self._call.refuse(f"{cls.__qualname__} has a __getattribute__ of its own")
+        try:
             return self._called(getter, proxy, name)
-        return self._load(proxy, name, custom=custom)
+        except AttributeError:
+            if not isinstance(other, FunctionType) or other is torch.nn.Module.__getattr__:
+                raise
+            return self._called(other, proxy, name)
 
     def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """An attribute of a proxy, as ``object.__getattribute__`` gives it.
@@ -195,12 +201,11 @@ class Objects:
         """A method of ``object`` or ``torch.nn.Module``, as this module does it; None for other methods."""
         return {
             object.__init__: lambda *_, **__: None,
-            object.__getattribute__: lambda key: self._load(proxy, key),
             object.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             torch.nn.Module.__setattr__: lambda key, value: self.save(proxy, key, value, custom=True),
             object.__delattr__: lambda key: self.remove(proxy, key, custom=True),
             torch.nn.Module.__delattr__: lambda key: self.remove(proxy, key, custom=True),
-            object.__getattribute__: lambda key: self.load(proxy, key, custom=True),
+            object.__getattribute__: lambda key: self._load(proxy, key, custom=True),
             torch.nn.Module.__getattr__: lambda key: self.load(proxy, key, custom=True),
             torch.nn.Module.__call__: partial(call_module, self._call, proxy),
         }.get(raw)
