@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
 """A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""
 SOURCE = "source"
+NO_TEXT = (
+    "The archive's debug info has no text of the lines that ran (traced models have call stacks): --by line."
+)
+ALL_ROWS = sys.maxsize
 
 
 @click.command("profile")
@@ -111,11 +116,12 @@ def command(
       debug-archive profile model.ptl --input 1x64 --runs 20 --base before.json
       debug-archive profile after.json --base before.json --by line
     """  # noqa: D301 (click reads the backspace)
+    before = None if base is None else read_profile(base, base)
     if is_saved_profile(file):
         if inputs or outputs or view == SOURCE:
             raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
-        return _show_saved(read_profile(file, file), base, view, rows, as_json=as_json)
-    if base is not None and view == SOURCE:
+        return _show_saved(read_profile(file, file), before, view, rows, as_json=as_json)
+    if before is not None and view == SOURCE:
         raise click.UsageError("--base compares modules, lines or operators")
     stock = _stock()
     _check_outputs(outputs, force=force)
@@ -134,27 +140,23 @@ def command(
         many = f"{made.unknown:,} of {len(made.events):,} operations have no debug info"
         printing.note(many + ("" if companion else "; -c gives a companion, if it was split off"))
     facts: Mapping[str, Any] = made.facts() | {"runs": runs}
-    if base is not None:
-        return _show_saved(saved_profile(facts), base, view, rows, as_json=as_json)
+    if before is not None:
+        return _show_saved(saved_profile(facts), before, view, rows, as_json=as_json)
     if as_json:
         printing.write_json(facts)
     else:
-        text = made.listing() if view == SOURCE else made.table(by=view, most=rows or len(made.events))
+        text = made.listing() if view == SOURCE else made.table(by=view, most=rows or ALL_ROWS)
         printing.write(f"{text or NO_TEXT}\n".encode())
     return Status.FINDINGS if made.unknown else Status.WELL
 
 
-NO_TEXT = (
-    "The archive's debug info has no text of the lines that ran (traced models have call stacks): --by line."
-)
-
-
-def _show_saved(profile: SavedProfile, base: str | None, view: str, rows: int, *, as_json: bool) -> Status:
+def _show_saved(
+    profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
+) -> Status:
     """Print a saved profile, or what changed since another one."""
-    if base is None:
+    if before is None:
         text, facts = rows_text(profile, view, rows), {"total_ns": profile.total_ns, view: profile.rows[view]}
     else:
-        before = read_profile(base, base)
         changes = compared(before, profile, view)
         text = comparison_text(before, profile, changes, view, rows)
         facts = {"before_ns": before.total_ns, "after_ns": profile.total_ns, "changes": changes}

@@ -138,6 +138,8 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, X, method="nope")
     with pytest.raises(ArchiveError, match=r"expected debug handles of .*Deciding\.forward, found none"):
         profile_archive(path, X, 1, lite=True)
+    with torch.autograd.profiler.profile(), pytest.raises(ArchiveError, match=r"profiler runs already"):
+        profile_archive(path, X, 1)
     with pytest.raises(ValueError, match=r"no type 'int999' of tensors; there are: bfloat16"):
         example_tensor([1], "int999")
 

@@ -70,6 +70,7 @@ def test_what_is_no_profile_is_refused(change: dict[str, Any], tmp_path: Path) -
 
 def test_a_saved_profile_is_not_run(tmp_path: Path) -> None:
     path = saved(tmp_path / "one.json", {"m.py:1": 3000})
+    assert b"--base compares" in run("profile", __file__, "--base", path, "--by", "source").stderr
     for more in (["--input", "1x2"], ["-o", str(tmp_path / "x.json")], ["--by", "source"]):
         done = run("profile", path, *more)
         assert (done.returncode, b"a saved profile is shown" in done.stderr) == (2, True)
@@ -122,7 +123,7 @@ def test_a_run_without_its_debug_info_is_a_finding(model: Path, tmp_path: Path) 
         (["--input", "2x4:int999"], "no type 'int999' of tensors"),
         (["--input", "[1"], "expected sizes like 1x3x32x32, or JSON"),
         (["--input", "2x5", "--input", "1"], "forward fails with these inputs: mat1 and mat2 shapes"),
-        (["--by", "source", "--base", "x.json"], "--base compares modules, lines or operators"),
+        (["--base", "none.json"], "none.json: No such file"),
         (["--input", "2x4", "--input", "1", "-o", "x.svg"], "a name that ends in .speedscope.json"),
     ],
 )

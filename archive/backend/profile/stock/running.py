@@ -63,9 +63,12 @@ def profile_archive(
         warmup: how often it runs before, unobserved: TorchScript optimises in its first runs.
 
     Raises:
-        ArchiveError: the archive cannot be read, PyTorch does not load it or has no such method, the method
-            fails with these inputs, or the archive has no debug info for what runs it.
+        ArchiveError: PyTorch's profiler runs already, the archive cannot be read, PyTorch does not load it or
+            has no such method, the method fails with these inputs, or the archive has no debug info for what
+            runs it.
     """
+    if torch._C._autograd._profiler_enabled():
+        raise ArchiveError("PyTorch's profiler runs already, and there is one in a process")
     opened = open_archive(source, companion=companion)
     on_lite = BYTECODE in opened.records and bool(opened.methods) if lite is None else lite
     lite_method = LiteMethod.of(opened, method) if on_lite else None
