@@ -6,13 +6,12 @@ PyTorch does both steps, loading and saving, but loses calls on the way: see
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.backend.errors import BackendError
 from archive.backend.lower.loading import check_loading
-from archive.backend.lower.reloading import loaded_by_pytorch, reloadable
+from archive.backend.lower.reloading import reloaded
 from archive.backend.lower.saving import write_lowered
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -90,8 +89,7 @@ def _written(opened: Archive, file: BinaryIO, name: str) -> Lite:
         for one, record in opened.records.items()
         if kind_of(one) is RecordKind.EXTRA
     }
-    data, calls = reloadable(opened)
-    module = loaded_by_pytorch(io.BytesIO(data), name)
+    module, calls = reloaded(opened)
     saved = write_lowered(module, file, name, lite=True, plain=True, extra=extra)
     with open_archive(file, name=name) as again:
         check_loading(file, again, lite=True)

@@ -8,9 +8,10 @@ source ranges are given what :mod:`archive.backend.lower.carried` describes; PyT
 
 from __future__ import annotations
 
-import io
 from functools import cached_property
 from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -36,7 +37,9 @@ from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterable
+    from typing import BinaryIO
 
     from archive.base.mapped import Source as File
     from archive.reader.archive import Archive
@@ -64,11 +67,36 @@ def load_archive(source: File, *, companion: File | None = None) -> torch.jit.Sc
         BackendError: a backend that the module needs is not available.
     """
     with open_archive(source, companion=companion) as opened:
-        return loaded_by_pytorch(io.BytesIO(reloadable(opened).data), opened.file)
+        return reloaded(opened).module
 
 
-def loaded_by_pytorch(file: io.BytesIO, name: str) -> torch.jit.ScriptModule:
+class Reloaded(NamedTuple):
+    """A module that knows all that leads to the model's source.
+
+    Attributes:
+        module: the module.
+        calls: calls that PyTorch would not have found a range for.
+    """
+
+    module: torch.jit.ScriptModule
+    calls: int
+
+
+def reloaded(opened: Archive) -> Reloaded:
+    """The module of an archive; see :func:`load_archive`."""
+    with TemporaryDirectory() as folder:  # in memory, the archive would cost the model's size again
+        path = Path(folder) / "archive"
+        with path.open("w+b") as file:
+            calls = write_reloadable(opened, file)
+        return Reloaded(loaded_by_pytorch(path, opened.file), calls)
+
+
+def loaded_by_pytorch(file: io.BytesIO | Path, name: str) -> torch.jit.ScriptModule:
     """The module of an archive.
+
+    Args:
+        file: the archive.
+        name: how errors call it.
 
     Raises:
         ArchiveError: PyTorch refuses the archive.
@@ -84,20 +112,11 @@ def loaded_by_pytorch(file: io.BytesIO, name: str) -> torch.jit.ScriptModule:
         raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error
 
 
-class Reloadable(NamedTuple):
-    """An archive from which PyTorch loads all that leads to the model's source.
+def write_reloadable(opened: Archive, file: BinaryIO) -> int:
+    """Write the archive from which PyTorch loads all that leads to the model's source.
 
-    Attributes:
-        data: its bytes.
-        calls: calls that PyTorch would not have found a range for.
-    """
-
-    data: bytes
-    calls: int
-
-
-def reloadable(opened: Archive) -> Reloadable:
-    """The archive from which PyTorch loads all that leads to the model's source.
+    Returns:
+        How many calls PyTorch would not have found a range for.
 
     Raises:
         LoweringError: there are lowered modules, and the archive does not tell what their debug handles lead
@@ -113,9 +132,8 @@ def reloadable(opened: Archive) -> Reloadable:
     if opened.lowered or delegated.sites:
         delegated.check()
         _carry(attachment, delegated)
-    file = io.BytesIO()
     rewrite(file, opened, {**DebugRecords(attachment.form()), **padded_code(opened)})
-    return Reloadable(file.getvalue(), calls)
+    return calls
 
 
 def _carry(attachment: Attachment, delegated: _Delegated) -> None:
