@@ -76,7 +76,7 @@ class Delegate:
         self._module = lowered
         self._top = lowered._type().annotation_str.rpartition(".")[2]
         self._debug = debug
-        self._methods: dict[str, tuple[inspect.Signature, int, bool]] = {}
+        self._methods: dict[str, tuple[inspect.Signature, int, int, bool]] = {}
         self._runtime = self.backend.runtime()
         if not self._runtime.is_available():
             raise BackendError(codegen.UNAVAILABLE, self.backend.name)
@@ -141,9 +141,9 @@ class Delegate:
         """
         if method not in self._compiled:
             raise AttributeError(f"expected a lowered method ({', '.join(self._compiled)}), found {method}")
-        signature, count, is_tuple = self._described(method)
+        signature, positions, count, is_tuple = self._described(method)
         values = list(inputs)
-        if named or len(inputs) != len(signature.parameters):
+        if named or len(inputs) != positions:
             bound = signature.bind(*inputs, **named)
             bound.apply_defaults()
             values = list(bound.arguments.values())
@@ -163,12 +163,17 @@ class Delegate:
             )
         return tuple(results) if is_tuple else results[0]
 
-    def _described(self, method: str) -> tuple[inspect.Signature, int, bool]:
-        """A method's signature, the number of its results, and whether they are a tuple."""
+    def _described(self, method: str) -> tuple[inspect.Signature, int, int, bool]:
+        """A method's signature, the numbers of its parameters and results, and whether these are a tuple.
+
+        If a parameter is given by name alone, the first number is -1.
+        """
         if method not in self._methods:
             schema = self._module._get_method(method).schema
             types, is_tuple = codegen.results(schema)
-            self._methods[method] = _signature(schema), len(types), is_tuple
+            arguments = codegen.arguments(schema)
+            positions = -1 if any(one.kwarg_only for one in arguments) else len(arguments)
+            self._methods[method] = _signature(schema), positions, len(types), is_tuple
         return self._methods[method]
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
