@@ -36,10 +36,12 @@ SEEN = []
 class Gate:
     def __init__(self):
         self.count = 0
+        self.log = []
 
     def counted(self, gradient):
         self.count += 1
         SEEN.append(self.count)
+        self.log.append(self.count)
         return gradient * self.count
 
 
@@ -69,7 +71,7 @@ for number in range(3):
     model(x).sum().backward()
     found.append(x.grad)
 state = model.state
-found += [state.module.gate.count, state.globals["hooked_model"]["SEEN"]]
+found += [state.module.gate.log, state.globals["hooked_model"]["SEEN"]]
 found += [sys.modules["hooked_model"].SEEN, type(state.module.last).__name__]
 torch.save(found, sys.argv[2])
 """
@@ -121,10 +123,10 @@ def test_another_process_finds_the_code_and_leaves_its_own_globals_alone(
     hooked: ModuleType, tmp_path: Path
 ) -> None:
     assert run(saved(hooked, tmp_path), tmp_path).returncode == 0
-    *found, count, seen, others, handle = torch.load(tmp_path / "found", weights_only=False)
+    *found, log, seen, others, handle = torch.load(tmp_path / "found", weights_only=False)
     model = hooked.Model()
     assert same(found, gradients(model))
-    assert (count, seen, others, handle) == (model.gate.count, hooked.SEEN, [], type(model.last).__name__)
+    assert (log, seen, others, handle) == (model.gate.log, hooked.SEEN, [], type(model.last).__name__)
 
 
 @pytest.mark.parametrize(
@@ -165,17 +167,25 @@ def test_a_live_state_has_the_models_own_objects(hooked: ModuleType, tmp_path: P
 
 def test_hooks_are_taken_off_again_if_a_later_effect_fails(hooked: ModuleType, tmp_path: Path) -> None:
     class Stubborn(hooked.Model):  # type: ignore[name-defined]
-        def __setattr__(self, name: str, value: object) -> None:
-            if name == "last" and value is not None and self.__dict__.get("stubborn"):
+        held: Any = None
+        is_stubborn = False
+
+        @property
+        def last(self) -> Any:  # noqa: ANN401
+            return self.held
+
+        @last.setter
+        def last(self, value: Any) -> None:  # noqa: ANN401
+            if self.is_stubborn:
                 raise RuntimeError("not now")
-            super().__setattr__(name, value)
+            self.held = value
 
     live = Stubborn()
     ours = Effectful.load(saved(hooked, tmp_path), State.of(live, modules=["hooked_model"]), allow=ALLOWED)
     first, second = (torch.ones(2, requires_grad=True) for _ in range(2))
     ours(first)
     kept = live.last
-    live.stubborn = True
+    live.is_stubborn = True
     with pytest.raises(ReplayError, match="not now"):
         ours(second)
     assert not second._backward_hooks

@@ -269,11 +269,11 @@ class _Maker:
         value = own
         if effects.has_pending_mutation_of_attr(variable, name):
             value = effects.load_attr(variable, name, deleted_ok=True)
-        elif is_followed(own):
-            value = self.call.wrap(own, source)
-        elif own is not ABSENT:
+        elif own is not ABSENT and (self._is_data(own) or not is_followed(own)):
             self._check_real(own, source)
             return None
+        elif own is not ABSENT:
+            value = self.call.wrap(own, source)
         if value is not ABSENT and value is not DELETED and self._kind(value) is not VariableKind.OBJECT:
             self._check_value(value)
         return value
