@@ -152,7 +152,7 @@ NONSENSE = [
     (Effect(Op.APPEND, X, None, Output(-1)), "output -1"),
     (
         Effect(Op.APPEND, X, None, Made("bag", ())),
-        "namedtuple, subclass, found 'bag'",
+        "expected one of list, tuple, dict, size, dtype, device, ",
     ),
     (Effect(Op.APPEND, X, None, Made("dict", (Output(0),))), "a key that has no value"),
     (Effect(Op.APPEND, X, None, Made("dtype", (Constant("os.system"),))), "no dtype: 'os.system'"),
