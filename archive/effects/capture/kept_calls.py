@@ -31,6 +31,9 @@ METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal"
 """Levels, by the methods of loggers that log at them."""
 
 
+STREAMS = ("stdin", "stdout", "stderr")
+
+
 class KeptCalls:
     """Notes the calls of one captured call.
 
@@ -82,7 +85,7 @@ class KeptCalls:
     ) -> None:
         """Replace ``print``."""
         caller = sys._getframe(1)
-        if file is not None and file is not sys.stdout:
+        if not (file is None or file is sys.stdout or (type(file) is StreamView and file.name == "stdout")):
             self._call.refuse("print to a file")
         settings = (" " if sep is None else sep, "\n" if end is None else end)
         if not all(type(one) is str for one in settings):
@@ -133,6 +136,8 @@ class KeptCalls:
             return LoggingModule(self)
         if value is warnings:
             return WarningsModule(self)
+        if value is sys:
+            return SysModule(self)
         if value is warnings.warn:
             return self.warned
         if isinstance(value, logging.Logger):
@@ -196,6 +201,38 @@ class LoggingModule:
         if isinstance(found, int | type):
             return found
         return self._calls.refuse(f"logging.{name}: what it does outside the model would be lost")
+
+
+class SysModule:
+    """The proxy of ``sys``.
+
+    Args:
+        calls: refuses what is written past ``print``.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return StreamView(self._calls, name) if name in STREAMS else getattr(sys, name)
+
+
+class StreamView:
+    """The proxy of a standard stream, which only ``print`` may write to.
+
+    Args:
+        calls: refuses all else.
+        name: of the stream.
+
+    Attributes:
+        name: see above.
+    """
+
+    def __init__(self, calls: KeptCalls, name: str) -> None:
+        self._calls, self.name = calls, name
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self._calls.refuse(f"sys.{self.name}.{name}: what it does outside the model would be lost")
 
 
 class WarningsModule:

@@ -140,6 +140,12 @@ def text_that_decides(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@CASES.add(OURS, says="sys.stdout.write: what it does outside the model would be lost")
+def written_past_print(_: Model, x: torch.Tensor) -> torch.Tensor:
+    sys.stdout.write("moo")  # here
+    return x
+
+
 @CASES.add(OURS, says="print to a file")
 def print_elsewhere(_: Model, x: torch.Tensor) -> torch.Tensor:
     print("moo", file=sys.stderr)  # here
