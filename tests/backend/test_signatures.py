@@ -110,6 +110,28 @@ def test_arguments_and_results_pass_through(
         assert repr(call(*given, **named)) == repr(expected), way
 
 
+class Two(torch.nn.Module):
+    """Its arguments have no names: tracing calls each ``input``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(2, 2), torch.nn.Linear(3, 2)
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.first(inputs[0]), self.second(inputs[1])
+
+
+def test_arguments_of_one_name_stay_apart() -> None:
+    given = torch.randn(1, 2), torch.randn(1, 3)
+    traced = torch.jit.trace(Two(), given)
+    names = [one.name for one in traced._c._get_method("forward").schema.arguments]
+    assert len(set(names)) < len(names)
+    lowered = lower(traced, "aten")
+    for run in ways(lowered).values():
+        assert all(map(torch.equal, run(*given), traced(*given)))
+    assert all(map(torch.equal, Delegate.of(lowered)(*given), traced(*given)))
+
+
 def test_named_tuples_are_taken_as_what_they_are(echo: str) -> None:
     with pytest.raises(RuntimeError, match="Expected 2 elements"):
         lower(Named(), echo)(Pair(X, 1))

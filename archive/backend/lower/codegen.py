@@ -8,7 +8,10 @@ defaults, and a tuple without elements.
 from __future__ import annotations
 
 import math
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from archive.backend.lower.padding import padding
 from archive.effects.errors import LoweringError
@@ -106,6 +109,25 @@ def _passed(schema: Schema) -> list[str]:
 def arguments(schema: Schema) -> list[Any]:
     """The arguments of a method after ``self``."""
     return list(schema.arguments)[1:]
+
+
+def with_unique_names(schema: Schema) -> Schema:
+    """A schema whose arguments have names of their own.
+
+    PyTorch calls several arguments of a traced ``forward(self, *args)`` by one name: ``input``, ``input``.
+    """
+    names = [one.name for one in schema.arguments]
+    if len(set(names)) == len(names):
+        return schema
+    made: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" for number in count(1))
+        made.append(name if name not in made else next(one for one in free if one not in (*names, *made)))
+    renamed = [
+        torch._C.Argument(name, one.type, None, None, False, None)
+        for name, one in zip(made, schema.arguments, strict=True)
+    ]
+    return torch._C.FunctionSchema(schema.name, schema.overload_name, renamed, schema.returns, False, False)
 
 
 def results(schema: Schema) -> tuple[list[str], bool]:

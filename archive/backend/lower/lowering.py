@@ -133,7 +133,8 @@ def lower(
             captured.relocating[method].graph(graph)
     recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
-    schemas = {method: scripted._c._get_method(compiled_name(scripted._c, method)).schema for method in spec}
+    compiled = {method: scripted._c._get_method(compiled_name(scripted._c, method)) for method in spec}
+    schemas = {method: codegen.with_unique_names(one.schema) for method, one in compiled.items()}
     whole = Original(original, graphs, schemas)
     processed = _preprocessed(chosen, whole, spec, recorder)
     parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
