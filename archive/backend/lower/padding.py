@@ -1,7 +1,7 @@
 """Makes sources large, so that PyTorch compiles them in a time and memory that follow from their size.
 
 For each variable that one branch of an ``if`` alone defines, PyTorch's compiler copies the whole source, in
-case that an error must show the place: 3.5 GB for a lowered model of eight attention layers. It does without
+case that an error must show the place: 3.4 GB for a lowered model of eight attention layers. It does without
 if the source has 512 KiB or more (``reportSourceLocation`` in ``torch/csrc/jit/frontend/ir_emitter.cpp``). So
 a comment is put behind the code of such models; compressed, it takes half a KiB.
 """
