@@ -26,6 +26,7 @@ from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
+from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source as File
     from archive.effects.replay.code_names import Allowed
     from archive.effects.replay.replay import Prepared
-    from archive.formats.effects.model import Local, Source, Value
+    from archive.formats.effects.model import Effect, Local, Value
 
 
 class Entry(NamedTuple):
@@ -83,11 +84,10 @@ class Effectful:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
         tensors = [parameters.get(_place(one), _copy(one)) for one in getattr(delegate.module, EFFECTS_STATE)]
-        made = (one for effects in table.methods for one in effects.effects if one.op is Op.REGISTER_HOOK)
-        by_hand = any(one.op is Op.SET_BACKWARD for effects in table.methods for one in effects.effects)
-        if stock and by_hand:
+        every = [one for effects in table.methods for one in effects.effects]
+        if stock and any(one.op is Op.SET_BACKWARD for one in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
-        if stock and any(_is_made(one.source) for one in made):
+        if stock and any(_is_hook_of_graph(one) for one in every):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state
@@ -195,9 +195,13 @@ class Effectful:
             raise
 
 
-def _is_made(source: Source) -> bool:
-    """Whether a tensor is one that the graph makes; the sources of such tensors are items of a temporary."""
-    return isinstance(source, Item) and isinstance(source.base, Temporary)
+def _is_hook_of_graph(effect: Effect) -> bool:
+    """Whether an effect puts hooks on a tensor that the graph makes.
+
+    The sources of such tensors are items of a temporary.
+    """
+    is_made = isinstance(effect.source, Item) and isinstance(effect.source.base, Temporary)
+    return effect.op is Op.REGISTER_BACKWARD_HOOKS or (effect.op in HOOK_OPS and is_made)
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

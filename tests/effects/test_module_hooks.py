@@ -11,7 +11,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 from torch import nn
 
-from archive.backend import Effectful, lower, lowered_archive
+from archive.backend import Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, State, capture
 
 pytestmark = pytest.mark.torch
@@ -95,6 +95,15 @@ def test_an_argument_left_out_is_refused_since_hooks_may_ask_for_it() -> None:
 
     with pytest.raises(CaptureError, match="may ask whether 'scale' is given"):
         capture(Optional(), torch.ones(3))
+
+
+def test_torchscript_has_no_place_for_hooks_on_the_way_back() -> None:
+    model = nn.Sequential(nn.Linear(3, 3))
+    model[0].register_full_backward_hook(lambda *_: None)
+    example = torch.ones(2, 3, requires_grad=True)
+    lowered = lower(model, "aten", effects=True, example_inputs=(example,))
+    with pytest.raises(LoweringError, match="gives no gradient to hooks"):
+        Effectful.load(lowered_archive(lowered), allow=[__name__], stock=True)
 
 
 def test_hooks_of_all_modules_are_refused() -> None:

@@ -11,6 +11,7 @@ import builtins
 import logging
 from dataclasses import replace
 from functools import partial
+from inspect import CO_VARARGS
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -146,8 +147,9 @@ class _Maker:
             self._check_value(value, code, variable)
         for variable, value in named.items():
             self._check_value(value, code if variable in names else None, variable)
+        rest = code.co_varnames[len(names)] if code.co_flags & CO_VARARGS else ""
         for value in args[code.co_argcount :]:
-            self._check_value(value)
+            self._check_value(value, code, rest)
 
     def _cell(self, code: CodeType, variable: str, cell: CellType) -> Recipe | At:
         """A variable of the function around a hook: of the model's own functions, or made in the call."""
