@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
     from archive.formats.effects.model import Source
 
+CODE = (type, FunctionType)
+"""Types of elements that are part of the model's code."""
 ORDER = "the order of a set's elements, which differs from process to process"
 READING = (
     "__and__", "__rand__", "__or__", "__ror__", "__sub__", "__rsub__", "__xor__", "__rxor__",
@@ -41,6 +44,9 @@ class TrackedSet:
         call: the captured call.
         source: where the set lives.
         kind: ``set`` or ``frozenset``.
+
+    Attributes:
+        is_code: whether some elements are classes or functions.
     """
 
     def __init__(self, call: CapturedCall, source: Source, kind: type) -> None:
@@ -48,6 +54,7 @@ class TrackedSet:
         self._old: set[Any] = set()
         self._now: dict[Any, bool] = {}
         self._is_old = True
+        self.is_code = False
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # noqa: ANN401
@@ -57,7 +64,8 @@ class TrackedSet:
     def fill(self, values: Iterable[object]) -> None:
         """Give it the elements that it has before the call."""
         self._old = set(values)
-        if not all(map(is_literal, self._old)):
+        self.is_code = any(isinstance(one, CODE) for one in self._old)
+        if not all(is_literal(one) or isinstance(one, CODE) for one in self._old):
             self._call.refuse("a set whose elements are no constants")
 
     @staticmethod
@@ -73,14 +81,24 @@ class TrackedSet:
     # --- reading -----------------------------------------------------------------------------------
 
     def _was(self, element: Any) -> bool:  # noqa: ANN401
-        """Whether an element was there before the call, guarded."""
+        """Whether an element was there before the call, guarded; classes and functions are no state."""
+        if self.is_code:
+            original = self._call.functions.original(element)
+            return (self._call.objects.real_of(element) if original is None else original) in self._old
         if not is_literal(element):
             return False
         found = element in self._old
         self._call.guards.note(Look.HAS, self._source, found, element)
         return found
 
+    def _refuse_code(self) -> None:
+        """Refuse all but membership in a set of classes or functions, such as a registry."""
+        if self.is_code:
+            self._call.refuse("a set whose elements are no constants")
+
     def __contains__(self, element: object) -> bool:
+        if self.is_code:
+            return self._was(element)
         element = self._call.constant_key(element)
         if element in self._now:
             return self._now[element]
@@ -88,6 +106,7 @@ class TrackedSet:
 
     def length(self) -> Any:  # noqa: ANN401
         """The number of elements: a number of the graph where calls change it."""
+        self._refuse_code()
         now = sum(self._now.values())
         if not self._is_old:
             return now
@@ -103,6 +122,7 @@ class TrackedSet:
 
     def whole(self) -> set[Any]:
         """All elements, guarded."""
+        self._refuse_code()
         if self._is_old:
             if self._source in self._call.resized and not self._call.deciding:
                 self._call.refuse("iteration of a set whose elements differ from call to call")
@@ -160,6 +180,7 @@ class TrackedSet:
         self._note(Op.DISCARD, element, there=False)
 
     def _note(self, op: Op, element: Any, *, there: bool) -> None:  # noqa: ANN401
+        self._refuse_code()
         if not isinstance(element, torch.Tensor):
             element = self._call.constant_key(element)
         if not is_literal(element):
@@ -187,6 +208,7 @@ class TrackedSet:
 
     def clear(self) -> None:
         self._check("clear")
+        self._refuse_code()
         self._call.resized.add(self._source)
         self._is_old, self._now = False, {}
         self._call.mutate(self, Op.CLEAR)

@@ -259,8 +259,9 @@ class Wrapping:
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()
         self._call.guards.type_names[source] = type_name(value)
-        self._call.guards.note(Look.TYPE, source, type_name(value))
         proxy.fill(self._call.snapshot.contents(value))
+        if not proxy.is_code:
+            self._call.guards.note(Look.TYPE, source, type_name(value))
         return proxy
 
     def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401

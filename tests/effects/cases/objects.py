@@ -259,3 +259,16 @@ def user_defined_class_name(self: Model, x: torch.Tensor) -> torch.Tensor:
     made = Pair(x, 1)
     self.name = made.__class__.__name__
     return made.a * 2
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+KNOWN = {Context, Pair, doubled}
+
+
+@CASES.add(OURS, config=Pair(1, 2))
+def registry_of_classes(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.known = type(self.config) in KNOWN and Level not in KNOWN
+    return doubled(x) + self.known if doubled in KNOWN else x
