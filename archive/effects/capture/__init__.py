@@ -4,7 +4,7 @@ The modules from the highest to the lowest; each imports only from lower ones:
 
 - ``capture``, ``entries``, ``attempt``, ``next_snapshot``: as many calls as are needed, one call, the state
   behind it; ``comparing``, ``other_arms``, ``original_values``: what entries have in common and what not;
-- ``hook_recipes``, ``code_uses``: hooks that a call leaves behind, and what their code does;
+- ``settled_hooks``, ``hook_recipes``, ``code_uses``: hooks that a call leaves behind, what their code does;
 - ``finish``, ``bounds``, ``sharing``, ``initial``: a call's graph and table are completed;
 - ``functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``,
   ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins

@@ -14,7 +14,6 @@ from archive.effects.capture.container_proxies import Containers
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
-from archive.effects.capture.hook_recipes import settle_hooks
 from archive.effects.capture.hook_sets import check_taken_off, has_hooks
 from archive.effects.capture.interception import BY_FUNCTION, intercepted
 from archive.effects.capture.kept_calls import KeptCalls
@@ -23,6 +22,7 @@ from archive.effects.capture.objects import Objects
 from archive.effects.capture.open_deque import OpenDeque
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.proxy_bases import ObjectProxy, is_container_proxy
+from archive.effects.capture.settled_hooks import settle_hooks
 from archive.effects.capture.sites import error_at, of_model
 from archive.effects.capture.snapshot import instance_dict
 from archive.effects.capture.sources import is_literal

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import logging
-from dataclasses import replace
 from functools import partial
 from inspect import CO_VARARGS
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -37,30 +36,34 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.call import CapturedCall
     from archive.effects.capture.code_uses import Use
-    from archive.effects.capture.pending import BackwardHooks, Hook
     from archive.effects.capture.sites import Statement
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
 NO_NAME = "a hook that is no function of a Python module: it cannot be found by a name"
 UNFOLLOWED = ", which cannot be followed on the way back"
-CHANGED = "is changed in place later"
 AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
 """Types of globals of libraries that hooks use as they are where they run."""
 
 
-def recipe_of(call: CapturedCall, hook: Any, statement: Statement | None) -> str | Recipe:  # noqa: ANN401
+def recipe_of(
+    call: CapturedCall,
+    hook: Any,  # noqa: ANN401
+    statement: Statement | None,
+    *args: object,
+) -> str | Recipe:
     """The recipe of a hook, or its name where that tells all.
 
     Args:
         call: the captured call, which is over.
         hook: as the model has put it on.
         statement: that put it on.
+        args: known ones with which the hook is called, before the gradients.
 
     Raises:
         CaptureError: the hook may do what a recipe does not tell; the error names the statement.
     """
-    return _Maker(call, statement).made(hook, (), {})
+    return _Maker(call, statement).made(hook, args, {})
 
 
 class _Maker:
@@ -304,34 +307,3 @@ class _Maker:
 
 def _as_value(function: str | Recipe) -> Constant | Recipe:
     return Constant(function) if isinstance(function, str) else function
-
-
-def settle_hooks(call: CapturedCall) -> None:
-    """Make the recipes of all hooks that a call has put on.
-
-    Raises:
-        CaptureError: a hook has no recipe, or was put on a tensor that has been changed since.
-    """
-    effects = call.side_effects
-    for number, hook in effects.tensor_hooks.items():
-        effects.tensor_hooks[number] = _settled(call, hook)
-    effects.backward_hooks = [_settled_on_module(call, one) for one in effects.backward_hooks]
-    effects.taken_off = [(_settled(call, hook), statement) for hook, statement in effects.taken_off]
-
-
-def _settled_on_module(call: CapturedCall, one: BackwardHooks) -> BackwardHooks:
-    tensors = [each for each in (*one.inputs, *one.outputs) if each is not None]
-    if tuple(each._version for each in tensors) != one.versions:
-        raise error_at(f"a tensor that {CHANGED}", one.statement)
-    hooks, pre_hooks = (
-        tuple(_Maker(call, one.statement).made(hook, (one.module,), {}) for hook in hooks)
-        for hooks in (one.hooks, one.pre_hooks)
-    )
-    return replace(one, hooks=hooks, pre_hooks=pre_hooks)
-
-
-def _settled(call: CapturedCall, hook: Hook) -> Hook:
-    tensor: Any = hook.tensor
-    if hook.version is not None and tensor._version != hook.version:
-        raise error_at(f"a hook on a tensor that {CHANGED}", hook.statement)
-    return replace(hook, function=recipe_of(call, hook.function, hook.statement))
