@@ -1,0 +1,63 @@
+"""The tables in ``docs/lowering.md`` tell what was measured; a quick part is measured here again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+from tests.zoo.catalogue import SAMPLES
+from tests.zoo.measuring import line, measured, places
+from tools.lowering_table import CHECKS, PAGE, YES, rewritten, row_of, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+QUICK = ["LSTM", "EmbeddingBag", "SSD", "TCN", "mixture of experts", "key-value cache"]
+"""Models of several kinds and of all three ways, each lowered in less than half a second."""
+TRACEBACK = """\
+Traceback of TorchScript, serialized code (most recent call last):
+  File "code/m.py", line 3, in forward
+Traceback of TorchScript, original code (most recent call last):
+  File "<string>", line 3, in forward
+  File "model.py", line 7, in forward
+        return self.layer(x)
+  File "site/torch/nn/modules/linear.py", line 134, in forward
+"""
+TRACED = """\
+Traceback of TorchScript (most recent call last):
+site/torch/nn/modules/linear.py(134): forward
+model.py(9): forward
+main.py(2): <module>
+"""
+
+
+def test_the_page_has_the_tables_of_the_data() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert rewritten(text) == text
+    assert list(rows()) == [name for name in SAMPLES if name in rows()]
+
+
+def test_nearly_all_models_lower_and_fail_at_their_line() -> None:
+    found = list(rows().values())
+    works = [row["model"] for row in found if all(row[check] == YES for check in CHECKS)]
+    assert len(works) >= 0.95 * len(found)
+
+
+def test_some_models_are_as_the_page_tells(tmp_path: Path) -> None:
+    assert {SAMPLES[name].way for name in QUICK} == {"scripted", "traced", "effects"}
+    found = measured([SAMPLES[name] for name in QUICK], tmp_path)
+    known = rows()
+    for name, outcome in found.items():
+        row = row_of(SAMPLES[name], known[name]["version"], outcome)
+        assert [row[check] for check in CHECKS] == [known[name][check] for check in CHECKS], outcome
+
+
+def test_places_are_those_of_the_original_code() -> None:
+    assert places(TRACEBACK) == ["model.py:7", "site/torch/nn/modules/linear.py:134"]
+    assert line(places(TRACEBACK)) == "model.py:7"
+    assert line(places(TRACED)) == "model.py:9"
