@@ -127,11 +127,11 @@ def test_arguments_of_one_name_stay_apart() -> None:
     names = [one.name for one in traced._c._get_method("forward").schema.arguments]
     assert len(set(names)) < len(names)
     lowered = lower(traced, "aten")
-    for run in ways(lowered).values():
-        assert all(map(torch.equal, run(*given), traced(*given)))
-    found = Delegate.of(lowered)(*given)
-    assert isinstance(found, tuple)
-    assert all(map(torch.equal, found, traced(*given)))
+    runs: list[Callable[..., object]] = [*ways(lowered).values(), Delegate.of(lowered)]
+    for run in runs:
+        found = run(*given)
+        assert isinstance(found, tuple)
+        assert all(map(torch.equal, found, traced(*given)))
 
 
 def test_named_tuples_are_taken_as_what_they_are(echo: str) -> None:

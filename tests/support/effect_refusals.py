@@ -199,14 +199,14 @@ def out_of_the_middle(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused("a part of a list whose length differs", items=[3, 1, 2])
+@refused("a list whose length differs from call to call", items=[3, 1, 2])
 def part_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items.append(0)
     self.items[1:] = [x]  # here
     return x
 
 
-@refused("a part of a list whose length differs", items=[3, 1, 2])
+@refused("a list whose length differs from call to call", items=[3, 1, 2])
 def part_deleted(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.items.append(0)
     del self.items[:1]  # here
