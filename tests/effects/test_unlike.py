@@ -19,7 +19,7 @@ from torch import nn
 
 from archive.backend import BackendError, Effectful, lower
 from archive.effects import GuardError, ReplayError, State
-from tests.support import effect_unlike, effect_unlike_tensors
+from tests.support import effect_unlike, effect_unlike_tensors  # noqa: F401 (the latter has cases, too)
 from tests.support.corpus import FIXTURES
 from tests.support.effect_models import CASES
 from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
@@ -286,11 +286,3 @@ def test_a_table_without_guards_is_read_and_run() -> None:
     assert (table.methods[0].guards, table.methods[0].defaults) == ((), ())
     loaded(torch.ones(2, 3))
     assert loaded.state.module.count == 1
-
-
-def test_the_grad_mode_is_that_of_the_example() -> None:
-    number = [one.forward for one in UNLIKE].index(effect_unlike_tensors.no_gradient)
-    loaded = Effectful.of(lowered(number))
-    said = "expected torch.is_grad_enabled is True, found False"
-    with torch.no_grad(), pytest.raises(GuardError, match=said):
-        loaded(effect_unlike.X)
