@@ -249,10 +249,20 @@ def test_the_page_s_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (ROOT / "docs" / "lowering.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    code, again = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(code, {})  # noqa: S102 (as a reader runs it)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 (as a reader runs it)
     assert files(tmp_path) == ["model.ptl", "run.folded", "run.speedscope.json", "trace.json"]
     said = capsys.readouterr().out
     assert INNER in said
     assert "operations in" in said
+    before = (tmp_path / "model.ptl").read_bytes()
+    names["save_lowered"](names["torch"].jit.script(names["model"]), "model.pt")
+    (tmp_path / "model.ptl").unlink()
+    exec(again, {})  # noqa: S102 (the same)
+    with archive.open(before) as first, archive.open(tmp_path / "model.ptl") as second:
+        assert list(first.handles) == list(second.handles)
+        assert [bytes(first.symbolicate(one)) for one in first.handles] == [
+            bytes(second.symbolicate(one)) for one in second.handles
+        ]
