@@ -110,6 +110,28 @@ def test_failures_lead_to_their_operation(
     assert line in str(span.source.text)[span.start : span.end + 20]
 
 
+class Unpacking(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, _, columns = x.shape
+        first, second = torch.relu(x).chunk(2)
+        return first.reshape(columns, rows) + second.reshape(columns, rows)
+
+
+def test_a_list_of_another_length_is_told_at_the_line_that_makes_it() -> None:
+    unpacking = Delegate.of(lower(Unpacking(), "aten"))
+    for x, found, line in (
+        # PyTorch's own text of `x.shape`, since TorchScript records no place for the call
+        (torch.ones(2, 2), "Expected 3 elements in a list but found 2", "return a.size()"),
+        (torch.ones(1, 2, 2), "Expected 2 elements in a list but found 1", "torch.relu(x).chunk(2)"),
+    ):
+        with pytest.raises(BackendError) as caught:
+            unpacking(x)
+        shown = str(caught.value).splitlines()
+        assert shown[0] == found
+        place = next(at for at, one in enumerate(shown) if "<--- HERE" in one)
+        assert line in shown[place - 1]
+
+
 class Interrupting(torch.Tensor):
     @classmethod
     def __torch_function__(cls, *_: object) -> None:

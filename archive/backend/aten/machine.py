@@ -170,8 +170,14 @@ class Machine:
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:
-    """Write several values to their registers."""
+    """Write several values to their registers.
+
+    Raises:
+        ValueError: a list has another number of items, as PyTorch says it.
+    """
     if outs:
+        if len(values) != len(outs):
+            raise ValueError(f"Expected {len(outs)} elements in a list but found {len(values)}")
         for number, value in zip(outs, values, strict=True):
             registers[number] = value
 

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
 
     from archive.backend.graph.graphs import Block, Graph, Operation
 
-PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit")
-"""Operations without a range in PyTorch; they belong to the operation that makes their input."""
+PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit", "prim::ListUnpack", "prim::TupleUnpack")
+"""Operations without a range in PyTorch; they belong to the operation that makes their input.
+
+The operation that follows may stand lines below: where unpacking a list fails, its line would be wrong.
+"""
 
 
 def fill_ranges(graph: Graph) -> None:
