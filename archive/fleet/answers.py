@@ -137,9 +137,9 @@ class FleetAnswers:
         failure = NodeFailure(stream)
         if not failure.is_unexplained:
             return None
-        key = failure.name, failure.target
+        what = f"node {failure.name}"
         return self._answer(
-            Question(failure, f"node {failure.name}", key, lambda one: one.of_node(stream), _any), ()
+            Question(failure, what, (failure.key,), lambda one: one.of_node(stream), _any), ()
         )
 
     def of_frames(self, stream: Stream) -> Answer | None:
@@ -148,8 +148,8 @@ class FleetAnswers:
         traceback.leave()
         if not traceback.statements:
             return None
-        key = tuple(map(str, traceback.statements))
-        return self._answer(Question(traceback, key[-1], key, lambda one: one.of_frames(stream), _any), ())
+        what, key = str(traceback.statements[-1]), (traceback.key,)
+        return self._answer(Question(traceback, what, key, lambda one: one.of_frames(stream), _any), ())
 
     def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

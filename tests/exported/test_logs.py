@@ -137,3 +137,74 @@ def test_a_log_of_programs_is_nothing_to_a_torchscript_archive() -> None:
     log = text("shop", "module") + text("shop", "interpreter.stripped")
     with archive.open(EXPORTED.parent / "oracles" / "plain_stack.ptl") as opened:
         assert b"".join(explain([log], opened)) == log
+
+
+def test_a_graph_that_pytorch_traced_anew_is_explained_where_inputs_and_arguments_agree() -> None:
+    log = text("sums", "module")
+    assert b"embedding.default(primals_2, primals_1)" in log
+    out, explainer = explained(log, "sums")
+    assert out != log
+    log = log.replace(b"primals_2", b"primals_0")
+    out, explainer = explained(log, "sums")
+    assert out == log
+    assert "PyTorch traced its graph anew" in explainer.notes[0]
+    assert explainer.ambiguous == 1
+
+
+def test_a_name_that_a_graph_has_only_when_traced_anew_is_not_called_another_models() -> None:
+    log = text("sums", "module").replace(b" embedding = ", b" embedding_1 = ")
+    out, explainer = explained(log, "sums")
+    assert out == log
+    assert "PyTorch traced its graph anew" in explainer.notes[0]
+
+
+def test_a_companion_alone_does_not_explain_graphs_that_pytorch_traced_anew(tmp_path: Path) -> None:
+    log = text("sums", "module")
+    archive.split(EXPORTED / "sums.pt2", tmp_path / "small.pt2", tmp_path / "sums.ptdbg")
+    done = run("symbolicate", tmp_path / "sums.ptdbg", stdin=log)
+    assert done.stdout == log
+    assert b"PyTorch traced its graph anew" in done.stderr
+
+
+def test_frames_of_generated_code_without_a_statement_are_not_skipped() -> None:
+    log = text("shop", "module")
+    compiled = b'  File "<eval_with_key>.3", line 4, in forward\n    def forward(self, x):\n'
+    assert log.count(b'  File "<eval_with_key>') == 1
+    log = log.replace(b'  File "<eval_with_key>', compiled + b'  File "<eval_with_key>')
+    out, explainer = explained(log, "shop")
+    assert out == log
+    assert "does not show its statement" in explainer.notes[0]
+
+
+def test_a_program_within_another_graph_module_is_explained() -> None:
+    log, outer = (
+        text("shop", "module"),
+        b'  File "<eval_with_key>.3", line 4, in forward\n    shop = self.shop(x)\n',
+    )
+    out, _ = explained(log.replace(b'  File "<eval_with_key>', outer + b'  File "<eval_with_key>'), "shop")
+    assert out == explained(log, "shop")[0].replace(
+        b'  File "<eval_with_key>', outer + b'  File "<eval_with_key>'
+    )
+
+
+def test_what_is_no_node_of_a_program_is_no_failure_of_one() -> None:
+    log = (
+        b'Traceback (most recent call last):\n  File "<eval_with_key>.3", line 5, in forward\n'
+        b"    _guards_fn = self._guards_fn(x);  _guards_fn = None\n"
+        b"AssertionError: Guard failed: x.size()[0] <= 16\n"
+    )
+    out, explainer = explained(log, "shop")
+    assert out == log
+    assert not explainer.unknown
+
+
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+def test_a_failure_is_asked_of_all_models_whatever_the_one_before_was_called_with(
+    kind: str, tmp_path: Path
+) -> None:
+    for name in ("choice", "walk_strict", "shop"):
+        (tmp_path / f"{name}.pt2").write_bytes((EXPORTED / f"{name}.pt2").read_bytes())
+    log = text("shop", kind)
+    other = log.replace(b"second", b"stranger")
+    assert other != log
+    assert b"".join(archive.explain([other + log], tmp_path)) == other + explained(log, "shop")[0]

@@ -67,6 +67,7 @@ class NodeSite:
         arguments: the names of the values that it takes, in the order of the file; None where they are not
             known.
         metadata: the texts that say where it comes from, as recorded.
+        inputs: the names of the values that its graph takes, in order; empty where they are not known.
     """
 
     name: str
@@ -74,6 +75,7 @@ class NodeSite:
     scopes: tuple[Scope, ...]
     arguments: tuple[str, ...] | None
     metadata: Mapping[str, str] = field(repr=False)
+    inputs: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def key(self) -> str:
@@ -178,29 +180,31 @@ def graph_of(tree: object) -> dict[str, Any]:
 
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
     found: dict[str, NodeSite] = {}
-    for number, (path, node, scopes) in enumerate(nodes(graph)):
+    for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
         texts = None
         if metadata is not None:
             if number >= len(metadata):
                 raise ArchiveError(place=path, expected=f"{len(metadata)} nodes", found="more")
             texts = metadata[number]
-        site = _site(path, node, scopes, texts)
+        site = _site(path, node, texts, scopes, inputs)
         if found.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return found
 
 
 GRAPH = "graph_module.graph"
+PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...]]
+"""JSON path, node, the scopes that the node is in, and the names of the values that its graph takes."""
 
 
-def nodes(graph: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], tuple[Scope, ...]]]:
+def nodes(graph: dict[str, Any]) -> Iterator[PlacedNode]:
     """All nodes of a graph and of those inside of it, in the order of the file.
 
     Args:
         graph: the JSON object.
 
     Yields:
-        JSON path, node, and the scopes that the node is in.
+        Each with its place.
 
     Raises:
         ArchiveError: something else stands where a node should.
@@ -209,15 +213,14 @@ def nodes(graph: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], tuple[Sc
     yield from _nodes(graph, GRAPH, ())
 
 
-def _nodes(
-    graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]
-) -> Iterator[tuple[str, dict[str, Any], tuple[Scope, ...]]]:
+def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Iterator[PlacedNode]:
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
+    inputs = tuple(next(_named(one), "") for one in _list(graph.get("inputs", []), f"{path}.inputs"))
     for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
         at = f"{path}.nodes[{number}]"
         node = _object(value, at)
-        yield at, node, scopes
+        yield at, node, scopes, inputs
         for i, argument in enumerate(_list(node.get("inputs"), f"{at}.inputs")):
             inner = argument.get("arg") if isinstance(argument, dict) else None
             if isinstance(inner, dict) and isinstance(held := inner.get("as_graph"), dict):
@@ -228,13 +231,17 @@ def _nodes(
 
 
 def _site(
-    path: str, node: dict[str, Any], scopes: tuple[Scope, ...], texts: Mapping[str, str] | None
+    path: str,
+    node: dict[str, Any],
+    texts: Mapping[str, str] | None,
+    scopes: tuple[Scope, ...],
+    inputs: tuple[str, ...],
 ) -> NodeSite:
     metadata = _object(node.get("metadata"), f"{path}.metadata") if texts is None else texts
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
     name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
-    return NodeSite(name, target, scopes, tuple(_named(node["inputs"])), metadata)
+    return NodeSite(name, target, scopes, tuple(_named(node["inputs"])), metadata, inputs)
 
 
 def _named(arguments: object) -> Iterator[str]:

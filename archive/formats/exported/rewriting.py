@@ -29,7 +29,7 @@ def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
         tree = read_json(data, allowance)
         if not is_exact(tree, data):
             return None
-        for _, node, _ in nodes(graph_of(tree)):
+        for _, node, *_ in nodes(graph_of(tree)):
             node["metadata"] = {}
     except LimitError:
         raise
@@ -52,7 +52,7 @@ def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: A
     """
     tree = read_json(data, allowance)
     texts = list(metadata)
-    found = [node for _, node, _ in nodes(graph_of(tree))]
+    found = [node for _, node, *_ in nodes(graph_of(tree))]
     if len(found) != len(texts):
         raise ArchiveError(place="graph_module.graph", expected=f"{len(texts)} nodes", found=str(len(found)))
     for node, one in zip(found, texts, strict=True):

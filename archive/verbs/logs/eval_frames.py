@@ -17,19 +17,21 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.verbs.logs.nodes import NAME, answer_of, may_be_of
-from archive.verbs.nodes import Node
+from archive.verbs.logs.failures import Answer
+from archive.verbs.logs.nodes import NAME, answer_of, digest, listed, may_be_of
+from archive.verbs.nodes import OPERATORS, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     from archive.formats.exported.program import NodeSite, Program
     from archive.reader.archive import Archive
-    from archive.verbs.logs.failures import Answer
     from archive.verbs.logs.streams import Stream
 
 EVAL_FRAME = re.compile(rb'(?P<prefix>.*?)  File "<eval_with_key>\.\d+", line \d+, in \w+')
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
+TRACED_ANEW = re.compile(r"\b(?:arg|primals_)(\d{1,9})(?:_\d+)?\b")
+"""An input of a graph that PyTorch traced anew, and its place among the inputs."""
 MADE_UP = re.compile(r"arg\d+(_\d+)?|[a-z]{1,2}\d*")
 INDENT = b"  "
 """Each line of a traceback's frames begins so."""
@@ -37,6 +39,8 @@ MAX_LINES = 10_000
 """Lines of one traceback."""
 MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
+NOT_SHOWN = "a frame of generated code does not show its statement, so that nothing tells which graph failed"
+TRACED = "PyTorch traced its graph anew, with other names, so that nothing tells which node of it failed"
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 
@@ -58,6 +62,25 @@ class Statement:
         # A graph inside of another one may have been traced anew, with other names.
         return fits and (bool(site.scopes) or may_be_of(self.code, site))
 
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it calls an operator, as the nodes of programs do, and no module or Python function."""
+        return self.code.startswith(OPERATORS)
+
+    def has_arguments_of(self, site: NodeSite) -> bool:
+        """Whether it has the arguments of a node; false where nothing tells."""
+        if site.arguments is None:
+            return not site.scopes or not TRACED_ANEW.search(self.code)
+        return not site.scopes or self.names_in(site).issuperset(site.arguments)
+
+    def names_in(self, site: NodeSite) -> set[str]:
+        """Its names, as they are in the graph of a node.
+
+        Where PyTorch traces an inner graph anew, the graph's inputs get names that count them from 0.
+        """
+        counted = (int(number) for number in TRACED_ANEW.findall(self.code))
+        return {*NAME.findall(self.code), *(site.inputs[at] for at in counted if at < len(site.inputs))}
+
     def __str__(self) -> str:
         return f"node {self.name}, {self.code.partition('(')[0]}"
 
@@ -72,24 +95,39 @@ class EvalTraceback:
         stream: as given.
         statements: those of graph modules, the outermost first.
         length: how many lines belong to frames.
+        is_whole: whether each frame shows its statement.
     """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.statements: list[Statement] = []
         self.length = 1
+        self.is_whole = True
         is_eval = True
         while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
             if not line.startswith(INDENT):
                 break
-            if (
-                is_eval
-                and len(self.statements) < MAX_FRAMES
-                and (found := STATEMENT.fullmatch(line[:MAX_CODE]))
-            ):
-                self.statements.append(Statement(decoded(found["name"]), decoded(found["code"])))
+            if is_eval:
+                self._add(line)
             is_eval = EVAL_FRAME.fullmatch(line) is not None
             self.length += 1
+        self.is_whole &= not is_eval
+
+    def _add(self, line: bytes) -> None:
+        """Add the line below a frame's heading."""
+        found = STATEMENT.fullmatch(line[:MAX_CODE])
+        statement = found and Statement(decoded(found["name"]), decoded(found["code"]))
+        if statement is None or len(self.statements) == MAX_FRAMES:
+            self.is_whole = False
+        elif statement.is_of_program:
+            self.statements.append(statement)
+        else:  # it calls a module: frames below are of that one's graph
+            self.statements.clear()
+
+    @property
+    def key(self) -> bytes:
+        """The same for tracebacks of the same statements."""
+        return digest(str(self.is_whole), *(f"{one.name} = {one.code}" for one in self.statements))
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""
@@ -107,34 +145,46 @@ class EvalTraceback:
         for at in range(1, self.length):
             self.stream.line(at).output = self.stream.line(at).data
 
-    def nodes(self, programs: Mapping[str, Program]) -> list[Node]:
-        """The nodes of the innermost statement: several where nothing tells which."""
-        return [Node(program, site) for program in programs.values() for site in self._in(program)]
-
     def answer(self, archive: Archive) -> Answer:
         """An archive's answer."""
-        nodes = self.nodes(archive.programs)
-        return answer_of(self, str(self.statements[-1]), nodes, lambda node: node.text.removesuffix("\n"))
+        what = str(self.statements[-1])
+        if not self.is_whole:
+            return Answer(self, None, ((0, f"{what}: {NOT_SHOWN}"),), is_possible=True)
+        possible = self._nodes(archive, self.statements)
+        nodes = [node for node in possible if self.statements[-1].has_arguments_of(node.site)]
+        if not nodes and (possible or self._nodes(archive, self.statements[:-1])):
+            why = f"may be {listed(possible)}, but {TRACED}" if possible else TRACED
+            return Answer(self, None, ((0, f"{what}: {why}"),), is_possible=True)
+        return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
 
-    def _in(self, program: Program) -> list[NodeSite]:
-        """The nodes of a program that the innermost statement may be of."""
-        found: list[NodeSite] = []
-        for at, statement in enumerate(self.statements):
-            holders = {site.key for site in found}
-            found = [
-                site
-                for site in program.sites.values()
-                if statement.is_of(site) and (site.holder in holders if at else not site.scopes)
-            ]
-        return _told_apart(found, self.statements[-1].code) if found else found
+    def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[Node]:
+        """The nodes that the innermost of some statements may be of; none where there are no statements."""
+        return [
+            Node(program, site)
+            for program in archive.programs.values()
+            for site in _in_program(program, statements)
+        ]
 
 
-def _told_apart(found: list[NodeSite], code: str) -> list[NodeSite]:
+def _in_program(program: Program, statements: Sequence[Statement]) -> list[NodeSite]:
+    """The nodes of a program that the innermost of some statements may be of."""
+    found: list[NodeSite] = []
+    for at, statement in enumerate(statements):
+        holders = {site.key for site in found}
+        found = [
+            site
+            for site in program.sites.values()
+            if statement.is_of(site) and (site.holder in holders if at else not site.scopes)
+        ]
+    return _told_apart(found, statements[-1]) if found else found
+
+
+def _told_apart(found: list[NodeSite], statement: Statement) -> list[NodeSite]:
     """The only one whose arguments the code has, or all: PyTorch may have given the values other names.
 
     Names that it makes up (``arg0_1``) prove nothing.
     """
-    there = set(NAME.findall(code))
+    there = statement.names_in(found[0])
     known = {site.key: set(site.arguments) for site in found if site.arguments is not None}
     fitting = [site for site in found if site.key in known and there >= known[site.key]]
     if len(fitting) != 1:

@@ -13,6 +13,7 @@ The interpreter names the node that it executed, and prints ``None`` where no st
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
@@ -63,6 +64,11 @@ class NodeFailure:
         self.arguments = decoded(found["arguments"])
 
     @property
+    def key(self) -> bytes:
+        """The same for failures of the same node, target and arguments."""
+        return digest(self.name, self.target, self.arguments)
+
+    @property
     def is_unexplained(self) -> bool:
         """Whether PyTorch knew no source."""
         return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
@@ -76,6 +82,11 @@ class NodeFailure:
         yield self.stream.line(0).data
         yield self.stream.line(1).data
         yield self.stream.written(PLACE, text)
+
+
+def digest(*texts: str) -> bytes:
+    """The digest of some texts, which may be long."""
+    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def answer(archive: Archive, failure: NodeFailure) -> Answer:
@@ -112,7 +123,7 @@ def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable
     if not nodes:
         return Answer(failure, None, ((0, f"{what}: this archive has none: the failure is another model's"),))
     if len({text(node) for node in nodes}) > 1:
-        why = f"may be {_listed(nodes)}, and nothing tells which"
+        why = f"may be {listed(nodes)}, and nothing tells which"
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
         return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
@@ -120,7 +131,8 @@ def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable
     return Answer(failure, explanation, is_possible=True, cause=_cause(nodes[0]))
 
 
-def _listed(nodes: Sequence[Node]) -> str:
+def listed(nodes: Sequence[Node]) -> str:
+    """The first of some nodes, and how many more there are."""
     more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
     return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
 
