@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.random import fork_rng
 
 from archive.effects.capture.call import CapturedCall, Found
 from archive.effects.capture.container_proxies import Containers
@@ -184,7 +185,7 @@ def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:
     """
     error: CaptureError | None = None
     result: Any = None
-    with torch.random.fork_rng(devices=()), intercepted(call), TorchCalls(call):
+    with fork_rng(devices=()), intercepted(call), TorchCalls(call):
         try:
             result = called(*arguments)
             call.functions.settle()

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.random import fork_rng
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archive.effects.capture.scalars import concrete
@@ -145,7 +146,7 @@ def _tried(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, enab
     """The operators that a function runs on copies of its arguments; None if it fails."""
     given, named = _mapped((args, kwargs), _copied)
     try:
-        with torch.random.fork_rng(devices=()), torch.no_grad(), without_autocast(enabled=enabled):
+        with fork_rng(devices=()), torch.no_grad(), without_autocast(enabled=enabled):
             with _Recorder() as recorder:
                 result = function(*concrete(given), **concrete(named))
             return [*recorder.trial, tuple(_shown(result))]

@@ -281,6 +281,10 @@ class ReplacedBuiltins:
             return total_of(self._call.builder, iterated(items), *start, **named)
         return sum(items, *start, **named)
 
+    def identity(self, _: object) -> Any:  # noqa: ANN401
+        """Replace ``id``."""
+        return self._call.refuse("id: a number that differs from process to process")
+
     def refused(self, name: str) -> Any:  # noqa: ANN401
         """Replace a function that reads from or writes to the outside."""
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
@@ -292,6 +296,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
     return vars(builtins) | {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
+        "id": replaced.identity,
         "print": call.kept_calls.printed,
         "super": replaced.super_of,
         "type": TypeOf(call, types),

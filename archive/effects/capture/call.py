@@ -55,6 +55,10 @@ class FunctionCopies(Protocol):
     def mathematics(self) -> Any:  # noqa: ANN401
         """The proxy of ``math``; its ``of`` gives those of its functions."""
 
+    @property
+    def compares(self) -> Statement | None:
+        """The first statement met that asks which values are the same object; None if there is none."""
+
     def copy(self, function: Any) -> Any:  # noqa: ANN401
         """The copy of a function."""
 

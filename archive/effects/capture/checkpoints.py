@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.random import get_rng_state
 from torch.utils import checkpoint
 from torch.utils.checkpoint import CheckpointFunction
 
@@ -49,7 +50,7 @@ def checkpointed(
         _note_warning(call, args)
         with torch.no_grad():
             return function(*args)
-    before = torch.get_rng_state()
+    before = get_rng_state()
     call.checkpoints += 1
     result = function(*args)
     call.checkpoints -= 1
@@ -87,7 +88,7 @@ def without_reentry(
     Raises:
         CaptureError: the function draws random numbers that would be others on the way back.
     """
-    before = torch.get_rng_state()
+    before = get_rng_state()
     yield from GENERATOR(function, preserve, *args, **kwargs)
     if torch._C.is_grad_enabled():
         _check_random(call, before, preserve=preserve)
@@ -95,5 +96,5 @@ def without_reentry(
 
 def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  # noqa: ANN401
     with WITHOUT_MODES():
-        if not preserve and not torch.equal(before, torch.get_rng_state()):
+        if not preserve and not torch.equal(before, get_rng_state()):
             call.refuse(RANDOM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
 import functools
 import importlib
@@ -48,6 +49,26 @@ def contents_of(cell: CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return ABSENT
+
+
+@functools.cache
+def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
+    """The first ``is`` of two values, neither of which is a constant, a builtin or PyTorch's own.
+
+    Returns:
+        The code that has it, which may be inside of the one given, and the instruction; None without one.
+    """
+    steps = [one for one in dis.get_instructions(code) if one.opname != "CACHE"]
+    for place, one in enumerate(steps):
+        before, first = steps[place - 1], steps[place - 2]
+        fixed = before.opname == "LOAD_CONST" or (
+            before.opname == "LOAD_GLOBAL" and hasattr(builtins, str(before.argval))
+        )
+        of_torch = before.opname == "LOAD_ATTR" and (first.opname, first.argval) == ("LOAD_GLOBAL", "torch")
+        if one.opname == "IS_OP" and not (fixed or of_torch):
+            return code, one.offset // 2
+    inner = (comparison_by_identity(one) for one in code.co_consts if isinstance(one, CodeType))
+    return next(filter(None, inner), None)
 
 
 @functools.cache

@@ -14,7 +14,12 @@ import torch
 
 from archive.effects.capture.builtin import MathModule, NumberType, ObjectType, replaced_builtins
 from archive.effects.capture.container_types import KINDS, ContainerType
-from archive.effects.capture.function_code import contents_of, is_model_module, stores_of
+from archive.effects.capture.function_code import (
+    comparison_by_identity,
+    contents_of,
+    is_model_module,
+    stores_of,
+)
 from archive.effects.capture.python_numbers import NUMBERS
 from archive.effects.capture.sites import position_of, statement_in
 from archive.effects.capture.variables import ABSENT
@@ -114,6 +119,8 @@ class Functions:
         numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.
         types: these, and the proxies of ``list``, ``dict`` and the like.
         mathematics: the proxy of ``math``.
+        compares: the first statement met that asks by ``is`` which values are the same object; None if the
+            model has none.
     """
 
     def __init__(self, call: CapturedCall) -> None:
@@ -122,6 +129,7 @@ class Functions:
         containers: dict[type, Any] = {kind: ContainerType(call, kind) for kind in KINDS}
         self.types: Mapping[type, Any] = {**self.numbers, **containers, object: ObjectType(call)}
         self.mathematics = MathModule(call)
+        self.compares: Statement | None = None
         self._builtins = replaced_builtins(call, self.types)
         self._globals: dict[int, Globals] = {}
         self._cells: dict[int, tuple[CellType, CellType, ClosureCell]] = {}
@@ -152,6 +160,10 @@ class Functions:
         if not own and not function.__closure__:
             return function
         names: Any = self.globals_of(function.__globals__) if own else function.__globals__
+        compared = comparison_by_identity(function.__code__) if own and self.compares is None else None
+        if compared is not None:
+            called = compared[0], None
+            self.compares = statement_in([], self._call.owner_of, position_of(*compared), called)
         label = f"{function.__module__}:{function.__qualname__}"
         cells = tuple(
             self._cell(cell, ClosureCell(label, name))

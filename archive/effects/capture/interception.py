@@ -30,6 +30,28 @@ CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
 DECIDING = "torch.nn."
 """The part of PyTorch that decides by settings; others read them to put them back later."""
+OUTSIDE = ": what it does outside the model would be lost"
+UNGUARDED = ", which no guard looks at"
+RANDOM = {
+    "manual_seed": OUTSIDE,
+    "seed": OUTSIDE,
+    "set_rng_state": OUTSIDE,
+    "get_rng_state": UNGUARDED,
+    "initial_seed": UNGUARDED,
+}
+"""Functions that change or tell the state of random numbers, each with why it is refused."""
+SETTERS = (
+    "save",
+    "set_default_dtype",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_threads",
+    "set_warn_always",
+    "use_deterministic_algorithms",
+)
+"""Other functions that change what is outside the model: settings of the process, files."""
 INFERENCE = torch._C._InferenceMode
 CLEAR = torch.clear_autocast_cache
 APPLY = torch.autograd.Function.__dict__["apply"]
@@ -70,6 +92,18 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
         return real(*args)
 
     return read
+
+
+def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
+    """Replace a function that no table can follow; PyTorch's own code may call it."""
+
+    def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        call = CALLS.get(threading.get_ident())
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
+            call.refuse(f"torch.{name}{reason}")
+        return real(*args, **kwargs)
+
+    return refused
 
 
 def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
@@ -128,8 +162,16 @@ REPLACEMENTS = (
             "is_autocast_enabled",
         )
     ),
+    *(
+        Replacement(owner, name, getattr(owner, name), _refusing(getattr(owner, name), name, reason))
+        for owner, reasons in (
+            (torch, RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
+            (torch.random, RANDOM | {"fork_rng": OUTSIDE}),
+        )
+        for name, reason in reasons.items()
+    ),
 )
-BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner is torch}
+BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner in (torch, torch.random)}
 """Replacements of functions that a model may have imported by their names."""
 
 

@@ -41,6 +41,17 @@ def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) 
             elif other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
                 call.guards.note(Look.APART, one.source, other.source, statement=one.statement)
     _note_containers(call)
+    if call.functions.compares is not None:
+        _note_identities(call, call.functions.compares)
+
+
+def _note_identities(call: CapturedCall, statement: Statement) -> None:
+    """Guard that tensors that the model may compare by ``is`` are different ones, as in the captured call."""
+    tensors = [one for one in call.builder.inputs if one.tensors and not one.is_list]
+    for number, one in enumerate(tensors):
+        for other in tensors[:number]:
+            if any(is_under_argument(each.source) or call.is_volatile(each.source) for each in (one, other)):
+                call.guards.note(Look.APART, one.source, other.source, statement=statement)
 
 
 def _note_containers(call: CapturedCall) -> None:
@@ -51,8 +62,10 @@ def _note_containers(call: CapturedCall) -> None:
         for other_one in held[:number]:
             if not (is_under_argument(variable.source) or is_under_argument(other_one.source)):
                 continue
-            if effects.is_modified(variable) or effects.is_modified(other_one):
-                call.guards.note(Look.APART, variable.source, other_one.source)
+            is_modified = effects.is_modified(variable) or effects.is_modified(other_one)
+            if is_modified or call.functions.compares is not None:
+                statement = None if is_modified else call.functions.compares
+                call.guards.note(Look.APART, variable.source, other_one.source, statement=statement)
 
 
 def _can_be_compared(value: object) -> bool:

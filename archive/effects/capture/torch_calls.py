@@ -85,6 +85,8 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return text
         if name in REFUSED:
             self._call.refuse(REFUSED[name])
+        if isinstance(kwargs.get("generator"), torch.Generator):
+            self._call.refuse("a generator of random numbers of the model's own")
         given = in_graph if name in TAKING_LISTS else plain
         named = {key: given(one) for key, one in kwargs.items()}
         return self._casting(name, func, tuple(map(given, args)), named)

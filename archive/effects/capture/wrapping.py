@@ -205,6 +205,8 @@ class Wrapping:
             return lambda: self.wrap(target, self._call.paths.get(id(target)))
         if source is None:
             source = self._call.paths.get(id(value))
+        if isinstance(value, torch.Generator):
+            self._call.refuse("a generator of random numbers of the model's own")
         if source is None or not (is_followed(value) or type(value) is LaterHandle):
             return Untouchable(self._call, type(value).__qualname__)
         if type(value) in (set, frozenset):

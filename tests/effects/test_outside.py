@@ -1,0 +1,139 @@
+"""Beyond a table: settings of the process, states of random numbers, which of its values are one object."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+
+from archive.backend import Effectful, lower, lowered_archive
+from archive.effects import CaptureError, GuardError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+Value: TypeAlias = Any
+
+
+class Model(torch.nn.Module):
+    """A module around a function of itself and a tensor."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.last, self.count = None, 0
+        self.results: list[Any] = []
+        self.generator = torch.Generator()
+        self._function = function
+
+    def forward(self, x: torch.Tensor) -> Value:
+        return self._function(self, x)
+
+
+def seeded(_: Value, x: Value) -> Value:
+    torch.manual_seed(0)
+    return x + torch.rand(3)
+
+
+def forked(_: Value, x: Value) -> Value:
+    with torch.random.fork_rng():
+        return x + torch.rand(3)
+
+
+def asks_for_the_state(_: Value, x: Value) -> Value:
+    return x, torch.get_rng_state()
+
+
+def in_doubles(_: Value, x: Value) -> Value:
+    torch.set_default_dtype(torch.float64)
+    return x + torch.zeros(3)
+
+
+def own_generator(_: Value, x: Value) -> Value:
+    generator = torch.Generator().manual_seed(0)
+    return x + torch.rand(3, generator=generator)
+
+
+def kept_generator(self: Value, x: Value) -> Value:
+    return x + torch.rand(3, generator=self.generator)
+
+
+def by_address(self: Value, x: Value) -> Value:
+    self.count = id(self.results)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (seeded, "torch.manual_seed: what it does outside the model would be lost"),
+        (forked, "torch.fork_rng: what it does outside the model would be lost"),
+        (asks_for_the_state, "torch.get_rng_state, which no guard looks at"),
+        (in_doubles, "torch.set_default_dtype: what it does outside the model would be lost"),
+        (own_generator, "a generator of random numbers of the model's own"),
+        (kept_generator, "a generator of random numbers of the model's own"),
+        (by_address, "id: a number that differs from process to process"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_replay_would_not_do_is_refused_at_its_line(function: Value, says: str) -> None:
+    before = torch.get_rng_state(), torch.get_default_dtype()
+    with pytest.raises(CaptureError) as caught:
+        lower(Model(function), "aten", effects=True, example_inputs=(torch.ones(3),))
+    lines, first = inspect.getsourcelines(function)
+    assert (caught.value.message, caught.value.filename) == (says, __file__)
+    assert first < caught.value.line < first + len(lines)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1] == torch.get_default_dtype()
+
+
+def test_nothing_is_saved_while_a_call_is_captured(tmp_path: Path) -> None:
+    path = str(tmp_path / "count.pt")
+
+    def saving(_: Value, x: Value) -> Value:
+        torch.save({"count": 1}, path)
+        return x
+
+    with pytest.raises(CaptureError, match=r"torch\.save: what it does outside the model would be lost"):
+        lower(Model(saving), "aten", effects=True, example_inputs=(torch.ones(3),))
+    assert not list(tmp_path.iterdir())
+
+
+def test_functions_of_pytorch_are_as_before_after_a_capture() -> None:
+    before = torch.manual_seed, torch.random.fork_rng, torch.save
+    lower(Model(unless_the_last), "aten", effects=True, example_inputs=(torch.ones(3),))
+    assert before == (torch.manual_seed, torch.random.fork_rng, torch.save)
+
+
+def unless_the_last(self: Value, x: Value) -> Value:
+    y = x * 2 if self.last is x else x + 1
+    self.last = x
+    return y
+
+
+def among_the_last(self: Value, x: Value) -> Value:
+    y = x * 2 if any(one is x for one in self.results) else x + 1
+    self.results = [*self.results, x][-2:]
+    return y
+
+
+@pytest.mark.parametrize("function", [unless_the_last, among_the_last])
+def test_the_same_tensor_as_in_the_last_call_is_another_case(function: Value) -> None:
+    model = Model(function)
+    loaded = Effectful.load(
+        lowered_archive(lower(model, "aten", effects=True, example_inputs=(torch.ones(3),)))
+    )
+    given = torch.arange(3.0)
+    for one in (torch.ones(3), torch.zeros(3), given):
+        assert torch.equal(model(one), loaded(one))
+    with pytest.raises(GuardError, match="which is not so") as caught:
+        loaded(given)
+    assert " is x" in str(caught.value)
+    assert loaded(torch.zeros(3)).tolist() == [1, 1, 1]
