@@ -267,8 +267,10 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     found = lowered_parts(module._c)
     if part is None and len(found) == 1:
         (part,) = found
+    if not found:
+        raise LoweringError("no module in it is lowered; lower it before saving")
     if part not in found:
-        known = ", ".join(sorted(map(repr, found))) or "none"
+        known = ", ".join(sorted(map(repr, found)))
         raise LoweringError(f"expected a lowered module's path ({known}), found {part!r}")
     return part, found[part]
 

@@ -115,7 +115,10 @@ def test_twins_are_lowered_where_python_knows_them_apart() -> None:
         (["encoder.inner.weight"], r"Attribute named weight is not a Module"),
         ([""], r"does not have a field with name ''"),
         (["encoder", "encoder.inner"], r"encoder\.inner and encoder are in one another"),
-        (["encoder", "encoder"], r"encoder and encoder are in one another"),
+        (["blocks"], r"part 'blocks': a ModuleList has no forward; lower its modules: blocks\.0"),
+        (["encoder", "encoder"], r"encoder is named twice"),
+        ("encoder", r"expected a list of paths, found 'encoder'"),
+        ([3], r"expected a list of paths, found \[3\]"),
         ([], r"expected the path of a part to lower, found none"),
     ],
 )

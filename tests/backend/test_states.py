@@ -118,6 +118,8 @@ def test_one_of_several_lowered_parts_is_chosen_by_its_path() -> None:
     scripted = torch.jit.script(several)
     with pytest.raises(LoweringError, match=r"expected a lowered module's path \('0', '1'\), found None"):
         Delegate.of(scripted)
+    with pytest.raises(LoweringError, match=r"no module in it is lowered; lower it before saving"):
+        Delegate.of(torch.jit.script(torch.nn.ReLU()))
     with torch.no_grad():
         first, second = (Delegate.of(scripted, part=part) for part in ("0", "1"))
         assert torch.allclose(second(first(good)), model(good))

@@ -134,6 +134,8 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, torch.ones(2, 5), 1)
     with pytest.raises(ArchiveError, match=r"forward fails with these inputs: .*missing value for argument"):
         profile_archive(path, X)
+    with pytest.raises(ArchiveError, match=r"fails without inputs \(--input gives arguments\): .*missing"):
+        profile_archive(path)
     with pytest.raises(ArchiveError, match=r"expected a method nope, found forward"):
         profile_archive(path, X, method="nope")
     with pytest.raises(ArchiveError, match=r"expected debug handles of .*Deciding\.forward, found none"):

@@ -35,11 +35,15 @@ def with_lowered_parts(
         A scripted module if ``module`` is one, else an eager one.
 
     Raises:
-        LoweringError: a path leads to no module, twice to one, or into another part; or PyTorch cannot
-            replace a part of a scripted module.
+        LoweringError: a path is no text, leads to no module, twice to one, or into another part; or PyTorch
+            cannot replace a part of a scripted module.
     """
+    if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
+        raise LoweringError(f"expected a list of paths, found {paths!r}")
     for number, path in enumerate(paths):
         _check(module, path)
+        if path in paths[:number]:
+            raise LoweringError(f"{path} is named twice")
         for other in paths[:number]:
             if f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}."):
                 raise LoweringError(f"{path} and {other} are in one another; lower parts that are not")
@@ -66,7 +70,7 @@ def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
 
 
 def _check(module: torch.nn.Module, path: str) -> None:
-    """Make sure that a path leads to a module.
+    """Make sure that a path leads to a module that can be called.
 
     Raises:
         LoweringError: it does not. The words are PyTorch's, behind the path.
@@ -81,6 +85,9 @@ def _check(module: torch.nn.Module, path: str) -> None:
         one = getattr(one, name)
         if not isinstance(one, torch.nn.Module):
             raise LoweringError(f"part {path!r}: Attribute named {name} is not a Module")
+    if _type_of(one) in ("ModuleList", "ModuleDict"):
+        known = ", ".join(f"{path}.{child}" for child, _ in one.named_children()) or "none"
+        raise LoweringError(f"part {path!r}: a {_type_of(one)} has no forward; lower its modules: {known}")
 
 
 def _type_of(module: torch.nn.Module) -> str:

@@ -188,8 +188,8 @@ class _Delegated:
         )
         if not known or not len(self.opened.range_table):
             raise LoweringError(
-                f"{self.opened.file} has lowered modules, but not what their debug handles lead to: give the "
-                "companion, if it was split off; torch.jit.load reads it as it is"
+                f"{self.opened.file} has lowered modules, but not what their debug handles lead to: give or "
+                "join its companion, if it was split off; PyTorch's own lowering has them in .ptl files alone"
             )
 
     def _site(self, handle: int) -> Site:

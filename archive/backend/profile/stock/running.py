@@ -79,9 +79,8 @@ def profile_archive(
                 run()
             results = _observed(run, runs, stacks=not on_lite)
         except (RuntimeError, TypeError, ValueError) as error:
-            raise ArchiveError(
-                f"{method} fails with these inputs: {_said(error)}", file=opened.file
-            ) from error
+            given = "with these inputs" if inputs else "without inputs (--input gives arguments)"
+            raise ArchiveError(f"{method} fails {given}: {_said(error)}", file=opened.file) from error
     found = [*runs_of(results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
         return _lite_profile(found, opened, lite_method)
