@@ -118,15 +118,13 @@ def test_one_of_several_lowered_parts_is_chosen_by_its_path() -> None:
     scripted = torch.jit.script(several)
     with pytest.raises(LoweringError, match=r"expected a lowered module's path \('0', '1'\), found None"):
         Delegate.of(scripted)
-    with pytest.raises(LoweringError, match=r"no module in it is lowered; lower it before saving"):
-        Delegate.of(torch.jit.script(torch.nn.ReLU()))
     with torch.no_grad():
         first, second = (Delegate.of(scripted, part=part) for part in ("0", "1"))
         assert torch.allclose(second(first(good)), model(good))
     buffer = io.BytesIO(lowered_archive(scripted))
     assert Delegate.load(buffer, part="1").path == "1"
     plain = torch.jit.script(model)
-    with pytest.raises(LoweringError, match="path \\(none\\)"):
+    with pytest.raises(LoweringError, match="no module in it is lowered; lower it before saving"):
         Delegate.of(plain)
 
 
