@@ -129,6 +129,13 @@ def test_wrong_paths_are_refused_in_pytorch_s_words(
         lower(made(Model()), "aten", paths=paths)
 
 
+def test_a_tensor_is_no_list_of_arguments() -> None:
+    with pytest.raises(
+        LoweringError, match=r"expected example_inputs as a tuple of arguments, as \(x,\), found"
+    ):
+        lower(Model(), "aten", effects=True, example_inputs=torch.ones(1, 3))
+
+
 def test_effects_are_of_a_whole_module() -> None:
     with pytest.raises(LoweringError, match="of a whole module, not of parts"):
         lower(Model(), "aten", paths=["encoder"], effects=True, example_inputs=(X,))

@@ -115,6 +115,8 @@ def lower(
         raise LoweringError(f"expected a module, found {module!r}")
     if calls and (example_inputs or not effects):
         raise LoweringError("expected calls with effects=True, and without example_inputs")
+    if isinstance(example_inputs, torch.Tensor):
+        raise LoweringError("expected example_inputs as a tuple of arguments, as (x,), found a tensor")
     if paths is not None:
         if effects:
             raise LoweringError("effects are captured of a whole module, not of parts")
