@@ -16,7 +16,7 @@ import torch.jit.mobile
 from torch.utils._pytree import tree_leaves
 
 from archive.backend import Delegate, LoweringError, lower, lowered_archive
-from tests.support.language_models import PARTS
+from tests.support.language_models import PARTS, DictsOfPairs, X
 from tests.support.machines import same
 
 if TYPE_CHECKING:
@@ -61,3 +61,16 @@ def measured(part: Part) -> tuple[str, str]:
 def test_the_table_of_the_page_is_what_works() -> None:
     rows = {row["words"]: (row["torchscript"], row["lite"]) for row in ROW.finditer(PAGE.read_text("utf-8"))}
     assert rows == {part.words: measured(part) for part in PARTS}
+
+
+def test_an_ordered_dict_of_pairs_runs_in_the_lite_interpreter_only_lowered() -> None:
+    model = torch.jit.script(DictsOfPairs())
+    unlowered = io.BytesIO(model._save_to_buffer_for_lite_interpreter())
+    with pytest.raises(RuntimeError, match="INTERNAL ASSERT FAILED"):
+        torch.jit.mobile._load_for_lite_interpreter(unlowered)(X, 2)
+    data = lowered_archive(lower(model, "aten"), lite=True)
+    for times in (0, 1, 5):
+        found = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data))(X, times)
+        expected = model(X, times)
+        assert [list(one) for one in found] == [list(one) for one in expected]
+        assert same(tree_leaves(found), tree_leaves(expected))

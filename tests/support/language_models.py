@@ -5,6 +5,7 @@ Annotations are objects here, as TorchScript does not read all of them from text
 # ruff: noqa: FBT001 (TorchScript has no keyword-only arguments with defaults)
 
 import enum
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import torch
@@ -113,6 +114,20 @@ class Tables(nn.Module):
 
     def forward(self, x: torch.Tensor, key: str) -> torch.Tensor:
         return x * self.scales[key] + self.shifts[len(key) - 1]
+
+
+class DictsOfPairs(nn.Module):
+    def forward(
+        self, x: torch.Tensor, r1_pair: int
+    ) -> tuple[
+        dict[str, torch.Tensor], dict[int, tuple[int, torch.Tensor]], dict[float, torch.Tensor | None]
+    ]:
+        texts = OrderedDict([(str(place % 2), row + r1_pair) for place, row in enumerate([x, x * 2, x * 3])])
+        numbers = OrderedDict([(place, (place, x + place)) for place in range(r1_pair)])
+        pairs: list[tuple[float, torch.Tensor | None]] = []
+        if r1_pair > 1:
+            pairs.append((0.5, None))
+        return texts, numbers, OrderedDict(pairs)
 
 
 class State(nn.Module):
@@ -255,6 +270,7 @@ PARTS = [
     Part("an attribute that is written and never read", Unread, (X,), "self.last = x.detach()"),
     Part("a list or dict attribute that is changed in place", ListInPlace, (X,), "self.seen.append(x)"),
     Part("attributes that are lists and dicts", Tables, (X, "b")),
+    Part("`OrderedDict` of a list of pairs", DictsOfPairs, (X, 2)),
     Part("`Optional` arguments", Optionals, (X, None, 2)),
     Part("named tuples, also as results", NamedTuples, (X,)),
     Part("an `Optional` named tuple as argument", OptionalNamedTuple, (X,)),

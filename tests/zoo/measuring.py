@@ -142,7 +142,7 @@ def _prepared_graph(
     _save(lowered, folder, "lowered")
     out = _outcome(folder, start)
     torch.manual_seed(0)
-    torch.save(plain(module(*copy.deepcopy(inputs))), folder / "expected.pt")
+    torch.save(plain(sample.result(module(*copy.deepcopy(inputs)))), folder / "expected.pt")
     if sample.wrong is None:
         wrong, failure = inputs, _break(unlowered, inputs)
         _save(lowered, folder, "broken")

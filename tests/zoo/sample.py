@@ -25,6 +25,7 @@ class Sample:
         wrong: inputs with which it fails in its middle; None: a weight of the middle gets another shape.
         way: how lowering gets it.
         package: the distribution that has it.
+        result: what it gives in TorchScript, of what the eager module gives.
     """
 
     kind: str
@@ -33,3 +34,4 @@ class Sample:
     wrong: Callable[[], Inputs] | None = None
     way: Way = "scripted"
     package: str = "torch"
+    result: Callable[[Any], Any] = lambda given: given

@@ -39,6 +39,8 @@ EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
     "aten::percentFormat": lambda words, _: f"{words[0]} % ({', '.join(words[1:])})",
 }
 """Expressions for operators that take any number of values, or whose result type must be written down."""
+DICT_OF_PAIRS = tuple(f"aten::dict.{kind}((" for kind in ("str", "int", "bool", "float", "complex", "Tensor"))
+"""How the schemas of operators begin that make a dict of a list of pairs."""
 UNPACKING = ("prim::ListUnpack", "prim::TupleUnpack")
 
 
@@ -62,6 +64,8 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
         return f"{' '.join(f'{name},' for name in outputs)} = {words[0]}" if outputs else "pass"
     if operation.kind in EXPRESSION_TEMPLATES:
         made = EXPRESSION_TEMPLATES[operation.kind].format(*words)
+    elif operation.schema.startswith(DICT_OF_PAIRS):
+        made = _collected(kind, _dict_of_pairs(f"{outputs[0]}_pair", words[0]))
     elif operation.kind in EXPRESSION_WRITERS:
         made = EXPRESSION_WRITERS[operation.kind](words, kind)
     else:
@@ -83,6 +87,16 @@ def _collected(kind: str, text: str) -> str:
 
 def _pairs(words: list[str]) -> list[str]:
     return [f"{key}: {value}" for key, value in zip(words[::2], words[1::2], strict=True)]
+
+
+def _dict_of_pairs(pair: str, pairs: str) -> str:
+    """A dict of a list of pairs: PyTorch's operator for it fails in the lite interpreter.
+
+    Args:
+        pair: the name of each pair in turn.
+        pairs: the expression for the list.
+    """
+    return f"{{{pair}[0]: {pair}[1] for {pair} in {pairs}}}"
 
 
 def _call(operation: Operation, words: list[str]) -> str:
