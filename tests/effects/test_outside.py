@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+from os import makedirs
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -65,6 +68,21 @@ def kept_generator(self: Value, x: Value) -> Value:
     return x + torch.rand(3, generator=self.generator)
 
 
+def in_the_environment(_: Value, x: Value) -> Value:
+    os.environ["EFFECTS_OUTSIDE"] = "1"
+    return x
+
+
+def makes_a_folder(_: Value, x: Value) -> Value:
+    makedirs("effects_outside", exist_ok=True)  # noqa: PTH103 (what is refused)
+    return x
+
+
+def runs_a_program(_: Value, x: Value) -> Value:
+    subprocess.run(["true"], check=True)
+    return x
+
+
 def by_address(self: Value, x: Value) -> Value:
     self.count = id(self.results)
     return x
@@ -79,6 +97,9 @@ def by_address(self: Value, x: Value) -> Value:
         (in_doubles, "torch.set_default_dtype: what it does outside the model would be lost"),
         (own_generator, "a generator of random numbers of the model's own"),
         (kept_generator, "a generator of random numbers of the model's own"),
+        (in_the_environment, "os.environ that is set: what it does outside the model would be lost"),
+        (makes_a_folder, "os.makedirs: what it does outside the model would be lost"),
+        (runs_a_program, "subprocess.run: what it does outside the model would be lost"),
         (by_address, "id: a number that differs from process to process"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -92,6 +113,7 @@ def test_what_replay_would_not_do_is_refused_at_its_line(function: Value, says: 
     assert first < caught.value.line < first + len(lines)
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == torch.get_default_dtype()
+    assert "EFFECTS_OUTSIDE" not in os.environ
 
 
 def test_nothing_is_saved_while_a_call_is_captured(tmp_path: Path) -> None:

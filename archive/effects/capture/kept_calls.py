@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from archive.effects.capture.containers import plain
+from archive.effects.capture.operating_system import system_proxy
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sources import LITERALS, NAMED
@@ -142,7 +143,7 @@ class KeptCalls:
             return self.warned
         if isinstance(value, logging.Logger):
             return LoggerView(self, value.name)
-        return None
+        return system_proxy(value, self.refuse)
 
     def refuse(self, message: str) -> NoReturn:
         """Give up, naming the model's line."""
