@@ -111,6 +111,14 @@ class Effectful:
         self._positional = tuple(self._signature.parameters) if all(by_place) else None
         self._has_defaults = bool(defaults) or "*" in names
 
+    def __deepcopy__(self, _: object) -> Effectful:
+        """Refuse a copy, which would have to know the archive's open file.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("a loaded module with effects has no deep copy: load its archive again")
+
     @classmethod
     def of(
         cls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import subprocess
@@ -159,3 +160,11 @@ def test_the_same_tensor_as_in_the_last_call_is_another_case(function: Value) ->
         loaded(given)
     assert " is x" in str(caught.value)
     assert loaded(torch.zeros(3)).tolist() == [1, 1, 1]
+
+
+def test_a_loaded_module_says_how_to_get_another_one() -> None:
+    data = lowered_archive(
+        lower(Model(unless_the_last), "aten", effects=True, example_inputs=(torch.ones(3),))
+    )
+    with pytest.raises(TypeError, match="has no deep copy: load its archive again"):
+        copy.deepcopy(Effectful.load(data))
