@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.formats.exported.functions import Function, build_function, build_functions
+from archive.formats.exported.json_text import MAX_DEPTH
 from archive.formats.exported.modules import Instance, Key, build_modules
 from archive.formats.exported.origins import Origin, build_origins
 from archive.formats.exported.program import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 PIECE = 250
 """Bytes of memory that a part of a text costs besides its own: of a frame, of an instance, of an origin."""
+PATHS = 5
+"""Times that the path of an instance stands in memory: itself, in its key, and in texts of both."""
+ESCAPED = 6
+"""Characters of JSON that a character takes at most."""
 MUCH = 1 << 62
 
 
@@ -152,9 +157,7 @@ class Metadata:
         )
 
     def _modules(self, row: int, _: int) -> str:
-        instances = tuple(self._instances(row))
-        self._take(one.path * 2 + one.class_name + (one.key.base or "") for one in instances)
-        return build_modules(instances)
+        return build_modules(tuple(self._instances(row)))
 
     def _instances(self, row: int) -> Iterator[Instance]:
         outer = ""
@@ -163,13 +166,17 @@ class Metadata:
             call = self._list("inside.call")[one]
             name = self.text(self._list("instance.name")[instance])
             whole = not outer or self._list("instance.whole")[instance]
+            # Paths grow with each instance, so each is asked for before it is made.
+            self._allowance.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
             outer = name if whole else f"{outer}.{name}"
             key = Key(
                 self._optional(self._list("instance.key")[instance]),
                 None if number < 0 else self._list("address.value")[number],
                 None if call < 0 else call,
             )
-            yield Instance(key, outer, self.text(self._list("instance.class")[instance]))
+            class_name = self.text(self._list("instance.class")[instance])
+            self._take((class_name, key.base or ""))
+            yield Instance(key, outer, class_name)
 
     def _maker(self, row: int) -> Function:
         return Function(self._name("maker", row), self.text(self._list("maker.function")[row]))
@@ -190,12 +197,12 @@ class Metadata:
         """The memory of the text of each row and all that it leads to: rows are shared, texts are not."""
         costs: list[int] = []
         rows = zip(
-            *(self._list("origin.target"), self._list("origin.base")),
+            *(self._list(f"origin.{part}") for part in ("base", "target", "pass", "action")),  # type: ignore[arg-type]
             *(self._list("origin.inner"), self._list("origin.next")),
             strict=True,
         )
-        for target, base, inner, following in rows:
-            cost = PIECE + len(self.text(target)) + len(self.text(base))
+        for *texts, inner, following in rows:
+            cost = PIECE + ESCAPED * sum(len(self.text(text)) for text in texts)
             cost += (costs[inner] if inner >= 0 else 0) + (costs[following] if following >= 0 else 0)
             costs.append(min(cost, MUCH))
         return costs
@@ -208,7 +215,9 @@ class Metadata:
         self._allowance.take(self._origin_costs[row], "metadata")
         return build_origins(tuple(self._origin_list(row)))
 
-    def _origin_list(self, row: int) -> Iterator[Origin]:
+    def _origin_list(self, row: int, depth: int = 0) -> Iterator[Origin]:
+        if depth > MAX_DEPTH:
+            raise ArchiveError(place=f"origin.inner, row {row}", expected=f"{MAX_DEPTH} nodes", found="more")
         while row >= 0:
             yield Origin(
                 self._name("origin", row),
@@ -216,6 +225,6 @@ class Metadata:
                 self._list("address.value")[self._list("origin.graph")[row]],
                 self.text(self._list("origin.pass")[row]),
                 self.text(self._list("origin.action")[row]),
-                tuple(self._origin_list(self._list("origin.inner")[row])),
+                tuple(self._origin_list(self._list("origin.inner")[row], depth + 1)),
             )
             row = self._list("origin.next")[row]

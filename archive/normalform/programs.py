@@ -127,7 +127,7 @@ class ProgramPacker:
         scopes: dict[str, int] = {"": NO_ROW}
         rows: dict[str, int] = {}
         for key, site in program.sites.items():
-            where = key[: -len(site.name)]
+            where = key.removesuffix(site.name)
             if where not in scopes:
                 parent, holder = rows_of_holder(site, scopes, rows)
                 scopes[where] = self.scope.add(parent, holder, self._text(site.scopes[-1].name))
@@ -256,5 +256,5 @@ def _fit(origins: Sequence[Origin]) -> bool:
 def rows_of_holder(site: NodeSite, scopes: Mapping[str, int], rows: Mapping[str, int]) -> tuple[int, int]:
     """The scope and the site that hold a site's graph."""
     holder = site.holder
-    outer = holder[: -len(site.scopes[-1].holder)]
+    outer = holder.removesuffix(site.scopes[-1].holder)
     return scopes[outer], rows[holder]
