@@ -71,7 +71,15 @@ class Programs(Mapping[str, "Program"]):
         try:
             tree = read_json(self._source.records[record].view(), self._source.allowance)
             texts = [metadata.of(row) for row in rows] if metadata and rows is not None else None
-            return Program.of(name, tree, texts)
+            program = Program.of(name, tree, texts)
+        except ArchiveError as error:
+            raise error.within(file=self._source.file, record=record) from error.__cause__
+        return Program(name, program.release, partial(self._sites, program, record))
+
+    def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:
+        """The sites of a program, whose errors name the file and the record."""
+        try:
+            return program.sites
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
 

@@ -99,3 +99,10 @@ def test_a_node_without_a_name_stays_in_its_graph(tmp_path: Path) -> None:
     archive.split(path, tmp_path / "small.pt2", tmp_path / "made.ptdbg")
     with archive.open(tmp_path / "made.ptdbg") as opened:
         assert list(opened.programs["model"].sites) == ["h", "h.g/", "h.g/c"]
+
+
+def test_an_error_in_a_node_names_the_file_and_the_record(tmp_path: Path) -> None:
+    path = program(tmp_path, node("a", {}), node("a", {}))
+    with archive.open(path) as opened, pytest.raises(ArchiveError) as refused:
+        list(opened.programs["model"].sites)
+    assert str(refused.value).startswith(f"{path}: models/model.json, graph_module.graph.nodes[1]: ")

@@ -208,3 +208,12 @@ def test_a_failure_is_asked_of_all_models_whatever_the_one_before_was_called_wit
     other = log.replace(b"second", b"stranger")
     assert other != log
     assert b"".join(archive.explain([other + log], tmp_path)) == other + explained(log, "shop")[0]
+
+
+def test_a_node_with_another_argument_is_another_models() -> None:
+    log = text("shop", "interpreter.stripped")
+    other = log.replace(b"%second)", b"%second, %mask)")
+    assert other != log
+    out, explainer = explained(other, "shop")
+    assert out == other
+    assert "the failure is another model's" in explainer.notes[0]

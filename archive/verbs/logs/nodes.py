@@ -35,6 +35,9 @@ EXECUTING = re.compile(
     rb"call_function\[target=(?P<target>[^\]]+)\]\(args = (?P<arguments>.*)"
 )
 NAME = re.compile(r"[A-Za-z_]\w*")
+HIGHER_ORDER = "torch.ops.higher_order."
+VALUE = re.compile(r"%([A-Za-z_]\w*)")
+"""A value as the interpreter prints it."""
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
 """What stands before the names of parameters, buffers and constants in the program, and not in its module."""
 HEADING, UNKNOWN = b"Original traceback:", b"None"
@@ -68,6 +71,13 @@ class NodeFailure:
         """The same for failures of the same node, target and arguments."""
         return digest(self.name, self.target, self.arguments)
 
+    def strangers(self, site: NodeSite) -> set[str]:
+        """The values that it is called with, and a node is not; graphs, which some take, are no values."""
+        known = site.arguments
+        if known is None or site.target.startswith(HIGHER_ORDER):
+            return set()
+        return {*VALUE.findall(self.arguments)} - {*known, *(LIFTED.sub("", name, count=1) for name in known)}
+
     @property
     def is_unexplained(self) -> bool:
         """Whether PyTorch knew no source."""
@@ -94,7 +104,9 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     nodes = [
         node
         for node in found_nodes(archive.programs, failure.name)
-        if node.site.target == failure.target and may_be_of(failure.arguments, node.site)
+        if node.site.target == failure.target
+        and may_be_of(failure.arguments, node.site)
+        and not failure.strangers(node.site)
     ]
     return answer_of(
         failure, f"node {failure.name}, {failure.target}", nodes, lambda node: node.site.trace or ""
