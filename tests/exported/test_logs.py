@@ -217,3 +217,12 @@ def test_a_node_with_another_argument_is_another_models() -> None:
     out, explainer = explained(other, "shop")
     assert out == other
     assert "the failure is another model's" in explainer.notes[0]
+
+
+def test_a_failure_in_an_inner_graph_below_the_interpreter_is_not_called_another_models() -> None:
+    head, frame, rest = text("sums", "module").partition(b'  File "<eval_with_key>')
+    inner = frame + rest.partition(frame)[2]
+    out, explainer = explained(head + inner, "sums")
+    assert out == head + inner
+    assert "no frame shows the node that holds the graph" in explainer.notes[0]
+    assert explainer.ambiguous == 1

@@ -40,6 +40,7 @@ MAX_LINES = 10_000
 MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
 NOT_SHOWN = "a frame of generated code does not show its statement, so that nothing tells which graph failed"
+INSIDE = "a graph inside of another may have it, and no frame shows the node that holds the graph"
 TRACED = "PyTorch traced its graph anew, with other names, so that nothing tells which node of it failed"
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
@@ -155,7 +156,14 @@ class EvalTraceback:
         if not nodes and (possible or self._nodes(archive, self.statements[:-1])):
             why = f"may be {listed(possible)}, but {TRACED}" if possible else TRACED
             return Answer(self, None, ((0, f"{what}: {why}"),), is_possible=True)
+        if not nodes and self._may_begin_inside(archive):
+            return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
         return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
+
+    def _may_begin_inside(self, archive: Archive) -> bool:
+        """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
+        sites = (site for program in archive.programs.values() for site in program.sites.values())
+        return any(site.scopes and self.statements[0].is_of(site) for site in sites)
 
     def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[Node]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""
