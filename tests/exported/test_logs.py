@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -226,3 +227,9 @@ def test_a_failure_in_an_inner_graph_below_the_interpreter_is_not_called_another
     assert out == head + inner
     assert "no frame shows the node that holds the graph" in explainer.notes[0]
     assert explainer.ambiguous == 1
+
+
+def test_a_traceback_in_a_string_of_json_is_explained() -> None:
+    log = text("shop", "module")
+    out, _ = explained(json.dumps({"level": "ERROR", "exc_info": log.decode()}).encode() + b"\n", "shop")
+    assert json.loads(out)["exc_info"].encode() == explained(log, "shop")[0]

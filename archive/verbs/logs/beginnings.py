@@ -23,6 +23,7 @@ MARKS = (
     b"Traceback of TorchScript",
     b"While executing %",
     b'File "<eval_with_key>',
+    b'File \\"<eval_with_key>',  # in a string of JSON
 )
 """Each failure has one of these in its first line."""
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
