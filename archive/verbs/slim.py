@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from archive.base.limits import DEFAULT_LIMITS
 from archive.container.container import member_from, new_member
 from archive.container.deflate import deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.formats.archive_id import counts
+from archive.formats.exported.json_text import BYTES_A_BYTE
 from archive.formats.record_kinds import RecordKind, kind_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from archive.container.container import Member
     from archive.container.record import Record
+
+
+ROOM = 4
+"""How many times a program is held, at worst, while it is joined: its values, its record, its texts."""
 
 
 def slim_members(
@@ -30,13 +36,18 @@ def slim_members(
     Args:
         records: by name.
         debug: names of debug records that stay nevertheless.
-        left: the records of exported programs, without metadata.
+        left: the records of exported programs, without metadata. One that would cost a join more memory than
+            all that is left allows stays stored: then the file's own size allows it.
     """
     left = left or {}
+    others = sum(record.stored_size for name, record in records.items() if name not in left)
+    allowed = DEFAULT_LIMITS.allowance(others).memory // BYTES_A_BYTE // ROOM
     for name, record in records.items():
         kind = kind_of(name)
         if name in left:
-            yield smallest_member(name, left[name])
+            data = left[name]
+            stored = replace(new_member(name, data, compress=False), aligned=False)
+            yield smallest_member(name, data) if len(data) <= allowed else stored
         elif kind is RecordKind.TENSOR:
             yield member_from(record)
         elif counts(name) or name in debug:

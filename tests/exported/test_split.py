@@ -135,3 +135,22 @@ def test_a_folder_of_programs_and_archives_is_split_and_joined(tmp_path: Path) -
     assert run("join", small, "-c", aside, "-o", back, "-j", 1).returncode == 0
     for path in models.iterdir():
         assert (back / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_program_that_would_cost_a_join_more_than_it_allows_stays_stored(tmp_path: Path) -> None:
+    node = {"target": "f", "inputs": [], "outputs": [], "metadata": {"torch_fn": "a;b"}}
+    many = [{**node, "name": f"node_{number}"} for number in range(8_000)]
+    tree = {"graph_module": {"graph": {"nodes": many}}}
+    path = tmp_path / "many.pt2"
+    members = [
+        new_member("archive_format", b"pt2"),
+        new_member("models/model.json", json.dumps(tree).encode()),
+    ]
+    for name, weights, how in (("alone", 0, "stored"), ("heavy", 1 << 23, "deflated")):
+        path.write_bytes(
+            written(*members, new_member("data/weights/weight_0", bytes(weights), compress=False))
+        )
+        small, aside = halves(path, tmp_path)
+        with archive.open(small) as opened:
+            assert opened.records["models/model.json"].compression == how, name
+        assert archive.join(small, aside, tmp_path / "back", force=True).exact is not None
