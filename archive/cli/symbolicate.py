@@ -13,13 +13,13 @@ import click
 
 import archive
 from archive.base.errors import shown
-from archive.base.urls import is_url
+from archive.base.urls import is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.cli.store.options import VARIABLE as STORE_VARIABLE
 from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
-from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition import READ_KINDS, FileKind, recognise
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 from archive.verbs.lookups import Lookups
@@ -68,16 +68,20 @@ def _is_file(word: str) -> bool:
     return is_url(word) or exists(word)  # noqa: PTH110 (pathlib costs start-up)
 
 
-def _is_exported(file: str, limits: Limits) -> bool:
-    """Whether a file has the nodes of exported programs; what cannot be read is told by others."""
-    try:
-        kind = recognise(file, limits=limits, look=False).kind
-        if kind is not FileKind.COMPANION:
-            return kind is FileKind.EXPORTED
+def _has_nodes(file: str, limits: Limits) -> bool:
+    """Whether a file has the nodes of exported programs.
+
+    Raises:
+        ArchiveError: it is broken, or no archive at all: that is told, and not that its nodes are no handles.
+        OSError: it cannot be read.
+    """
+    found = recognise(file, limits=limits, look=False)
+    if found.kind is FileKind.COMPANION:
         with archive.open(file, limits=limits) as opened:
             return bool(opened.programs)
-    except (archive.ArchiveError, OSError):
-        return False
+    if found.kind not in READ_KINDS:
+        raise found.refusal(name_of(file))
+    return found.kind is FileKind.EXPORTED
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -193,7 +197,8 @@ def command(
         store = os.environ.get(STORE_VARIABLE)
     files = _files(words, store)
     wanted = words[len(files) :]
-    if len(files) == 1 and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _is_exported(files[0], limits):
+    one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
+    if one and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _has_nodes(files[0], limits):
         from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
         return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
@@ -207,7 +212,7 @@ def command(
         return explain_log(asked, files, companion)
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
-    if len(files) == 1 and not isdir(files[0]) and not is_server(files[0]):  # noqa: PTH112 (pathlib costs start-up)
+    if one:
         model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits)
     else:
         model = _named_by(handles, files, store, limits)

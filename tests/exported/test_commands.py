@@ -99,3 +99,12 @@ def test_inspect_of_a_program_that_is_broken_still_lists_its_files(tmp_path: Pat
     assert done.returncode == 0
     assert b"its programs are not known: models/model.json, graph_module: expected an object" in done.stdout
     assert b"archive_format" in done.stdout
+
+
+def test_a_file_that_is_cut_or_of_another_kind_is_told_before_its_nodes(tmp_path: Path) -> None:
+    cut, page = tmp_path / "cut.pt2", EXPORTED.parent / "kinds" / "page.pt"
+    cut.write_bytes(SHOP.read_bytes()[:3000])
+    for path, said in ((cut, b"copy or download the whole file again"), (page, b"a download has gone wrong")):
+        done = run("symbolicate", path, "linear")
+        assert done.returncode == 2
+        assert said in done.stderr
