@@ -13,6 +13,7 @@ import click
 
 import archive
 from archive.base.errors import shown
+from archive.base.mapped import source_of
 from archive.base.urls import is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import Status
@@ -68,16 +69,16 @@ def _is_file(word: str) -> bool:
     return is_url(word) or exists(word)  # noqa: PTH110 (pathlib costs start-up)
 
 
-def _has_nodes(file: str, limits: Limits) -> bool:
+def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
     """Whether a file has the nodes of exported programs.
 
     Raises:
         ArchiveError: it is broken, or no archive at all: that is told, and not that its nodes are no handles.
         OSError: it cannot be read.
     """
-    found = recognise(file, limits=limits, look=False)
+    found = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
     if found.kind is FileKind.COMPANION:
-        with archive.open(file, limits=limits) as opened:
+        with archive.open(file, limits=limits, mapped=mapped) as opened:
             return bool(opened.programs)
     if found.kind not in READ_KINDS:
         raise found.refusal(name_of(file))
@@ -198,7 +199,7 @@ def command(
     files = _files(words, store)
     wanted = words[len(files) :]
     one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
-    if one and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _has_nodes(files[0], limits):
+    if one and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _has_nodes(files[0], limits, mapped=mapped):
         from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
         return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.formats.record_kinds import PROGRAMS, is_program
+from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,9 @@ class Programs(Mapping[str, "Program"]):
 
     def __init__(self, source: Records, companion: Companion | None = None) -> None:
         self._source = source
-        self.records = {program_name(name): name for name in source.records if is_program(name)}
+        # Only `.pt2` archives have programs; a file of a torch.package may have any name.
+        names = source.records if EXPORTED_FORMAT in source.records else ()
+        self.records = {program_name(name): name for name in names if is_program(name)}
         self._metadata = None if companion is None else companion.metadata
         self._parsed: dict[str, Program] = {}
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.container.container import new_member
+from archive.container.container import member_from, new_member
+from archive.verbs.inspect import inspect
 from archive.verbs.nodes import found_nodes
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
@@ -108,3 +109,19 @@ def test_a_file_that_is_cut_or_of_another_kind_is_told_before_its_nodes(tmp_path
         done = run("symbolicate", path, "linear")
         assert done.returncode == 2
         assert said in done.stderr
+
+
+def test_a_file_of_a_package_that_is_named_like_a_program_is_none(tmp_path: Path) -> None:
+    source = EXPORTED.parent / "oracles" / "plain_stack.ptl"
+    path = tmp_path / "named.ptl"
+    with archive.open(source) as before:
+        members = [member_from(record) for record in before.container.records.values()]
+    path.write_bytes(written(*members, new_member("models/config.json", b"{}")))
+    with archive.open(path) as opened:
+        assert dict(opened.programs) == {}
+        assert inspect(opened).programs == {}
+    small, aside, back = tmp_path / "small.ptl", tmp_path / "model.ptdbg", tmp_path / "back.ptl"
+    archive.split(path, small, aside)
+    archive.join(small, aside, back)
+    with archive.open(back) as joined:
+        assert bytes(joined.records["models/config.json"].view()) == b"{}"
