@@ -1,0 +1,36 @@
+"""The kinds of metadata that nodes have, and the keys of JSON that each is written under."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from archive.formats.exported.program import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
+
+
+class MetadataKind(StrEnum):
+    """The kinds of metadata of nodes. All are debug information."""
+
+    TRACES = "traces"
+    MODULES = "modules"
+    FUNCTIONS = "functions"
+    ORIGINS = "origins"
+    OTHER = "other metadata"
+
+
+CUSTOM = "custom"
+"""The key of what a user notes about nodes, by ``torch.fx.traceback.annotate``."""
+
+KIND_BY_KEY = {
+    STACK_TRACE: MetadataKind.TRACES,
+    MODULES: MetadataKind.MODULES,
+    FUNCTION: MetadataKind.FUNCTIONS,
+    FUNCTIONS: MetadataKind.FUNCTIONS,
+    ORIGINS: MetadataKind.ORIGINS,
+    CUSTOM: MetadataKind.OTHER,
+}
+"""All keys that PyTorch 2.13 writes."""
+
+
+def metadata_kind(key: str) -> MetadataKind:
+    """The kind of the metadata under a key."""
+    return KIND_BY_KEY.get(key, MetadataKind.OTHER)
