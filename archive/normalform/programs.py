@@ -19,9 +19,9 @@ from archive.formats.exported.functions import (
     parse_function,
     parse_functions,
 )
+from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
-from archive.formats.exported.program import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.traces import parse_trace
 from archive.normalform.column import NO_ROW
 from archive.normalform.program_columns import MOST_MARKED

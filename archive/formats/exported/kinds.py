@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from archive.formats.exported.program import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
-
 
 class MetadataKind(StrEnum):
     """The kinds of metadata of nodes. All are debug information."""
@@ -17,8 +15,15 @@ class MetadataKind(StrEnum):
     OTHER = "other metadata"
 
 
-CUSTOM = "custom"
-"""The key of what a user notes about nodes, by ``torch.fx.traceback.annotate``."""
+STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS, CUSTOM = (
+    "stack_trace",
+    "nn_module_stack",
+    "torch_fn",
+    "source_fn_stack",
+    "from_node",
+    "custom",
+)
+"""The keys; ``custom`` is what a user notes about nodes, by ``torch.fx.traceback.annotate``."""
 
 KIND_BY_KEY = {
     STACK_TRACE: MetadataKind.TRACES,

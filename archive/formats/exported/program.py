@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.exported.functions import Function, parse_function, parse_functions
 from archive.formats.exported.json_text import MAX_DEPTH
+from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
 from archive.formats.exported.traces import Trace, parse_trace
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
-STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS = (
-    "stack_trace",
-    "nn_module_stack",
-    "torch_fn",
-    "source_fn_stack",
-    "from_node",
-)
 MAX_SCOPES = MAX_DEPTH // 8
 """Graphs inside of graphs."""
 
