@@ -1,0 +1,234 @@
+"""An ELF file's headers as values, and what each of its bytes is for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PT_LOAD, PF_X, PF_W = 1, 1, 2
+SHT_NULL, SHT_SYMTAB, SHT_NOBITS = 0, 2, 8
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+PAGE = 4096
+"""Bytes of a page on x86-64."""
+MACHINES = {3: "x86", 21: "PowerPC", 22: "S/390", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
+"""Names of machines, by e_machine."""
+
+
+class ObjectPart(StrEnum):
+    """What bytes of a shared object are for."""
+
+    HEADERS = "headers"
+    CODE = "code"
+    CONSTANTS = "read-only data"
+    DATA = "data"
+    DWARF = "DWARF"
+    SYMBOLS = "symbols"
+    OTHER = "other sections"
+    PADDING = "padding"
+    APPENDED = "appended"
+
+
+class Segment(NamedTuple):
+    """A program header: bytes of the file, and the memory they are for.
+
+    Attributes:
+        kind: p_type.
+        flags: p_flags.
+        offset: first byte in the file.
+        address: of that byte in memory, from the object's base.
+        size: bytes in the file.
+        memory: bytes in memory; those that the file lacks are 0.
+    """
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    size: int
+    memory: int
+
+
+class Section(NamedTuple):
+    """A section header.
+
+    Attributes:
+        name: of the section.
+        kind: sh_type.
+        flags: sh_flags.
+        offset: first byte in the file.
+        size: bytes; those of a section without contents (SHT_NOBITS) are not in the file.
+        link: number of a section that belongs to it.
+    """
+
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+
+    @property
+    def end(self) -> int:
+        """The byte behind its last one in the file."""
+        return self.offset + (0 if self.kind in (SHT_NULL, SHT_NOBITS) else self.size)
+
+
+class Stretch(NamedTuple):
+    """Bytes of a shared object that are for one thing.
+
+    Attributes:
+        part: what they are for.
+        name: of the section; "" where they are none's.
+        start: first byte in the file.
+        end: byte behind the last one.
+        mapped: whether they are in a segment that the loader maps.
+    """
+
+    part: ObjectPart
+    name: str
+    start: int
+    end: int
+    mapped: bool
+
+
+class SectionTable(NamedTuple):
+    """Where an ELF header says that section headers are.
+
+    Attributes:
+        start: e_shoff.
+        sections: e_shnum.
+        names: e_shstrndx, the number of the section of names.
+    """
+
+    start: int
+    sections: int
+    names: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedObject:
+    """An ELF file. :func:`~archive.formats.elf.parse.parse_object` makes it.
+
+    Attributes:
+        size: bytes of the file.
+        bits: 64 or 32.
+        order: byte order, as :mod:`struct` writes it: ``<`` or ``>``.
+        kind: e_type.
+        machine: e_machine.
+        headers: first byte, and the one behind the last, of the header, program headers and section headers.
+        table: where section headers are.
+        segments: in the file's order.
+        sections: in the file's order; none where they were taken out.
+    """
+
+    size: int
+    bits: int
+    order: str
+    kind: int
+    machine: int
+    headers: tuple[tuple[int, int], ...]
+    table: SectionTable
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+
+    def __str__(self) -> str:
+        machine = MACHINES.get(self.machine, f"machine {self.machine}")
+        return f"ELF for {machine}, {self.bits} bits, {'little' if self.order == '<' else 'big'}-endian"
+
+    @property
+    def loads(self) -> list[tuple[int, int]]:
+        """First byte and the one behind the last of the segments that the loader maps, joined, in order."""
+        return _joined(
+            (one.offset, one.offset + one.size) for one in self.segments if one.kind == PT_LOAD and one.size
+        )
+
+    @property
+    def pages(self) -> list[tuple[int, int]]:
+        """The bytes of the file in all pages that the loader maps, on a machine with pages of 4 KiB."""
+        ranges = ((start // PAGE * PAGE, -(-end // PAGE) * PAGE) for start, end in self.loads)
+        return [(start, min(end, self.size)) for start, end in _joined(ranges)]
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of the segments that the loader maps."""
+        return sum(end - start for start, end in self.loads)
+
+    @property
+    def needed(self) -> int:
+        """The bytes, from the first on, that hold all segments, the header and the program headers."""
+        used = [end for _, end in self.headers[:2]]
+        return max(used + [one.offset + one.size for one in self.segments if one.size])
+
+    @property
+    def end(self) -> int:
+        """The byte behind the last one that a header knows of; bytes behind it were appended."""
+        return max(self.needed, *(end for _, end in self.headers), *(one.end for one in self.sections), 0)
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All bytes of the file, in order, each once."""
+        known = [(start, end, ObjectPart.HEADERS, "") for start, end in self.headers]
+        known += self._named() if self.sections else self._unnamed()
+        at, loads = 0, self.loads
+        for start, end, part, name in sorted(known):
+            if end > max(at, start):
+                yield from _divided(loads, at, max(at, start), ObjectPart.PADDING, "")
+                yield from _divided(loads, max(at, start), end, part, name)
+                at = end
+        yield from _divided(loads, at, self.size, ObjectPart.APPENDED, "")
+
+    def _named(self) -> Iterator[_Known]:
+        """The sections that have bytes in the file."""
+        tables = {number for number, one in enumerate(self.sections) if one.kind == SHT_SYMTAB}
+        symbols = tables | {self.sections[number].link for number in tables}
+        for number, one in enumerate(self.sections):
+            if one.flags & SHF_ALLOC:
+                part = _mapped_part(one.flags & SHF_EXECINSTR, one.flags & SHF_WRITE)
+            elif one.name.startswith((".debug_", ".zdebug_")):
+                part = ObjectPart.DWARF
+            else:
+                part = ObjectPart.SYMBOLS if number in symbols else ObjectPart.OTHER
+            yield one.offset, one.end, part, one.name
+
+    def _unnamed(self) -> Iterator[_Known]:
+        """The segments that the loader maps, in the place of sections."""
+        for one in self.segments:
+            if one.kind == PT_LOAD:
+                part = _mapped_part(one.flags & PF_X, one.flags & PF_W)
+                yield one.offset, one.offset + one.size, part, ""
+
+
+_Known = tuple[int, int, ObjectPart, str]
+"""First byte and the one behind the last, what they are for, and the section's name."""
+
+
+def _mapped_part(executable: int, writable: int) -> ObjectPart:
+    if executable:
+        return ObjectPart.CODE
+    return ObjectPart.DATA if writable else ObjectPart.CONSTANTS
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order; those that touch or overlap become one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _divided(
+    loads: list[tuple[int, int]], start: int, end: int, part: ObjectPart, name: str
+) -> Iterator[Stretch]:
+    """A stretch, divided where mapped bytes begin and end."""
+    near = loads[max(bisect_left(loads, (start,)) - 1, 0) : bisect_left(loads, (end,))]
+    edges = {start, end} | {edge for load in near for edge in load if start < edge < end}
+    for low, high in pairwise(sorted(edges)):
+        yield Stretch(part, name, low, high, any(first <= low < last for first, last in near))

@@ -1,0 +1,225 @@
+"""Shared objects: what the loader maps, what can go, and headers that lie."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.base.errors import ArchiveError
+from archive.formats.elf.cutting import cut, uncut, why_whole
+from archive.formats.elf.model import ObjectPart
+from archive.formats.elf.parse import parse_object
+from tests.support.elf_files import AARCH64, elf_file
+
+if TYPE_CHECKING:
+    from archive.formats.elf.model import SharedObject
+
+COMPILED = sorted(Path(np.__file__).parent.rglob("*.so"))
+"""Shared objects that a compiler made: numpy's own."""
+EXTENSION = next(Path(zstandard.__file__).parent.glob("backend_c*.so"))
+FORMS = [(bits, order) for bits in (64, 32) for order in "<>"]
+HEADER, PHDR = 64, 56
+linux = pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="loads code for Linux on x86-64"
+)
+readelf = pytest.mark.skipif(shutil.which("readelf") is None, reason="compares with readelf")
+
+
+def parsed(data: bytes) -> SharedObject:
+    return parse_object(memoryview(data))
+
+
+def sizes(data: bytes) -> Counter[tuple[str, bool]]:
+    counted: Counter[tuple[str, bool]] = Counter()
+    for one in parsed(data).stretches():
+        counted[one.part, one.mapped] += one.end - one.start
+    return counted
+
+
+@pytest.mark.parametrize(("bits", "order"), FORMS)
+def test_each_byte_is_for_one_thing_in_both_widths_and_byte_orders(bits: int, order: str) -> None:
+    made = elf_file(bits, order, appended=b"weights")
+    found = sizes(made.data)
+    headers = {64: 64 + 2 * 56, 32: 52 + 2 * 32}[bits]
+    assert found == {
+        ("headers", True): headers,
+        ("code", True): 100,
+        ("data", True): 50,
+        ("DWARF", False): 400,
+        ("symbols", False): 68,
+        ("other sections", False): 51,
+        ("headers", False): 7 * {64: 64, 32: 40}[bits],
+        ("appended", False): 7,
+    }
+    assert [one.name for one in parsed(made.data).sections][:3] == ["", ".text", ".data"]
+
+
+@pytest.mark.parametrize("path", [*COMPILED, EXTENSION], ids=lambda path: path.name.partition(".")[0])
+def test_the_stretches_of_compiled_code_are_all_its_bytes(path: Path) -> None:
+    data = path.read_bytes()
+    found, made = list(parsed(data).stretches()), parsed(data)
+    assert (found[0].start, found[-1].end) == (0, len(data))
+    assert all(one.end == next_one.start for one, next_one in pairwise(found))
+    assert sum(one.end - one.start for one in found if one.mapped) == made.mapped_bytes
+    assert {one.part for one in found if one.name == ".text"} == {ObjectPart.CODE}
+
+
+@readelf
+@pytest.mark.parametrize("path", [*COMPILED[:3], EXTENSION], ids=lambda path: path.name.partition(".")[0])
+def test_headers_are_those_that_readelf_shows(path: Path) -> None:
+    shown = subprocess.run(["readelf", "-lSW", path], check=True, capture_output=True, text=True).stdout
+    made = parsed(path.read_bytes())
+    loads = re.findall(r"^ +LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x(\w+)", shown, re.MULTILINE)
+    found = [one for one in made.segments if one.kind == 1]
+    assert [tuple(int(field, 16) for field in line) for line in loads] == [
+        (one.offset, one.address, one.size, one.memory) for one in found
+    ]
+    sections = re.findall(r"^ +\[ *\d+\] (\S+) +\S+ +\w+ (\w+) (\w+)", shown, re.MULTILINE)
+    assert [(name, int(start, 16), int(size, 16)) for name, start, size in sections] == [
+        (one.name, one.offset, one.size) for one in made.sections[1:]
+    ]
+
+
+def mapped(path: Path) -> list[tuple[int, int]]:
+    """The bytes of a file that are in this process's memory, as the system tells."""
+    lines = [line.split() for line in Path("/proc/self/maps").read_text("utf-8").splitlines()]
+    found = set()
+    for span, _, offset, _, _, *name in lines:
+        if name == [str(path)]:
+            first, last = (int(end, 16) for end in span.split("-"))
+            found |= set(range(int(offset, 16), int(offset, 16) + last - first, 4096))
+    pages = sorted(found)
+    starts = [page for page in pages if page - 4096 not in found]
+    ends = [page + 4096 for page in pages if page + 4096 not in found]
+    return list(zip(starts, ends, strict=True))
+
+
+@linux
+@pytest.mark.parametrize("small", [False, True], ids=["whole", "cut"])
+def test_the_loader_maps_these_pages_and_no_others(tmp_path: Path, *, small: bool) -> None:
+    path, data = tmp_path.resolve() / "copy.so", EXTENSION.read_bytes()
+    path.write_bytes(cut(memoryview(data))[0] if small else data)
+    ctypes.CDLL(str(path))
+    size = path.stat().st_size
+    assert [(start, min(end, size)) for start, end in mapped(path)] == parsed(path.read_bytes()).pages
+
+
+@pytest.mark.parametrize("path", [*COMPILED, EXTENSION], ids=lambda path: path.name.partition(".")[0])
+def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(path: Path) -> None:
+    data = memoryview(path.read_bytes())
+    if why_whole(data):  # patchelf leaves a byte behind
+        assert why_whole(data) == "1 byte behind its end"
+        return
+    left, table, behind = cut(data)
+    made = parsed(left)
+    assert len(left) == made.needed == parse_object(data).needed < len(data)
+    assert not made.sections
+    assert made.segments == parse_object(data).segments
+    assert why_whole(memoryview(left)) == "nothing is behind its segments"
+    assert uncut(memoryview(left), table, behind) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (elf_file(machine=AARCH64).data, "ELF for AArch64, 64 bits, little-endian"),
+        (elf_file(32, machine=3).data, "ELF for x86, 32 bits, little-endian"),
+        (elf_file(order=">", machine=22).data, "ELF for S/390, 64 bits, big-endian"),
+        (elf_file(kind=2).data, "no shared object"),
+        (elf_file(appended=b"weights!").data, "8 bytes behind its end"),
+        (struct.pack("<I", 0xFEEDFACF) + bytes(100), "Mach-O, 64 bits"),
+        (struct.pack("<I", 0xFEEDFACE) + bytes(100), "Mach-O, 32 bits"),
+        (struct.pack(">I", 0xCAFEBABE) + bytes(100), "Mach-O, several machines"),
+        (b"MZ\x90\0" + bytes(100), "Windows (PE)"),
+        (b"", "no ELF file"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_code_of_other_machines_and_appended_weights_stay_whole(data: bytes, why: str) -> None:
+    assert why_whole(memoryview(data)) == why
+
+
+def changed(data: bytes, at: int, form: str, value: int) -> bytes:
+    return data[:at] + struct.pack(form, value) + data[at + struct.calcsize(form) :]
+
+
+MADE = elf_file()
+TEXT = MADE.sections + 64
+FORGED = [
+    (MADE.data[:63], "byte 0: expected 64 bytes, found 63 bytes"),
+    (MADE.data[:4], "byte 0: expected 16 bytes, found 4 bytes"),
+    (changed(MADE.data, 4, "B", 9), r"byte 4: expected 1 \(32 bits\) or 2 \(64 bits\), found 9"),
+    (changed(MADE.data, 5, "B", 0), "byte 5: expected 1 .* found 0"),
+    (changed(MADE.data, 32, "<Q", 1 << 63), "byte 32: expected bytes within the file's .* 112 from byte 9,2"),
+    (changed(MADE.data, 40, "<Q", 1200), "byte 40: expected bytes within the file's"),
+    (changed(MADE.data, 54, "<H", 1), "byte 54: expected 56 bytes a header, found 1"),
+    (changed(MADE.data, 56, "<H", 0xFFFF), "byte 56: expected fewer than 65,280 headers, found 65,535"),
+    (changed(MADE.data, 56, "<H", 0xFEFF), "byte 32: expected bytes within"),
+    (changed(MADE.data, 58, "<H", 0), "byte 58: expected 64 bytes a header, found 0"),
+    (changed(MADE.data, 60, "<H", 0xFF00), "byte 60: expected fewer than 65,280 headers, found 65,280"),
+    (changed(MADE.data, 62, "<H", 7), "byte 62: expected one of 7, found 7"),
+    (changed(MADE.data, HEADER + 8, "<Q", (1 << 64) - 1), f"byte {HEADER}: expected bytes within"),
+    (changed(MADE.data, HEADER + PHDR + 32, "<Q", 1 << 62), f"byte {HEADER + PHDR}: expected bytes within"),
+    (changed(MADE.data, TEXT + 24, "<Q", 1 << 40), f"byte {TEXT}: expected bytes within"),
+    (changed(MADE.data, TEXT + 32, "<Q", 101), f"byte {TEXT + 64}: expected a part behind byte 276, found"),
+    (changed(MADE.data, TEXT, "<I", 1 << 31), f"byte {TEXT}: expected a name of less than 1024 bytes"),
+    (changed(MADE.data, TEXT + 3 * 64 + 40, "<I", 7), f"byte {TEXT + 3 * 64}: expected a link to one of 7"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), FORGED, ids=[message[:40] for _, message in FORGED])
+def test_headers_that_lie_are_refused_at_their_byte(data: bytes, message: str) -> None:
+    with pytest.raises(ArchiveError, match=message):
+        parsed(data)
+
+
+@given(st.data())
+def test_whatever_headers_say_all_bytes_are_labelled_or_the_file_is_refused(data: st.DataObject) -> None:
+    made = data.draw(st.sampled_from([elf_file(bits, order) for bits, order in FORMS]))
+    headers = [*range(made.segments + 112), *range(made.sections, len(made.data))]
+    file = bytearray(made.data)
+    for at in data.draw(st.lists(st.sampled_from(headers), min_size=1, max_size=4)):
+        file[at] = data.draw(st.integers(0, 255))
+    try:
+        found = list(parsed(bytes(file)).stretches())
+    except ArchiveError:
+        return
+    assert found[0].start == 0
+    assert found[-1].end == len(file)
+    assert all(one.end == next_one.start for one, next_one in pairwise(found))
+    if not why_whole(memoryview(file)):
+        left, table, behind = cut(memoryview(file))
+        assert uncut(memoryview(left), table, behind) == file
+
+
+def test_many_headers_take_time_in_proportion() -> None:
+    count = 60_000
+    body = 64 + 56 * count
+    segments = b"".join(
+        struct.pack("<IIQQQQQQ", 1, 4, body + 2 * number, 0, 0, 1, 1, 1) for number in range(count)
+    )
+    sections = b"".join(
+        struct.pack("<IIQQQQIIQQ", 0, 1, 2, 0, body + 2 * number, 1, 0, 0, 1, 0) for number in range(count)
+    )
+    fields = (3, 62, 1, 0, 64, body + 2 * count, 0, 64, 56, count, 64, count, 0)
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", *fields)
+    started = time.process_time()
+    found = list(parsed(header + segments + bytes(2 * count) + sections).stretches())
+    assert time.process_time() - started < 5
+    assert len(found) == 2 * count + 3
