@@ -38,6 +38,8 @@ DESCRIBED = {
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
     "exported/*": (ORACLE_RELEASE, "tools/make_exported.py"),
     "exported/models/*": ("", "the models of exported programs"),
+    "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
+    "compiled/models/*": ("", "the models of compiled packages"),
     "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (
         ORACLE_RELEASE,

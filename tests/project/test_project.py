@@ -47,8 +47,10 @@ def tracked() -> list[Path]:
 
 
 def contents(file: Path) -> Iterator[tuple[str, bytes]]:
-    """A file's bytes, and those of every member, inflated, if it is an archive."""
+    """A file's bytes, uncompressed, and those of every member, inflated, if it is an archive."""
     raw = file.read_bytes()
+    if file.name.endswith(".pt2.xz"):
+        raw = lzma.decompress(raw)
     yield str(file.relative_to(ROOT)), raw
     if zipfile.is_zipfile(io.BytesIO(raw)):
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
