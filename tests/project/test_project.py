@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import io
+import lzma
 import re
 import subprocess
 import sys
