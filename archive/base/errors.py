@@ -127,8 +127,16 @@ class ImpossibleError(ArchiveError):
     facts: object = None
 
 
-class NoHandlesError(ImpossibleError):
-    """What is asked for debug handles does not go with this archive, which has none."""
+class UnfitOptionsError(ImpossibleError):
+    """Options are given that do not go with this archive, which has nothing that they are about.
+
+    Attributes:
+        options: their names.
+    """
+
+    def __init__(self, problem: str, *, file: str, options: tuple[str, ...]) -> None:
+        super().__init__(problem, file=file)
+        self.options = options
 
 
 class ExhaustedError(LimitError):

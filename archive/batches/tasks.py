@@ -100,8 +100,14 @@ def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # no
 
 
 def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as a manifest tells them: profiles and levels by their names, releases by their numbers."""
+    """Options as a manifest tells them: profiles and levels by their names, releases by their numbers.
+
+    No kinds are told where none are given, as in manifests from before there were some.
+    """
     noted = {name: one.name.lower() if isinstance(one, Enum) else one for name, one in options.items()}
+    for name in {"keep", "drop"} & noted.keys():
+        if kinds := sorted(set(noted.pop(name))):
+            noted[name] = kinds
     if "to" in noted:
         from archive.verbs.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
 

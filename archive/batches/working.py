@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.errors import ExistsError, ImpossibleError, NoHandlesError, NothingToDoError, one_line
+from archive.base.errors import ExistsError, ImpossibleError, NothingToDoError, UnfitOptionsError, one_line
 from archive.base.mapped import in_memory
 from archive.base.output import EXISTS, check_target, is_path
 from archive.base.problems import problem_of
@@ -173,19 +173,21 @@ def _called(
 
 
 def _facts(task: Task, job: Job, targets: Sequence[Sink], *, force: bool) -> object:
-    """Call the library's function. Options for handles are for those archives of a folder that have some.
+    """Call the library's function. Options are for those archives of a folder that have what they are about.
 
     Raises:
         ArchiveError: the function refuses the file.
     """
     read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
     call = partial(task.call, *read, *targets, force=force, limits=task.limits)
-    try:
-        return call(**task.options)
-    except NoHandlesError:
-        if not job.searched:
-            raise
-    return call(**{**task.options, "handles": None, "salt": ""})
+    options = dict(task.options)
+    while True:
+        try:
+            return call(**options)
+        except UnfitOptionsError as error:
+            if not job.searched:
+                raise
+            options = {name: value for name, value in options.items() if name not in error.options}
 
 
 def _copied(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "OUT.ptdbg", "File for the debug info; of several archives a folder, which must be named."
 )
 @options.handles_options("unique")
+@options.kinds_options
 @options.profile_option(default="packed", show_default=True)
 @options.max_option
 @options.takes_manner
@@ -30,6 +31,8 @@ def command(
     companion: str | None,
     handles: HandleChoice | None,
     salt: str,
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
     profile: str,
     strength: int,
     manner: Manner,
@@ -37,8 +40,9 @@ def command(
     """Take the debug info out of archives IN, each into a companion file.
 
     What is left is the same model. Debug handles stay in it, unless they are dropped, and become unique: 18
-    digits that name the archive, too. A companion is read like an archive, by `symbolicate` and `inspect`.
-    `join` makes one file of both again, with the handles it had.
+    digits that name the archive, too. In exported programs modules stay, which torch.export.unflatten needs.
+    A companion is read like an archive, by `symbolicate` and `inspect`. `join` makes one file of both again,
+    with the handles it had.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. OUT then holds every archive:
     one without debug info is copied. A second run goes on from OUT/manifest.jsonl.
@@ -47,11 +51,21 @@ def command(
     Examples:
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive symbolicate model.ptdbg < report.log
+      debug-archive split model.pt2 -o small.pt2 -c model.ptdbg --drop modules
       debug-archive split models/ -o small/ -c companions/
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
       debug-archive split s3://bucket/models/ -o s3://bucket/small/ -c s3://bucket/companions/
     """  # noqa: D301 (click reads the backspace)
     options.check_max(profile, strength)
     return manner.run(
-        "split", inputs, out, companion, handles=handles, salt=salt, profile=profile, level=strength
+        "split",
+        inputs,
+        out,
+        companion,
+        handles=handles,
+        salt=salt,
+        keep=keep,
+        drop=drop,
+        profile=profile,
+        level=strength,
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.container.record import Record
+    from archive.formats.exported.kinds import MetadataKind
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
@@ -79,16 +80,22 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     return Contents(archive_id(records), form.form(), b"".join(raw.values()))
 
 
-def check_debug_info(archive: Archive) -> None:
+def check_debug_info(archive: Archive, kept: Collection[MetadataKind] = ()) -> None:
     """Refuse an archive without debug info.
 
+    Args:
+        archive: the archive.
+        kept: kinds of debug info that are to stay.
+
     Raises:
-        NothingToDoError: it has none.
+        NothingToDoError: it has none, or none but what is to stay.
     """
     if any(kind_of(name).is_debug for name in archive.container.records):
         return
-    if not any(site.metadata for program in archive.programs.values() for site in program.sites.values()):
-        raise NothingToDoError("no debug info in it", file=archive.file)
+    kinds = archive.programs.kinds
+    if kinds.issubset(kept):
+        but = f" but {', '.join(sorted(kinds))}, to be kept" if kinds else ""
+        raise NothingToDoError(f"no debug info in it{but}", file=archive.file)
 
 
 def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:

@@ -10,8 +10,9 @@ from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from archive.formats.exported.kinds import MetadataKind
     from archive.formats.exported.program import NodeSite, Program
     from archive.normalform.metadata import Metadata
     from archive.reader.companion import Companion
@@ -60,6 +61,28 @@ class Programs(Mapping[str, "Program"]):
             for record in self.records.values()
         }
         return {record: left for record, left in found.items() if left is not None}
+
+    def left_with(self, kinds: Collection[MetadataKind]) -> Mapping[str, bytes]:
+        """The same with some kinds of metadata, as far as nodes have them."""
+        if not kinds:
+            return self.left
+        from archive.formats.exported.rewriting import filled  # noqa: PLC0415 (few archives have programs)
+
+        names = {record: name for name, record in self.records.items()}
+        allowance = self._source.allowance
+        return {
+            record: filled(
+                memoryview(left),
+                (site.metadata_of(kinds) for site in self[names[record]].sites.values()),
+                allowance,
+            )
+            for record, left in self.left.items()
+        }
+
+    @property
+    def kinds(self) -> set[MetadataKind]:
+        """The kinds of metadata that nodes have."""
+        return {kind for program in self.values() for site in program.sites.values() for kind in site.kinds}
 
     def _program(self, name: str) -> Program:
         from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)

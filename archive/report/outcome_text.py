@@ -34,14 +34,18 @@ class Sized(NamedTuple):
 
 def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
     """The summary of a split."""
-    left = "model and debug handles" if facts.kept else "model"
+    left = " and ".join(["model", *["debug handles"] * bool(facts.kept), *facts.kept_kinds])
     return Group(
         _files(file.size, (file, "the original"), (out, left), (companion, "debug info")),
         Text(""),
         *(Text(line) for line in facts.refused),
         *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
+        *(Text(f"{kind} stayed{_USES.get(kind, '')}") for kind in facts.kept_kinds),
         Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
     )
+
+
+_USES = {"modules": ", which torch.export.unflatten needs"}
 
 
 def _names(facts: Split) -> str:

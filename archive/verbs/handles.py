@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, ImpossibleError, NoHandlesError
+from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.model import Generation
 from archive.debuginfo.unique_handles import SPAN, prefix_for
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
@@ -68,7 +68,7 @@ def kept_handles(
         by_default: what becomes of them, if there are some.
 
     Raises:
-        NoHandlesError: ``handles`` is given, and there are none.
+        UnfitOptionsError: ``handles`` is given, and there are none.
         ImpossibleError: they cannot become unique, or are so already.
         ArchiveError: a salt is given, and the handles are not to become unique.
     """
@@ -76,7 +76,7 @@ def kept_handles(
         if handles or salt:
             what = "make unique" if (handles or "unique") == "unique" else handles
             why = f"has no debug handles to {what}: there is no {METHOD_HANDLES}"
-            raise NoHandlesError(why, file=opened.file)
+            raise UnfitOptionsError(why, file=opened.file, options=("handles", "salt"))
         return KeptHandles(())
     choice = handles or ("unique" if salt else by_default)
     if salt and choice != "unique":

@@ -15,7 +15,7 @@ from archive.container.deflate import deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.formats.archive_id import counts
 from archive.formats.exported.json_text import BYTES_A_BYTE
-from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.record_kinds import EXPORTED_FORMAT, RecordKind, kind_in_exported, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,13 +42,13 @@ def slim_members(
     left = left or {}
     others = sum(record.stored_size for name, record in records.items() if name not in left)
     allowed = DEFAULT_LIMITS.allowance(others).memory // BYTES_A_BYTE // ROOM
+    kind_in = kind_in_exported if EXPORTED_FORMAT in records else kind_of
     for name, record in records.items():
-        kind = kind_of(name)
         if name in left:
             data = left[name]
             stored = replace(new_member(name, data, compress=False), aligned=False)
             yield smallest_member(name, data) if len(data) <= allowed else stored
-        elif kind is RecordKind.TENSOR:
+        elif kind_in(name) is RecordKind.TENSOR:
             yield member_from(record)
         elif counts(name) or name in debug:
             yield slim_member(record)

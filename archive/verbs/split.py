@@ -3,7 +3,8 @@
 The archive without it is the same model: stock PyTorch, TorchScript and the lite interpreter alike, loads
 and runs it, and its archive id is the same. It is written slim: tensors are aligned to 64 bytes, everything
 else is deflated and unpadded. The record of debug handles may stay, so that a failure on a device still
-names its handles, and by them its archive.
+names its handles, and by them its archive. In exported programs the stacks of modules stay, unless they are
+dropped: ``torch.export.unflatten`` reads them. The companion has what stays, too.
 
 A join gives every record back to the byte, stored or deflated as it was. If the archive was laid out and
 deflated as PyTorch does it, the whole file is the same to the byte, too. A split tries that; if so, it keeps
@@ -31,10 +32,12 @@ from archive.reader.collect import check_debug_info, collect
 from archive.reader.recognition import READ_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
+from archive.verbs.kinds import kept_kinds
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, with_new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from typing import BinaryIO
 
     from archive.base.mapped import Source
@@ -52,6 +55,7 @@ class Split:
         companion_size: of the companion.
         debug_size: stored bytes of the debug records in the archive, without zip overhead.
         kept: names of the debug records that stayed.
+        kept_kinds: kinds of debug info that stayed in exported programs.
         prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
         largest: a handle with more than 8 digits, for which none became unique; else 0.
         exact: whether a join gives the whole file back to the byte, or its records alone.
@@ -65,6 +69,7 @@ class Split:
     companion_size: int
     debug_size: int
     kept: tuple[str, ...]
+    kept_kinds: tuple[str, ...]
     prefix: int
     largest: int
     exact: bool
@@ -99,6 +104,8 @@ def split(
     *,
     handles: HandleChoice | None = None,
     salt: str = "",
+    keep: Collection[str] = (),
+    drop: Collection[str] = (),
     profile: CompanionProfile | str = CompanionProfile.PACKED,
     level: int = 9,
     force: bool = False,
@@ -114,6 +121,9 @@ def split(
             name its handles. By default it stays where there is one, and its handles become ``unique``: they
             name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
         salt: any text; another one gives unique handles another prefix.
+        keep: kinds of debug info that stay in exported programs, beside ``modules``: see
+            :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
+        drop: kinds that do not stay: ``modules``.
         profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
         force: replace existing files.
@@ -121,7 +131,8 @@ def split(
 
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
-            are none, or it changed meanwhile; a target exists or is no regular file.
+            are none, kinds are and it has no exported programs, or it changed meanwhile; a target exists or
+            is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
@@ -133,10 +144,12 @@ def split(
     ):
         check_archive(opened)
         records = opened.container.records
-        check_debug_info(opened)
+        kinds = kept_kinds(opened, keep, drop)
+        check_debug_info(opened, kinds)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container))
-        left = slim_members(records, kept.records, opened.programs.left)
+        programs = opened.programs.left_with(kinds)
+        left = slim_members(records, kept.records, programs)
         members = with_new_id(kept.members(opened, left), records)
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
@@ -151,8 +164,9 @@ def split(
             opened.size,
             size,
             len(data),
-            _debug_size(opened),
+            _debug_size(opened, programs),
             kept.records,
+            tuple(sorted(kinds & opened.programs.kinds)),
             kept.prefix,
             kept.largest,
             "file.digest" in contents.columns,
@@ -161,9 +175,9 @@ def split(
         )
 
 
-def _debug_size(opened: Archive) -> int:
-    """Stored bytes of the debug records, and those of programs that their metadata takes."""
-    records, left = opened.container.records, opened.programs.left
+def _debug_size(opened: Archive, left: Mapping[str, bytes]) -> int:
+    """Stored bytes of the debug records, and those that programs lose with their metadata."""
+    records = opened.container.records
     debug = sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug)
     return debug + sum(records[name].size - len(data) for name, data in left.items())
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
 
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "split": ({}, {"handles": "keep"}),
+    "split": ({"keep": ("traces", "origins")}, {"handles": "keep"}),
     "shrink": ({"level": "embed"}, {"level": "compact"}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
     "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),

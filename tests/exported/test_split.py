@@ -56,10 +56,75 @@ def test_a_companion_answers_like_the_archive_with_what_is_left_and_alone(path: 
                 assert (known.name, known.target, known.scopes) == (site.name, site.target, site.scopes)
 
 
-def test_nothing_of_the_metadata_is_left(tmp_path: Path) -> None:
-    small, _ = halves(EXPORTED / "several.pt2", tmp_path)
-    for tree in trees(small).values():
-        assert all(node["metadata"] == {} for node in nodes(tree))
+STRICT = EXPORTED / "choice_strict_decomposed.pt2"
+KEYS = {
+    "traces": {"stack_trace"},
+    "modules": {"nn_module_stack"},
+    "functions": {"torch_fn", "source_fn_stack"},
+    "origins": {"from_node"},
+    "other": {"custom"},
+}
+
+
+def is_left_with(path: Path, kinds: set[str], small: Path) -> None:
+    """What is left of each node's metadata is that of some kinds, in the order that it had."""
+    keys = set().union(*(KEYS[kind] for kind in kinds))
+    for tree, before in zip(trees(small).values(), trees(path).values(), strict=True):
+        for node, whole in zip(nodes(tree), nodes(before), strict=True):
+            kept = {key: text for key, text in whole["metadata"].items() if key in keys}
+            assert list(node["metadata"].items()) == list(kept.items())
+
+
+@pytest.mark.parametrize("path", [STRICT, EXPORTED / "several.pt2", EXPORTED / "noted.pt2"])
+@pytest.mark.parametrize(
+    ("keep", "drop", "kinds"),
+    [
+        ((), (), {"modules"}),
+        ((), ("modules", "traces"), set()),
+        (("traces", "modules"), (), {"modules", "traces"}),
+        (("functions",), ("modules",), {"functions"}),
+        (("origins", "other"), (), {"modules", "origins", "other"}),
+    ],
+)
+def test_kinds_that_are_kept_stay_and_a_join_is_exact(
+    path: Path, keep: tuple[str, ...], drop: tuple[str, ...], kinds: set[str], tmp_path: Path
+) -> None:
+    small, aside = tmp_path / "small.pt2", tmp_path / "model.ptdbg"
+    done = archive.split(path, small, aside, keep=keep, drop=drop)
+    is_left_with(path, kinds, small)
+    there = {
+        kind
+        for kind in KEYS
+        for tree in trees(path).values()
+        for node in nodes(tree)
+        if KEYS[kind] & node["metadata"].keys()
+    }
+    told = {"other" if kind == "other metadata" else kind for kind in done.kept_kinds}
+    assert told == kinds & there
+    assert archive.join(small, aside, tmp_path / "back").exact
+    assert (tmp_path / "back").read_bytes() == path.read_bytes()
+
+
+def test_the_companion_has_what_stays_too(tmp_path: Path) -> None:
+    asides = []
+    for number, keep in enumerate(((), ("traces", "origins"))):
+        archive.split(STRICT, tmp_path / "small.pt2", aside := tmp_path / str(number), keep=keep, force=True)
+        asides.append(aside.read_bytes())
+    assert asides[0] == asides[1]
+
+
+def test_what_is_not_asked_of_an_archive_is_refused_or_no_matter(tmp_path: Path) -> None:
+    script = EXPORTED.parent / "oracles" / "plain_stack.pt"
+    small, aside = tmp_path / "small", tmp_path / "aside"
+    done = run("split", script, "-o", small, "-c", aside, "--keep", "traces")
+    assert done.returncode == 2
+    assert b"kinds are kept and dropped in exported programs (.pt2), and it has none" in done.stderr
+    done = run("split", SHOP, "-o", small, "-c", aside, "--keep", "traces", "--drop", "traces")
+    assert done.returncode == 2
+    assert b"traces cannot be both kept and dropped" in done.stderr
+    with pytest.raises(ArchiveError, match="expected a kind: traces, modules, functions, origins, other"):
+        archive.split(SHOP, small, aside, keep=["lines"])
+    assert not small.exists()
 
 
 def test_a_log_is_explained_by_the_companion_alone(tmp_path: Path) -> None:
@@ -86,10 +151,16 @@ def test_the_commands_tell_what_they_did(tmp_path: Path) -> None:
     assert "model" in run("inspect", aside).stdout.decode()
 
 
-def test_what_is_left_is_not_split_again(tmp_path: Path) -> None:
-    small, _ = halves(SHOP, tmp_path)
-    with pytest.raises(NothingToDoError, match="no debug info"):
+def test_what_is_left_is_split_again_only_if_less_is_to_stay(tmp_path: Path) -> None:
+    small, aside = halves(SHOP, tmp_path)
+    with pytest.raises(NothingToDoError, match="no debug info in it but modules, to be kept"):
         archive.split(small, tmp_path / "a", tmp_path / "b")
+    smaller = tmp_path / "smaller.pt2"
+    archive.split(small, smaller, tmp_path / "b", drop=["modules"])
+    is_left_with(SHOP, set(), smaller)
+    assert archive.join(smaller, aside, tmp_path / "back").exact
+    with pytest.raises(NothingToDoError, match=r"no debug info in it$"):
+        archive.split(smaller, tmp_path / "a", tmp_path / "b", force=True)
 
 
 def test_another_models_companion_is_refused(tmp_path: Path) -> None:
@@ -107,7 +178,7 @@ def test_json_that_json_dumps_did_not_write_keeps_its_metadata(tmp_path: Path) -
     path.write_bytes(written(new_member("archive_format", b"pt2"), *members))
     small, aside = halves(path, tmp_path)
     left = trees(small)
-    assert all(node["metadata"] == {} for node in nodes(left["plain"]))
+    assert all(node["metadata"].keys() <= {"nn_module_stack"} for node in nodes(left["plain"]))
     assert left["odd"] == trees(SHOP)["model"]
     archive.join(small, aside, tmp_path / "back")
     with archive.open(path) as before, archive.open(tmp_path / "back") as after:
@@ -125,13 +196,32 @@ def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
         assert outcomes(small) == outcomes(path), path
 
 
+@pytest.mark.torch
+@pytest.mark.filterwarnings(
+    "ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"
+)  # unflatten's
+def test_pytorch_makes_the_same_modules_of_what_is_left_unless_they_are_dropped(tmp_path: Path) -> None:
+    from tests.support.running_exported import outcomes  # noqa: PLC0415 (needs PyTorch)
+
+    for name in ("shop", "choice_strict", "counter", "own", "decoder_decomposed"):
+        path = EXPORTED / f"{name}.pt2"
+        small, _ = halves(path, tmp_path)
+        assert outcomes(small, unflattened=True) == outcomes(path, unflattened=True), path
+    archive.split(SHOP, bare := tmp_path / "bare.pt2", tmp_path / "model.ptdbg", drop=["modules"], force=True)
+    with pytest.raises(ValueError, match="not enough values to unpack"):
+        outcomes(bare, unflattened=True)
+
+
 def test_a_folder_of_programs_and_archives_is_split_and_joined(tmp_path: Path) -> None:
     models = tmp_path / "models"
     models.mkdir()
     for path in (SHOP, EXPORTED / "own.pt2", EXPORTED.parent / "oracles" / "plain_stack.ptl"):
         (models / path.name).write_bytes(path.read_bytes())
     small, aside, back = tmp_path / "small", tmp_path / "aside", tmp_path / "back"
-    assert run("split", models, "-o", small, "-c", aside, "-j", 1).returncode == 0
+    assert run("split", models, "-o", small, "-c", aside, "-j", 1, "--drop", "modules").returncode == 0
+    is_left_with(SHOP, set(), small / SHOP.name)
+    again = run("split", models, "-o", small, "-c", aside, "-j", 1, "--drop", "modules").stdout
+    assert again.count(b": same\n") == 3
     assert run("join", small, "-c", aside, "-o", back, "-j", 1).returncode == 0
     for path in models.iterdir():
         assert (back / path.name).read_bytes() == path.read_bytes()

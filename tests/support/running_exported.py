@@ -29,14 +29,20 @@ def _registered() -> None:
     _pytree.register_dataclass(shop.Bill, serialized_type_name="shop.Bill")
 
 
-def outcomes(path: Path) -> dict[str, list[Any]]:
-    """For each program, its results for the sample inputs in the archive, bit by bit."""
+def outcomes(path: Path, *, unflattened: bool = False) -> dict[str, list[Any]]:
+    """For each program, its results for the sample inputs in the archive, bit by bit.
+
+    Args:
+        path: the archive.
+        unflattened: run it as ``torch.export.unflatten`` makes modules of it.
+    """
     _registered()
     torch.manual_seed(0)
     found = {}
     for name, program in _package.load_pt2(path).exported_programs.items():
         arguments, keywords = program.example_inputs
-        result = program.module()(*arguments, **keywords)
+        module = torch.export.unflatten(program) if unflattened else program.module()
+        result = module(*arguments, **keywords)
         found[name] = [_bits(leaf) for leaf in _pytree.tree_leaves(result)]
     return found
 

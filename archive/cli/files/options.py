@@ -11,6 +11,7 @@ import click
 from archive.cli.files.batch import Manner
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
 from archive.companion.build import DEFAULT_LEVEL
+from archive.verbs.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,24 @@ def handles_options(usual: str) -> Callable[[FC], FC]:
         help="Any text: unique handles get other first digits, where another archive has the same.",
     )
     return lambda command: handles(salt(command))
+
+
+def kinds_options(command: FC) -> FC:
+    """``--keep`` and ``--drop``: which debug info stays in exported programs."""
+    kinds = click.Choice(list(KINDS))
+    keep: Callable[[FC], FC] = click.option(
+        "--keep",
+        multiple=True,
+        type=kinds,
+        help="Debug info that stays in exported programs; the companion has it, too. Repeatable.",
+    )
+    drop: Callable[[FC], FC] = click.option(
+        "--drop",
+        multiple=True,
+        type=kinds,
+        help="Debug info that does not: without modules, torch.export.unflatten does not work.",
+    )
+    return keep(drop(command))
 
 
 def profile_option(**settings: Any) -> Callable[[FC], FC]:  # noqa: ANN401 (as click takes them)

@@ -22,14 +22,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.exported.functions import Function, parse_function, parse_functions
 from archive.formats.exported.json_text import MAX_DEPTH
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
+from archive.formats.exported.kinds import (
+    FUNCTION,
+    FUNCTIONS,
+    MODULES,
+    ORIGINS,
+    STACK_TRACE,
+    metadata_kind,
+)
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
 from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Self
+
+    from archive.formats.exported.kinds import MetadataKind
 
 MAX_SCOPES = MAX_DEPTH // 8
 """Graphs inside of graphs."""
@@ -82,6 +91,15 @@ class NodeSite:
         if not self.scopes:
             return ""
         return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
+
+    def metadata_of(self, kinds: Collection[MetadataKind]) -> dict[str, str]:
+        """The metadata of some kinds."""
+        return {key: text for key, text in self.metadata.items() if metadata_kind(key) in kinds}
+
+    @property
+    def kinds(self) -> set[MetadataKind]:
+        """The kinds of metadata that it has."""
+        return set(map(metadata_kind, self.metadata))
 
     @property
     def trace(self) -> str | None:
