@@ -74,12 +74,19 @@ class Reading(Generic[FactsT]):
     is_internal: bool = False
 
 
-def listing(inputs: Sequence[str], skipped: Collection[str] = (), *, mapped: bool = True) -> Listing:
+def listing(
+    inputs: Sequence[str],
+    skipped: Collection[str] = (),
+    *,
+    kinds: Collection[FileKind] = READ_KINDS,
+    mapped: bool = True,
+) -> Listing:
     """The files that are given, and the archives and companions in folders and of globs.
 
     Args:
         inputs: files, and folders and globs to search.
         skipped: folders that are not searched.
+        kinds: of files in folders and of globs that are wanted.
         mapped: whether files are mapped to recognise them.
 
     Raises:
@@ -92,7 +99,7 @@ def listing(inputs: Sequence[str], skipped: Collection[str] = (), *, mapped: boo
     others = Counter[FileKind]()
     for one in found(inputs, {resolved(folder) for folder in skipped}):
         kind = listed_kind(one.file, mapped=mapped) if one.searched else None
-        if kind is None or kind in READ_KINDS:
+        if kind is None or kind in kinds:
             files.append(Listed(one.file, Path(one.name).as_posix()))
         else:
             others[kind] += last_part(one.file) != MANIFEST_NAME

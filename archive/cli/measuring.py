@@ -11,11 +11,12 @@ from archive.base.errors import ArchiveError
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.places import exists, is_folder, joined, last_part
-from archive.batches.reading import Listed, listing
+from archive.batches.reading import READ_KINDS, Listed, listing
 from archive.cli import printing
 from archive.cli.gate import verdict_facts
 from archive.cli.several import problem, reading, status_of
 from archive.cli.status import Status
+from archive.reader.recognition import FileKind
 from archive.report.sizes_text import changed_files_text, difference_text, files_text, sizes_text
 from archive.report.texts import first_of
 from archive.verbs.sizes.measure import Totals, measure
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from archive.cli.gate import Gate
     from archive.verbs.sizes.budget_file import BudgetFile
     from archive.verbs.sizes.measure import Measures, Question
+
+MEASURED_KINDS = READ_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
+"""The kinds of files in folders that are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,7 @@ class Run:
         """Note the files that are in the folder to compare with alone, if folders are compared."""
         if self.asked.base is None or not files.searched:
             return
-        old = listing([self.asked.base], mapped=self.asked.mapped).files
+        old = listing([self.asked.base], kinds=MEASURED_KINDS, mapped=self.asked.mapped).files
         here = {file.relative for file in files.files}
         gone = [file.label for file in old if file.relative not in here]
         if gone:

@@ -11,7 +11,7 @@ from archive.batches.reading import listing
 from archive.cli import options
 from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.gate import Gate
-from archive.cli.measuring import Asked, Run
+from archive.cli.measuring import MEASURED_KINDS, Asked, Run
 from archive.cli.several import files_argument, jobs_option
 from archive.verbs.sizes import View
 from archive.verbs.sizes.budget import Budget
@@ -136,4 +136,5 @@ def command(
     with notes.behind():
         if single:
             return run.one(files[0])
-        return run.several(listing(files, [] if base is None else [base], mapped=mapped), jobs)
+        searched = listing(files, [] if base is None else [base], kinds=MEASURED_KINDS, mapped=mapped)
+        return run.several(searched, jobs)

@@ -20,15 +20,21 @@ All other bytes are a record's. They are labelled by its kind,
 Deflate mixes the parts, so no stored byte belongs to one alone. The stored bytes of a deflated record are
 *apportioned* to its parts: in proportion to their inflated bytes, by largest remainder.
 
+An exported program is JSON. Each kind of its nodes' metadata is a kind of bytes, too: keys and values,
+without the braces around all. Its parts are the keys. ``split`` takes just these bytes out of a program that
+``json.dumps`` wrote, unless it is told to keep some.
+
 There are five views, :class:`View`:
 
 - *kind*: as above, each debug record as a whole.
 - *part*: as above, each debug record by its parts.
 - *record*: a record together with its headers, padding and descriptor.
-- *module*: ``code/__torch__/a/b.py`` and its source ranges, headers included, are ``__torch__.a.b``.
+- *module*: ``code/__torch__/a/b.py`` and its source ranges, headers included, are ``__torch__.a.b``. A node
+  of an exported program is its innermost module's, and a tensor its module's: ``encoder.layer.0``.
 - *source*: the file of the model's source that rows and texts of source ranges are about, with their
   overhead. A text in a string table belongs to its first user. Traced models record no filename; then it is
-  the file of the text's first stack frame, or "(none)".
+  the file of the text's first stack frame, or "(none)". A node is about the file of its innermost
+  frame that is not PyTorch's.
 
 In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.verbs.sizes.pieces.companion_pieces`.
@@ -68,8 +74,8 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
 
     Args:
         source: an open archive, which stays open, or its file: a path, a bytes-like object, a binary file.
-        inside: look into debug records. Without it, none is inflated or read, and their bytes have no label
-            in the views part and source.
+        inside: look into pickles of debug info. Without it, none is inflated or read, and their bytes have no
+            label in the views part and source. Programs are always looked into.
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.formats.exported.kinds import MetadataKind
 from archive.formats.record_kinds import DEBUG_KINDS
 
 if TYPE_CHECKING:
@@ -43,12 +44,16 @@ SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
 """Views whose labels are paths."""
 
 
+DEBUG: set[str] = DEBUG_KINDS | set(MetadataKind)
+"""The kinds of bytes that are debug information."""
+
+
 class Piece(NamedTuple):
     """Bytes of the file that have all labels in common; None where they have no label in a view.
 
     Attributes:
-        kind: a ``RecordKind``, or one of ``STRUCTURE``.
-        part: None for a record that is no pickled debug info.
+        kind: a ``RecordKind``, a ``MetadataKind``, or one of ``STRUCTURE``.
+        part: None for what is no debug info, or not looked into.
         record: name without root; of a header, that of its record.
         module: of the record.
         source: the file of the model's source.
@@ -111,10 +116,10 @@ class Account:
 
     @property
     def debug_bytes(self) -> int:
-        """Stored bytes of all debug records, without their headers; the whole size of a companion."""
+        """Stored bytes of debug records, without headers, and of metadata; the whole size of a companion."""
         if self.is_companion:
             return self.size
-        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG_KINDS)
+        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
 
     def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
         """The sizes by label, largest first.

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.formats.exported.kinds import KIND_BY_KEY, MetadataKind
 from archive.formats.record_kinds import RecordKind
 from archive.verbs.sizes.account import STRUCTURE, Part, View
 
@@ -33,11 +34,11 @@ UNITS = {
     "gib": 1 << 30,
 }
 FILE, DEBUG = "", "debug"
-"""Labels in every view: the whole file, and all debug records without their headers."""
+"""Labels in every view: the whole file, and all debug info without headers of records."""
 
 ALWAYS_KNOWN = {
-    View.KIND: [*RecordKind, *STRUCTURE],
-    View.PART: [*Part, *(f"[{kind}]" for kind in RecordKind)],
+    View.KIND: [*RecordKind, *MetadataKind, *STRUCTURE],
+    View.PART: [*Part, *KIND_BY_KEY, *(f"[{kind}]" for kind in RecordKind)],
 }
 """Labels that a budget may name even if a file has no such bytes."""
 

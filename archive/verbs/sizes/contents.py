@@ -27,11 +27,21 @@ T = TypeVar("T")
 
 
 class Cell(NamedTuple):
-    """Bytes of a record that have one part and one source file; None for no part, or no file."""
+    """Bytes of a record that have all labels in common; None where they have no label in a view.
 
-    part: Part | None
+    Attributes:
+        part: None for no part.
+        source: a file; None for no file.
+        size: inflated bytes.
+        kind: None for the record's own.
+        module: None for the record's own.
+    """
+
+    part: str | None
     source: str | None
     size: int
+    kind: str | None = None
+    module: str | None = None
 
 
 Contents: TypeAlias = dict[str, list[Cell]]

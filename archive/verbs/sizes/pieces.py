@@ -11,31 +11,50 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.companion.sections import section_parts
 from archive.container.names import encoded
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of, holds_ranges, is_code
+from archive.formats.record_kinds import (
+    EXPORTED_FORMAT,
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    code_of,
+    holds_ranges,
+    is_code,
+)
 from archive.reader.recognition import kind_in, recognise_zip
-from archive.verbs.sizes.account import Part, Piece
+from archive.verbs.sizes.account import Piece
 from archive.verbs.sizes.contents import Cell, debug_contents
 from archive.verbs.sizes.structure import structure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
+    from archive.verbs.sizes.contents import Contents
 
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
-    """The pieces of an archive's file; a debug record is one piece unless ``inside``."""
+    """The pieces of an archive's file; a pickle of debug info is one piece unless ``inside``."""
     archive.container.check_sizes()
+    contents, modules = _contents(archive, inside=inside)
     for name, part, size in structure(archive.container):
-        yield Piece(part, part, *_labels(name), None, size, 0)
-    contents = debug_contents(archive) if inside else {}
+        yield Piece(part, part, *_labels(name, modules), None, size, 0)
     file = recognise_zip(archive.container, look=False).kind
     for name, record in archive.records.items():
         cells = contents.get(name, [Cell(None, None, record.size)])
-        kind, labels = kind_in(file, name), _labels(name)
+        label, module = _labels(name, modules)
         for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
-            yield Piece(kind, cell.part, *labels, cell.source, stored, cell.size)
+            kind = cell.kind or kind_in(file, name)
+            yield Piece(kind, cell.part, label, cell.module or module, cell.source, stored, cell.size)
+
+
+def _contents(archive: Archive, *, inside: bool) -> tuple[Contents, dict[str, str]]:
+    """The cells of records that are looked into, and the modules of records that others tell, by record."""
+    contents = debug_contents(archive) if inside else {}
+    if EXPORTED_FORMAT not in archive.records:
+        return contents, {}
+    from archive.verbs.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
+
+    return contents | program_contents(archive), tensor_modules(archive)
 
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:
@@ -51,11 +70,18 @@ def companion_pieces(companion: Companion) -> Iterator[Piece]:
     yield Piece("directory", "directory", None, None, None, len(data) - used, 0)
 
 
-def _labels(name: str | None) -> tuple[str | None, str | None]:
-    """The labels of a record in the views record and module."""
+def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The labels of a record in the views record and module.
+
+    Args:
+        name: of the record; None for bytes that are no record's.
+        modules: of records that others tell.
+    """
     if name is None:
         return None, None
     label = decoded(encoded(name))
+    if name in modules:
+        return label, modules[name]
     code = code_of(label) if holds_ranges(label) else label
     if not is_code(code):
         return label, None
@@ -68,7 +94,9 @@ def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
     if len(cells) == 1:
         return [total]
     shares = [0] * len(cells)
-    parts = {part: [i for i, cell in enumerate(cells) if cell.part is part] for part in Part}
+    parts: dict[str | None, list[int]] = {}
+    for i, cell in enumerate(cells):
+        parts.setdefault(cell.part, []).append(i)
     weights = [sum(cells[i].size for i in own) for own in parts.values()]
     for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
         for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
