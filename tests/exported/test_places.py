@@ -116,10 +116,10 @@ PROBLEMS = {
     '{"graph_module": {"graph": {"nodes": [{"inputs": {}}]}}}': "byte 49: expected a list",
     '{"graph_module": {"graph": {"nodes": [],}}}': "byte 40: expected a key",
     '{"graph_module": {"graph": {"nodes": []}}} 5': "byte 43: expected a program",
-    '{"graph_module": {"graph": {"nodes": []}': "byte 40: expected ,",
-    '{"graph_module": {"graph": {"nodes": [] "a"': "byte 40: expected ,",
+    '{"graph_module": {"graph": {"nodes": []}': "byte 40: expected , or }",
+    '{"graph_module": {"graph": {"nodes": [] "a"': "byte 40: expected , or }",
     "{5: 1}": "byte 1: expected a key",
-    '{"a" 1}': "byte 5: expected :",
+    '{"a" 1}': "byte 4: expected :",
     '{"a": nothing}': "byte 6: expected JSON, found Expecting value",
     '{"a": "\n"}': "byte 7: expected JSON, found Invalid control character at",
 }

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     Read = Callable[[int], tuple[Any, int]]
     """Reads the value that begins at a byte; gives it, and the byte behind it."""
 
-BLANK = re.compile(r"[ \t\n\r]*")
+BLANK = "[ \t\n\r]*"
+BLANKS = re.compile(BLANK)
+OBJECT, LIST, VALUE = (re.compile(f"{BLANK}{re.escape(one)}{BLANK}") for one in "{[:")
+"""What stands before the first key of an object, the first value of a list, and a value behind its key."""
+BEHIND = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
+"""What may stand behind a value of an object or a list."""
 
 
 class Entry(NamedTuple):
@@ -157,14 +162,13 @@ class _Scan:
     def _members(self, readers: Mapping[str, Read], at: int) -> tuple[list[_Member], int]:
         """Read an object, with readers for some keys."""
         members: list[_Member] = []
-        start = self._behind("{", at)
-        at = self._behind_blank(start)
+        start, at = at + 1, self._behind(OBJECT, "{", at)
         more = self._text[at : at + 1] != "}"
         while more:
             if self._text[at : at + 1] != '"':
                 self._refuse("a key", at)
             key, at = self._value(at)
-            at = self._behind_blank(self._behind(":", self._behind_blank(at)))
+            at = self._behind(VALUE, ":", at)
             value, at = readers.get(key, self._value)(at)
             at, more = self._separated("}", at)
             members.append(_Member(key, value, at - start))
@@ -174,7 +178,7 @@ class _Scan:
     def _items(self, read: Read, at: int) -> tuple[list[Any], int]:
         """Read a list."""
         items: list[Any] = []
-        at = self._behind_blank(self._behind("[", at))
+        at = self._behind(LIST, "[", at)
         more = self._text[at : at + 1] != "]"
         while more:
             value, at = read(at)
@@ -184,10 +188,11 @@ class _Scan:
 
     def _separated(self, close: str, at: int) -> tuple[int, bool]:
         """The place of the next value, or of what closes the values, and whether there is another one."""
-        at = self._behind_blank(at)
-        if self._text[at : at + 1] == close:
-            return at, False
-        return self._behind_blank(self._behind(",", at)), True
+        found = BEHIND.match(self._text, at)
+        at, more = (found.end(), found["comma"] is not None) if found else (at, False)
+        if not more and self._text[at : at + 1] != close:
+            self._refuse(f", or {close}", at)
+        return at, more
 
     def _value(self, at: int) -> tuple[Any, int]:
         """Read any value. Only text that is asked for itself needs to be decoded."""
@@ -196,14 +201,12 @@ class _Scan:
             value = json.loads(self._text[at:end].encode("latin-1").decode())
         return value, end
 
-    def _behind(self, character: str, at: int) -> int:
-        if self._text[at : at + 1] != character:
-            self._refuse(character, at)
-        return at + 1
+    def _behind(self, pattern: re.Pattern[str], expected: str, at: int) -> int:
+        found = pattern.match(self._text, at)
+        return found.end() if found else self._refuse(expected, at)
 
     def _behind_blank(self, at: int) -> int:
-        found = BLANK.match(self._text, at)
-        return found.end() if found else at
+        return self._behind(BLANKS, "", at)
 
     def _refuse(self, expected: str, at: int) -> NoReturn:
         raise ArchiveError(place=f"byte {at}", expected=expected, found="something else")
