@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.jobs import Use
-from archive.reader.recognition import ARCHIVE_KINDS, READ_KINDS, FileKind
+from archive.reader.recognition import ARCHIVE_KINDS, SPLIT_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -35,8 +35,8 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "split": Verb("archive.verbs.split", Use.WRITTEN, READ_KINDS),
-    "join": Verb("archive.verbs.split", Use.READ, READ_KINDS),
+    "split": Verb("archive.verbs.split", Use.WRITTEN, SPLIT_KINDS),
+    "join": Verb("archive.verbs.split", Use.READ, SPLIT_KINDS),
     "shrink": Verb("archive.verbs.shrink"),
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED),
     "migrate": Verb("archive.verbs.migrate.migrate"),

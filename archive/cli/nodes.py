@@ -1,4 +1,4 @@
-"""Nodes of exported programs, for ``debug-archive symbolicate``."""
+"""Nodes of exported programs and kernels of compiled models, for ``debug-archive symbolicate``."""
 
 from __future__ import annotations
 
@@ -7,49 +7,83 @@ from typing import TYPE_CHECKING
 import archive
 from archive.cli import printing
 from archive.cli.status import Status
-from archive.verbs.nodes import found_nodes, why_unknown
+from archive.verbs import kernels, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from archive import Limits
+    from archive import Archive, Limits
+    from archive.formats.exported.traces import Trace
+    from archive.verbs.kernels import CalledKernel
     from archive.verbs.nodes import Node
+
+    Found = Mapping[str, Sequence[Node | CalledKernel]]
 
 
 def print_nodes(
     file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
 ) -> Status:
-    """Print the source of nodes; the status says whether some have none.
+    """Print the source of nodes and kernels; the status says whether some have none.
 
     Args:
-        file: the exported program, or its companion.
+        file: the archive of exported programs or compiled models, or its companion.
         companion: its companion, if its metadata was split off.
-        names: of nodes.
+        names: of nodes and kernels.
         limits: what the file may cost.
         mapped: whether it is mapped.
         as_json: print facts.
     """
     with archive.open(file, companion=companion, limits=limits, mapped=mapped) as opened:
-        found = {name: found_nodes(opened.programs, name) for name in names}
-        lost = [f"{file}: {why_unknown(opened.programs, name)}" for name, nodes in found.items() if not nodes]
-    if as_json:
-        printing.write_json(
-            {"nodes": [_facts(name, node) for name, nodes in found.items() for node in nodes]}
-        )
-    else:
-        _print_text(found)
-    lost += [
-        f"{file}: no source is recorded for {node.label}"
-        for nodes in found.values()
-        for node in nodes
-        if node.site.trace is None
-    ]
+        found = {name: _found(opened, name) for name in names}
+        lost = [f"{file}: {_why_unknown(opened, name)}" for name, some in found.items() if not some]
+        if as_json:
+            printing.write_json(_facts(found, has_kernels=bool(opened.compiled)))
+        else:
+            _print_text(found)
+    every = [one for some in found.values() for one in some]
+    lost += [f"{file}: no source is recorded for {one.label}" for one in every if not one.is_traced]
     for note in lost:
         printing.note(note)
     return Status.FINDINGS if lost else Status.WELL
 
 
-def _facts(name: str, node: Node) -> dict[str, object]:
+def _found(opened: Archive, name: str) -> list[Node | CalledKernel]:
+    return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
+
+
+def _why_unknown(opened: Archive, name: str) -> str:
+    """Words for a name that nothing has."""
+    words = [nodes.why_unknown(opened.programs, name)] if opened.programs or not opened.compiled else []
+    return "; ".join(words + ([kernels.why_unknown(opened.compiled, name)] if opened.compiled else []))
+
+
+def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
+    every = [(name, one) for name, some in found.items() for one in some]
+    facts: dict[str, object] = {
+        "nodes": [_node(name, one) for name, one in every if isinstance(one, nodes.Node)]
+    }
+    if has_kernels:
+        facts["kernels"] = [
+            _kernel(name, one) for name, one in every if isinstance(one, kernels.CalledKernel)
+        ]
+    return facts
+
+
+def _kernel(name: str, called: CalledKernel) -> dict[str, object]:
+    kernel = called.kernel
+    return {
+        "asked": name,
+        "model": called.model.name,
+        "kernel": kernel.name,
+        "handle": kernel.handle,
+        "pre_grad_nodes": kernel.pre_grad_nodes,
+        "post_grad_nodes": kernel.post_grad_nodes,
+        "frames": [_frames(trace) for trace in kernel.traces],
+        "traces": kernel.stack_traces,
+    }
+
+
+def _node(name: str, node: Node) -> dict[str, object]:
     site = node.site
     return {
         "asked": name,
@@ -58,15 +92,19 @@ def _facts(name: str, node: Node) -> dict[str, object]:
         "target": site.target,
         "hierarchy": node.hierarchy,
         "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
-        "frames": [frame._asdict() for frame in site.frames.frames] if site.frames else [],
+        "frames": _frames(site.frames),
         "trace": site.trace,
     }
 
 
-def _print_text(found: dict[str, list[Node]]) -> None:
+def _frames(trace: Trace | None) -> list[dict[str, object]]:
+    return [] if trace is None else [frame._asdict() for frame in trace.frames]
+
+
+def _print_text(found: Found) -> None:
     """Print each source; below a title, and with an empty line behind it, if there are several."""
-    nodes = [node for some in found.values() for node in some]
-    for node in nodes:
-        title = f"node {node.label}:\n" if len(nodes) > 1 else ""
-        end = "\n" * (len(nodes) > 1)
-        printing.write(f"{title}{node.text.removesuffix(chr(10))}\n{end}".encode("utf-8", "surrogatepass"))
+    every = [one for some in found.values() for one in some]
+    for one in every:
+        title = f"node {one.label}:\n" if len(every) > 1 and isinstance(one, nodes.Node) else ""
+        end = "\n" * (len(every) > 1)
+        printing.write(f"{title}{one.text.removesuffix(chr(10))}\n{end}".encode("utf-8", "surrogatepass"))

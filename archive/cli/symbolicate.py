@@ -70,7 +70,7 @@ def _is_file(word: str) -> bool:
 
 
 def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
-    """Whether a file has the nodes of exported programs.
+    """Whether a file has nodes of exported programs or kernels of compiled models.
 
     Raises:
         ArchiveError: it is broken, or no archive at all: that is told, and not that its nodes are no handles.
@@ -82,7 +82,7 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
             return bool(opened.programs)
     if found.kind not in READ_KINDS:
         raise found.refusal(name_of(file))
-    return found.kind is FileKind.EXPORTED
+    return found.kind in (FileKind.EXPORTED, FileKind.AOTI)
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -97,7 +97,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE]...")
+@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE|KERNEL]...")
 @click.option(
     "--at",
     "places",
@@ -165,9 +165,10 @@ def command(
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26. A NODE is
-    the name of a node in an exported program (.pt2), with the graphs that it is in if it has a namesake.
-    Without handles, a log is read from standard input and written with every failure explained. What Docker,
-    Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
+    the name of a node in an exported program (.pt2), with the graphs that it is in if it has a namesake. A
+    KERNEL is one of a model that AOTInductor compiled, with its handle or without. Without handles, a log is
+    read from standard input and written with every failure explained. What Docker, Kubernetes, journald,
+    syslog or logcat put around each line is put around new lines, too.
 
     Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
     unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
@@ -189,6 +190,7 @@ def command(
       debug-archive symbolicate a.ptdbg b.ptdbg --model 'model=(\\w+)' < app.log
       debug-archive symbolicate model.pt --at code/__torch__.py:301
       debug-archive symbolicate model.pt2 linear_3 cond.true_graph_0/add
+      debug-archive symbolicate compiled.pt2 cpp_fused_relu_0:2
     """  # noqa: D301 (click reads the backspace)
     if (
         store is None

@@ -30,6 +30,12 @@ PACKAGE_CODE = ".data/ts_code/code/"
 PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
 
+COMPILED = "data/aotinductor/"
+"""The folder with a folder of files for each compiled model."""
+
+KERNELS = "kernel_information.json"
+"""The file that leads from a compiled model's kernels to its source."""
+
 EXPORTED_FORMAT = "archive_format"
 """The record that ``.pt2`` archives alone have."""
 
@@ -55,6 +61,9 @@ class RecordKind(StrEnum):
     WEIGHTS = "table of tensors"
     INPUTS = "sample inputs"
     COMPILED = "compiled model"
+    SHARED_OBJECT = "shared object"
+    CPP = "C++ code"
+    KERNELS = "kernel information"
     EXTRA = "extra file"
     FORMAT = "archive format"
     OTHER = "other"
@@ -102,7 +111,7 @@ KIND_BY_NAME = {
 }
 KIND_BY_FOLDER = {
     "extra/": RecordKind.EXTRA,
-    "data/aotinductor/": RecordKind.OTHER,
+    COMPILED: RecordKind.OTHER,
     "data/sample_inputs/": RecordKind.OTHER,
     "data/": RecordKind.TENSOR,
     "tensors/": RecordKind.TENSOR,
@@ -142,12 +151,23 @@ def kind_in_exported(name: str) -> RecordKind:
     """
     if name in ("archive_format", "archive_version"):
         return RecordKind.FORMAT
-    folders = (PROGRAMS[0], "data/aotinductor/", "data/sample_inputs/")
-    kinds = (RecordKind.PROGRAM, RecordKind.COMPILED, RecordKind.INPUTS)
+    if name.startswith(COMPILED):
+        return _kind_in_compiled(name)
+    folders = (PROGRAMS[0], "data/sample_inputs/")
+    kinds = (RecordKind.PROGRAM, RecordKind.INPUTS)
     found = next((kind for one, kind in zip(folders, kinds, strict=True) if name.startswith(one)), None)
     if found is None and name.startswith("data/") and name.endswith("_config.json"):
         return RecordKind.WEIGHTS
     return found or kind_of(name)
+
+
+def _kind_in_compiled(name: str) -> RecordKind:
+    """The kind of a file of a compiled model."""
+    if name.endswith(f"/{KERNELS}"):
+        return RecordKind.KERNELS
+    if name.endswith((".so", ".dylib", ".pyd", ".dll")):
+        return RecordKind.SHARED_OBJECT
+    return RecordKind.CPP if name.endswith(".cpp") else RecordKind.COMPILED
 
 
 def is_code(name: str) -> bool:

@@ -18,6 +18,7 @@ from archive.formats.inert_values import DATA
 from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
 from archive.formats.record_kinds import range_records_of
+from archive.reader.compiled import CompiledModels, label
 from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
+    from archive.formats.compiled.kernels import Kernel
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
@@ -220,6 +222,24 @@ class Archive(OpenedFile):
     def programs(self) -> Programs:
         """The exported programs by name, each parsed when it is first looked up; empty in other archives."""
         return Programs(self._source, self.companion)
+
+    @cached_property
+    def compiled(self) -> CompiledModels:
+        """The models that AOTInductor compiled, by name; empty in other archives."""
+        return CompiledModels(self._source)
+
+    @cached_property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The kernels of all compiled models by their labels.
+
+        A label is a kernel's name and handle, ``cpp_fused_relu_0:2``; the name of its model stands before it,
+        ``encoder:cpp_fused_relu_0:2``, unless that is ``model``, which PyTorch chose.
+        """
+        return {
+            label(model.name, kernel.key): kernel
+            for model in self.compiled.values()
+            for kernel in model.kernels.values()
+        }
 
     @cached_property
     def effects(self) -> EffectTable | None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from archive.base.errors import one_line
 from archive.reader.recognition import FileKind
+from archive.report.compiled_text import compiled_table
 from archive.report.fitted_table import FittedTable
 from archive.report.programs_text import programs_table
 
@@ -26,13 +27,15 @@ def listing_text(facts: Listing) -> Group:
         "",
     ]
     if facts.unread:
-        held = "programs" if facts.kind is FileKind.EXPORTED else "tensors"
+        held = {FileKind.EXPORTED: "programs", FileKind.AOTI: "models"}.get(facts.kind, "tensors")
         head[2:2] = [f"its {held} are not known: {facts.unread}"]
     lines: list[RenderableType] = [Text(one_line(line)) for line in head]
     if facts.tensors:
         lines += [_tensors(facts), Text()]
     if facts.programs:
         lines += [programs_table(facts.programs), Text()]
+    if facts.compiled:
+        lines += [compiled_table(facts.compiled), Text()]
     return Group(*lines, _files(facts))
 
 

@@ -9,6 +9,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.reader.compiled import CompiledModels
 from archive.reader.programs import Programs
 from archive.reader.recognition import (
     SAVED_KINDS,
@@ -19,6 +20,7 @@ from archive.reader.recognition import (
     recognise_zip,
     saved_tensors,
 )
+from archive.verbs.compiled import CompiledFacts, compiled_facts
 from archive.verbs.programs import ProgramFacts, program_facts
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ class Listing:
         records: its files by name, in the zip's order.
         tensors: by their paths from the saved object; empty where there are none.
         programs: the exported programs by name; empty where there are none.
-        unread: why the tensors or programs could not be read; "" where they could.
+        compiled: the models that AOTInductor compiled, by name; empty where there are none.
+        unread: why tensors, programs or compiled models could not be read; "" where they could.
     """
 
     file: str
@@ -65,6 +68,7 @@ class Listing:
     records: Mapping[str, FileFacts]
     tensors: Mapping[str, SavedTensor]
     programs: Mapping[str, ProgramFacts]
+    compiled: Mapping[str, CompiledFacts]
     unread: str
 
 
@@ -86,12 +90,14 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         found = recognise_zip(container)
         tensors: dict[str, SavedTensor] = {}
         programs: dict[str, ProgramFacts] = {}
+        compiled: dict[str, CompiledFacts] = {}
         unread = ""
         try:
             if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
-            if found.kind is FileKind.EXPORTED:
+            if found.kind in (FileKind.EXPORTED, FileKind.AOTI):
                 programs = program_facts(Programs(container))
+                compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
         return Listing(
@@ -107,5 +113,6 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             },
             tensors,
             programs,
+            compiled,
             unread,
         )

@@ -45,6 +45,11 @@ class Node:
         return self.site.key if self.program.name == ONLY else f"{self.program.name}:{self.site.key}"
 
     @property
+    def is_traced(self) -> bool:
+        """Whether its stack trace is recorded."""
+        return self.site.trace is not None
+
+    @property
     def hierarchy(self) -> str:
         """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator.
 

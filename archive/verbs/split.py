@@ -29,7 +29,7 @@ from archive.formats.record_kinds import EMBEDDED, kind_of
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import READ_KINDS
+from archive.reader.recognition import SPLIT_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.kinds import kept_kinds
@@ -140,7 +140,7 @@ def split(
     with (
         replacing_all(companion, out, force=force) as (companion_file, out_file),
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
         check_archive(opened)
         records = opened.container.records
@@ -224,7 +224,7 @@ def join(
     with (
         replacing(out, force=force) as file,
         unchanged(source, companion),
-        opening.open_whole(source, companion=companion, limits=limits, kinds=READ_KINDS) as opened,
+        opening.open_whole(source, companion=companion, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
         if EMBEDDED in opened.container.records:
             raise ImpossibleError("has a companion of its own inside; `restore` it", file=opened.file)

@@ -20,7 +20,9 @@ from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats import bytecode, callstack_map, method_handles
 from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
+    COMPILED,
     EMBEDDED,
+    EXPORTED_FORMAT,
     LEGACY_TREE,
     MIGRATED,
     PACKAGE_CODE,
@@ -58,7 +60,6 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 """Advice by what became of the debug info."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
-ARCHIVE_FORMAT, AOTI = "archive_format", "data/aotinductor/"
 EXPORTED = "serialized_exported_program.json"
 ETRECORD = "ETRECORD_V0"
 SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
@@ -73,7 +74,7 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     records = container.records
-    if ARCHIVE_FORMAT in records or EXPORTED in records:
+    if EXPORTED_FORMAT in records or EXPORTED in records:
         return _exported(records)
     if not container.root:
         return _without_folder(records)
@@ -137,7 +138,7 @@ def _is_script(records: Mapping[str, Record]) -> bool:
 
 
 def _exported(records: Mapping[str, Record]) -> Recognised:
-    if any(name.startswith(AOTI) for name in records):
+    if any(name.startswith(COMPILED) for name in records):
         return Recognised(FileKind.AOTI, "an AOTInductor package (.pt2)")
     return Recognised(FileKind.EXPORTED, "an exported program (.pt2)")
 

@@ -1,0 +1,122 @@
+r"""C++ code that AOTInductor wrote: which of its lines call or define which kernel.
+
+The wrapper calls kernels one after another. A comment names the handle of the next call; one above it names
+the nodes of the exported program, whether or not there are handles::
+
+    // Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
+    // [Provenance debug handles] aoti_torch_cpu_addmm_out:2
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_addmm_out(buf1, buf0, arg4_1, …, 1L, 1L));
+
+Other calls may stand between comment and call: they allocate memory. An operator that PyTorch has no C
+function for is called by its number, through ``aoti_torch_proxy_executor_call_function``.
+
+Kernels are functions of their own, in another record or in the same one. Where the model was compiled to be
+profiled, each one names itself::
+
+    extern "C"  void  cpp_fused_0(float* out_ptr0)
+    {
+        torch::aot_inductor::RAIIAtenRecordFunctionHandle record_graph_1_cpp_fused_0_("graph_1_cpp_fused_0", nullptr);
+
+Source: ``torch/_inductor/codegen/cpp_wrapper_cpu.py``, ``wrapper.py`` and ``cpp.py`` of PyTorch 2.13.
+"""  # noqa: E501 (a line of code as it is)
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.strings import decoded
+
+if TYPE_CHECKING:
+    from archive.base.limits import Allowance
+
+HANDLE = re.compile(rb"\s*// \[Provenance debug handles\] (?P<key>.+:[0-9]{1,9})\s*")
+NODES = re.compile(rb"\s*// Topologically Sorted Source Nodes: \[(?P<nodes>[^\]]*)\].*\s*")
+CHECKED = re.compile(rb"\s*AOTI_TORCH_ERROR_CODE_CHECK\((?P<call>(?P<name>\w+)\(.*\))\);\s*")
+CALLED = re.compile(rb"\s*(?P<name>\w+)\(.*\);\s*")
+DEFINED = re.compile(rb'extern "C"\s+void\s+(?P<name>\w+)\(.*')
+RECORDED = re.compile(rb'\s*(?:\w+::)*RAIIAtenRecordFunctionHandle \w+\("(?P<name>\w+)",')
+PROXY = b"aoti_torch_proxy_executor_call_function"
+OPERATOR = re.compile(rb"aoti_torch_(?:cpu|cuda|mps|xpu)_\w+")
+"""C functions of operators; others allocate memory or ask for facts."""
+BYTES_A_BYTE = 16
+"""Bytes of memory that a byte of code costs at most: a call in a line of 35 bytes takes some 300."""
+
+
+class Call(NamedTuple):
+    """A call whose failure PyTorch reports by its line.
+
+    Attributes:
+        text: the call, as the failure shows it.
+        key: of the kernel that is called here; "" where it is no kernel's call, or no handle is known.
+        nodes: the names of the nodes that it was made of, as the comment has them; "" where none has.
+    """
+
+    text: str
+    key: str
+    nodes: str
+
+
+class Code:
+    """The code of one record.
+
+    Args:
+        data: the record.
+        allowance: the memory that it may cost.
+
+    Attributes:
+        calls: the calls whose failures are reported, by their 1-based line.
+        functions: the kernels that are defined here, each with its first and its last line.
+        profiled: the kernel by the name that PyTorch's profiler shows.
+
+    Raises:
+        LimitError: it would take more memory than allowed.
+    """
+
+    def __init__(self, data: memoryview, allowance: Allowance) -> None:
+        allowance.take(BYTES_A_BYTE * len(data), "lines of C++ code")
+        self.calls: dict[int, Call] = {}
+        self.functions: dict[str, tuple[int, int]] = {}
+        self.profiled: dict[str, str] = {}
+        self._read_calls(data)
+        self._read_functions(data)
+
+    def function_at(self, line: int) -> str | None:
+        """The kernel that a line is part of; None where it is part of none."""
+        return next((name for name, (start, end) in self.functions.items() if start <= line <= end), None)
+
+    def _read_calls(self, data: memoryview) -> None:
+        """Find the calls. A handle is that of the first call of its kernel behind the comment."""
+        key = nodes = b""
+        for number, line in enumerate(BytesIO(data), 1):
+            if found := HANDLE.fullmatch(line):
+                key = found["key"]
+            elif found := NODES.fullmatch(line):
+                key, nodes = b"", found["nodes"]
+            elif line.startswith(b"}"):  # a function ends
+                key = nodes = b""
+            elif found := CHECKED.fullmatch(line) or CALLED.fullmatch(line):
+                name = found["name"]
+                is_kernel = name in (key.rpartition(b":")[0], PROXY) or (not key and OPERATOR.fullmatch(name))
+                if found.re is CHECKED:
+                    texts = (found["call"], key, nodes) if is_kernel else (found["call"], b"", b"")
+                    self.calls[number] = Call(*map(decoded, texts))
+                if is_kernel:
+                    key = nodes = b""
+
+    def _read_functions(self, data: memoryview) -> None:
+        """Find the kernels that are defined: a head, and a body between braces of their own lines."""
+        name, start, is_inside = "", 0, False
+        for number, line in enumerate(BytesIO(data), 1):
+            if is_inside and line.startswith(b"}"):
+                self.functions[name] = start, number
+                is_inside = False
+            elif is_inside and (found := RECORDED.match(line)):
+                self.profiled[decoded(found["name"])] = name
+            elif found := DEFINED.match(line):
+                name, start = decoded(found["name"]), number
+            elif line.startswith(b"{"):
+                is_inside = start > 0
+            elif not is_inside and not line.startswith(b" "):
+                start = 0

@@ -1,0 +1,83 @@
+"""``kernel_information.json``: the kernels of a compiled model, and the source that each one comes from.
+
+    Kernels = {"NAME:HANDLE": {"stack_traces": [TEXT], "post_grad_nodes": [NAME], "pre_grad_nodes": [NAME]}}
+
+A kernel is a compiled function, or an operator of PyTorch that compiled code calls. It has a handle for each
+place that calls it: ``cpp_fused_add_relu_1:3`` and ``:5`` are one kernel, called for different nodes.
+
+The record is there if the model was compiled with ``trace.provenance_tracking_level`` of 1 or more. Source:
+``create_kernel_information_json`` in ``torch/_inductor/debug.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from archive.base.errors import ArchiveError
+from archive.formats.exported.traces import Trace, parse_trace
+
+KEY = re.compile(r"(?P<name>.+):(?P<handle>[0-9]{1,9})", re.DOTALL)
+LISTS = ("stack_traces", "pre_grad_nodes", "post_grad_nodes")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as one place calls it.
+
+    Attributes:
+        name: of the kernel: ``cpp_fused_add_relu_1``.
+        handle: of the place, unique in its model.
+        stack_traces: as PyTorch prints them, each once; those of all nodes that the kernel was made of.
+        pre_grad_nodes: the nodes of the exported program that the kernel was made of.
+        post_grad_nodes: the same after PyTorch decomposed them.
+    """
+
+    name: str
+    handle: int
+    stack_traces: tuple[str, ...]
+    pre_grad_nodes: tuple[str, ...]
+    post_grad_nodes: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Name and handle: ``cpp_fused_add_relu_1:3``."""
+        return f"{self.name}:{self.handle}"
+
+    @cached_property
+    def traces(self) -> tuple[Trace | None, ...]:
+        """The frames of each stack trace; None for one that is no stack trace."""
+        return tuple(map(parse_trace, self.stack_traces))
+
+
+def parse_kernels(tree: object) -> dict[str, Kernel]:
+    """The kernels of a model by key, in the order of the record.
+
+    Args:
+        tree: the record's value.
+
+    Raises:
+        ArchiveError: it is something else; the place is its JSON path.
+    """
+    if not isinstance(tree, dict):
+        raise ArchiveError(place="the record", expected="an object", found="something else")
+    kernels = (_kernel(key, value) for key, value in tree.items())
+    return {kernel.key: kernel for kernel in kernels}
+
+
+def _kernel(key: str, value: object) -> Kernel:
+    found = KEY.fullmatch(key)
+    if found is None or str(int(found["handle"])) != found["handle"]:
+        raise ArchiveError(place=repr(key), expected="a kernel's name and its handle", found="something else")
+    if not isinstance(value, dict):
+        raise ArchiveError(place=key, expected="an object", found="something else")
+    return Kernel(found["name"], int(found["handle"]), *(_texts(value, key, one) for one in LISTS))
+
+
+def _texts(value: dict[str, Any], key: str, name: str) -> tuple[str, ...]:
+    texts = value.get(name)
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise ArchiveError(place=f"{key}.{name}", expected="a list of texts", found="something else")
+    return tuple(texts)

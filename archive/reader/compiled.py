@@ -1,0 +1,161 @@
+"""The compiled models of an archive, each read when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.formats.compiled.code import Code
+    from archive.formats.compiled.kernels import Kernel
+    from archive.reader.records import ReadableRecord, Records
+
+ONLY = "model"
+"""The name that ``aoti_compile_and_package`` gives the only model."""
+METADATA = ".wrapper_metadata.json"
+
+
+class CompiledModel:
+    """A model that AOTInductor compiled. Each fact raises :class:`~archive.ArchiveError` where it is broken.
+
+    Args:
+        name: of the model: ``model``, where ``aoti_compile_and_package`` chose it.
+        records: its files, each with the record's name.
+        source: the archive's records.
+
+    Attributes:
+        name: as given.
+        records: as given.
+    """
+
+    def __init__(self, name: str, records: Mapping[str, str], source: Records) -> None:
+        self.name = name
+        self.records = records
+        self._source = source
+        self._code: dict[str, Code] = {}
+
+    @cached_property
+    def metadata(self) -> Mapping[str, str]:
+        """What it was compiled for: device, platform, machine, instructions; empty where none is recorded."""
+        file = next((one for one in self.records if one.endswith(METADATA)), None)
+        found = {} if file is None else self._json(file)
+        if not isinstance(found, dict):
+            raise self._error(str(file), "an object")
+        return {key: value for key, value in found.items() if isinstance(value, str)}
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether its kernels lead to nodes and source: ``trace.provenance_tracking_level`` was 1 or more."""
+        return KERNELS in self.records
+
+    @cached_property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The kernels by name and handle: ``cpp_fused_relu_0:2``; empty where none are recorded."""
+        from archive.formats.compiled.kernels import parse_kernels  # noqa: PLC0415 (few archives have some)
+
+        if not self.has_kernels:
+            return {}
+        try:
+            return parse_kernels(self._json(KERNELS))
+        except ArchiveError as error:
+            raise error.within(file=self._source.file, record=self.records[KERNELS]) from error.__cause__
+
+    def code(self, file: str) -> Code:
+        """The C++ code of one of its files.
+
+        Args:
+            file: the file's name, without folder.
+
+        Raises:
+            KeyError: there is none.
+        """
+        from archive.formats.compiled.code import Code  # noqa: PLC0415 (the same)
+
+        if file not in self._code:
+            self._code[file] = Code(self._record(file).view(), self._source.allowance)
+        return self._code[file]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files of C++ code."""
+        return self._of(RecordKind.CPP)
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The shared objects; none where the package has sources for a compiler."""
+        return self._of(RecordKind.SHARED_OBJECT)
+
+    def size(self, *files: str) -> int:
+        """Bytes of some of its files, inflated."""
+        return sum(self._record(file).size for file in files)
+
+    def view(self, file: str) -> memoryview:
+        """The bytes of one of its files.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._record(file).view()
+
+    def _of(self, kind: RecordKind) -> tuple[str, ...]:
+        return tuple(file for file, record in self.records.items() if kind_in_exported(record) is kind)
+
+    def _record(self, file: str) -> ReadableRecord:
+        return self._source.records[self.records[file]]
+
+    def _json(self, file: str) -> object:
+        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (the same)
+
+        try:
+            found: object = read_json(self.view(file), self._source.allowance)
+        except ArchiveError as error:
+            raise error.within(file=self._source.file, record=self.records[file]) from error.__cause__
+        return found
+
+    def _error(self, file: str, expected: str) -> ArchiveError:
+        return ArchiveError(
+            expected=expected, found="something else", file=self._source.file, record=self.records[file]
+        )
+
+
+class CompiledModels(Mapping[str, CompiledModel]):
+    """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
+
+    Args:
+        source: the archive's records.
+    """
+
+    def __init__(self, source: Records) -> None:
+        # Only `.pt2` archives have compiled models; a file of a torch.package may have any name.
+        records = source.records if EXPORTED_FORMAT in source.records else ()
+        files: dict[str, dict[str, str]] = {}
+        for record in records:
+            model, folder, file = record.removeprefix(COMPILED).partition("/")
+            if record.startswith(COMPILED) and folder:
+                files.setdefault(model, {})[file] = record
+        self._models = {name: CompiledModel(name, some, source) for name, some in files.items()}
+
+    def __getitem__(self, name: str) -> CompiledModel:
+        return self._models[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+
+def label(model: str, key: str) -> str:
+    """The name by which a kernel is called among those of all models.
+
+    Args:
+        model: the name of its model.
+        key: its own name and handle.
+    """
+    return key if model == ONLY else f"{model}:{key}"

@@ -1,0 +1,111 @@
+"""Kernels of compiled models → the model source that they were made of, in PyTorch's words.
+
+A name is a kernel's name and handle (``cpp_fused_relu_0:2``), of several models with the model before it
+(``encoder:cpp_fused_relu_0:2``). A name without handle (``cpp_fused_relu_0``), and one that the profiler
+of PyTorch shows (``graph_0_cpp_fused_relu_0``), stand for all places that call the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line, shown
+from archive.reader.compiled import label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.formats.compiled.kernels import Kernel
+    from archive.reader.compiled import CompiledModel
+
+EXAMPLES = 3
+"""Kernels that a message names."""
+
+
+@dataclass(frozen=True)
+class CalledKernel:
+    """A kernel that a name stands for.
+
+    Attributes:
+        model: that it is part of.
+        kernel: the kernel, as one place calls it.
+    """
+
+    model: CompiledModel
+    kernel: Kernel
+
+    @property
+    def label(self) -> str:
+        """Name and handle, behind the model's name unless PyTorch chose that."""
+        return label(self.model.name, self.kernel.key)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether stack traces are recorded for it."""
+        return bool(self.kernel.stack_traces)
+
+    @property
+    def text(self) -> str:
+        """The sources of the nodes that it was made of, as PyTorch prints them; ``None`` if none is recorded.
+
+        The traces are those of all nodes together: PyTorch does not record which one is which node's.
+        """
+        nodes = ", ".join(self.kernel.pre_grad_nodes or self.kernel.post_grad_nodes)
+        traces = [f"Original traceback:\n{trace}" for trace in self.kernel.stack_traces or ("None",)]
+        return "\n".join([f"Kernel {self.label}, of {nodes or 'no node'}", *traces])
+
+
+def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[CalledKernel]:
+    """The kernels that a name stands for.
+
+    Args:
+        models: of the archive.
+        name: of the kernel.
+
+    Returns:
+        One, or several that cannot be told apart by the name; none where nothing has it.
+
+    Raises:
+        ArchiveError: a model that is needed is broken.
+    """
+    chosen, separator, key = name.partition(":")
+    if separator and chosen in models:
+        return list(_in_model(models[chosen], key))
+    return [kernel for model in models.values() for kernel in _in_model(model, name)]
+
+
+def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
+    if name in model.kernels:
+        yield CalledKernel(model, model.kernels[name])
+        return
+    names = {name, *profiled_as(model, name)}
+    yield from (CalledKernel(model, one) for one in model.kernels.values() if one.name in names)
+
+
+def profiled_as(model: CompiledModel, name: str, *, is_cut: bool = False) -> set[str]:
+    """The kernels that PyTorch's profiler shows under a name, as the model's code says.
+
+    Args:
+        model: the model.
+        name: that is shown.
+        is_cut: whether it is the beginning of a name, as in a narrow table.
+    """
+    shown_as = (item for file in model.sources for item in model.code(file).profiled.items())
+    return {kernel for one, kernel in shown_as if one == name or (is_cut and one.startswith(name))}
+
+
+def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:
+    """Words for a name that no kernel has: the kernels that there are, those alike first."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
+
+    keys = [label(model.name, key) for model in models.values() for key in model.kernels]
+    some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
+    more = ", …" if len(keys) > len(some) else ""
+    if not any(model.has_kernels for model in models.values()):
+        return f"no kernel {shown(name)} is recorded: {UNRECORDED}"
+    return f"no kernel {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"
+
+
+UNRECORDED = "the model was compiled without trace.provenance_tracking_level"
+"""Why a package has no record of kernels."""
