@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 ID_BYTES = 16
 
 
-def archive_id(records: Mapping[str, Record]) -> bytes:
+def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None = None) -> bytes:
     """The archive id of some records, 16 bytes.
+
+    Args:
+        records: by name.
+        left: all exported programs without metadata by the names of their records, where they are known;
+            those of which the whole record counts are not among them.
 
     Raises:
         ArchiveError: a record cannot be inflated.
@@ -35,10 +40,12 @@ def archive_id(records: Mapping[str, Record]) -> bytes:
     for name in sorted(records):
         if not counts(name):
             continue
-        left = _left_of(records[name]) if FORMAT in records and is_program(name) else None
-        size = records[name].size if left is None else len(left)
+        program = None
+        if FORMAT in records and is_program(name):
+            program = _left_of(records[name]) if left is None else left.get(name)
+        size = records[name].size if program is None else len(program)
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
-        for piece in records[name].pieces() if left is None else [left]:
+        for piece in records[name].pieces() if program is None else [program]:
             digest.update(piece)
     return digest.digest()
 

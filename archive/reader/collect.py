@@ -77,7 +77,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
     form.columns |= _members(records, raw, packed)
-    return Contents(archive_id(records), form.form(), b"".join(raw.values()))
+    return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()))
 
 
 def check_debug_info(archive: Archive, kept: Collection[MetadataKind] = ()) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, LimitError
 from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Programs(Mapping[str, "Program"]):
         self.records = {program_name(name): name for name in names if is_program(name)}
         self._metadata = None if companion is None else companion.metadata
         self._parsed: dict[str, Program] = {}
+        self._trees: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Program:
         if name not in self._parsed:
@@ -54,39 +55,49 @@ class Programs(Mapping[str, "Program"]):
     @cached_property
     def left(self) -> dict[str, bytes]:
         """The records of programs without metadata; of those that ``json.dumps`` wrote."""
-        from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
-
-        found = {
-            record: left_of(self._source.records[record].view(), self._source.allowance)
-            for record in self.records.values()
-        }
+        found = {record: self._left(record) for record in self.records.values()}
         return {record: left for record, left in found.items() if left is not None}
 
     def left_with(self, kinds: Collection[MetadataKind]) -> Mapping[str, bytes]:
         """The same with some kinds of metadata, as far as nodes have them."""
         if not kinds:
             return self.left
-        from archive.formats.exported.rewriting import filled  # noqa: PLC0415 (few archives have programs)
+        from archive.formats.exported.rewriting import with_metadata  # noqa: PLC0415 (few have programs)
 
-        names = {record: name for name, record in self.records.items()}
-        allowance = self._source.allowance
+        sites = {record: self[name].sites.values() for name, record in self.records.items()}
         return {
-            record: filled(
-                memoryview(left),
-                (site.metadata_of(kinds) for site in self[names[record]].sites.values()),
-                allowance,
-            )
-            for record, left in self.left.items()
+            record: with_metadata(self._tree(record), [site.metadata_of(kinds) for site in sites[record]])
+            for record in self.left
         }
 
-    @property
+    @cached_property
     def kinds(self) -> set[MetadataKind]:
         """The kinds of metadata that nodes have."""
-        return {kind for program in self.values() for site in program.sites.values() for kind in site.kinds}
+        from archive.formats.exported.kinds import metadata_kind  # noqa: PLC0415 (few archives have programs)
+
+        sites = (site for program in self.values() for site in program.sites.values())
+        return set(map(metadata_kind, {key for site in sites for key in site.metadata}))
+
+    def _left(self, record: str) -> bytes | None:
+        from archive.formats.exported.rewriting import without_metadata  # noqa: PLC0415 (few have programs)
+
+        try:
+            return without_metadata(self._tree(record), self._source.records[record].view())
+        except LimitError:
+            raise
+        except ArchiveError:  # `verify` tells
+            return None
+
+    def _tree(self, record: str) -> Any:  # noqa: ANN401 (any value)
+        """The value of a record."""
+        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)
+
+        if record not in self._trees:
+            self._trees[record] = read_json(self._source.records[record].view(), self._source.allowance)
+        return self._trees[record]
 
     def _program(self, name: str) -> Program:
-        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)
-        from archive.formats.exported.program import Program  # noqa: PLC0415 (the same)
+        from archive.formats.exported.program import Program  # noqa: PLC0415 (few archives have programs)
 
         metadata = self._metadata
         rows = metadata.programs.get(name) if metadata else None
@@ -94,9 +105,8 @@ class Programs(Mapping[str, "Program"]):
             return Program(name, "", partial(_sites, metadata, rows))
         record = self.records[name]
         try:
-            tree = read_json(self._source.records[record].view(), self._source.allowance)
             texts = [metadata.of(row) for row in rows] if metadata and rows is not None else None
-            program = Program.of(name, tree, texts)
+            program = Program.of(name, self._tree(record), texts)
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
         return Program(name, program.release, partial(self._sites, program, record))

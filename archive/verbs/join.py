@@ -47,19 +47,23 @@ class _Digest:
         return digest_value(self._hash.digest())
 
 
-def with_digest(contents: Contents, container: Container) -> Contents:
+def with_digest(
+    contents: Contents, container: Container, left: Mapping[str, bytes] | None = None
+) -> Contents:
     """Add the digest of the file to a companion's contents, if a join gives the file again to the byte.
 
     Args:
         contents: of the archive's companion.
         container: the archive before it is split.
+        left: the records of exported programs without metadata, by name, as far as they are known: those of
+            the archive do as well, and take longer.
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
     raw = contents.records.raw
     records = container.records
     known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
-    members = joined_members(container.records, contents, known)
+    members = joined_members(records, contents, known, left)
     write_archive(joined, container.root, members)
     if joined.number != original.number:
         return contents
@@ -89,7 +93,10 @@ def joined_to(
 
 
 def joined_members(
-    records: Mapping[str, Record], contents: Contents, made: Mapping[str, bytes | memoryview]
+    records: Mapping[str, Record],
+    contents: Contents,
+    made: Mapping[str, bytes | memoryview],
+    left: Mapping[str, bytes] | None = None,
 ) -> list[Member]:
     """The records of the archive before it was split, in their order, stored as they were.
 
@@ -97,6 +104,7 @@ def joined_members(
         records: those of the archive without debug information; debug records among them are ignored.
         contents: of the archive's companion.
         made: the debug records, by name.
+        left: what is read in place of some of the records: exported programs without metadata.
 
     Raises:
         ArchiveError: there are more or fewer records than there were.
@@ -113,7 +121,9 @@ def joined_members(
         kinds = [MemberKind.of(value) for value in values]
         members = [
             replace(
-                _program(next(kept), next(programs), contents.form.allowance, deflated=kind.deflated)
+                _program(
+                    next(kept), left or {}, next(programs), contents.form.allowance, deflated=kind.deflated
+                )
                 if kind.origin is Origin.PROGRAM
                 else _joined_member(kind, kept, names, made),
                 modified=time,
@@ -139,12 +149,18 @@ def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
 
 
 def _program(
-    record: Record, metadata: list[dict[str, str]], allowance: Allowance, *, deflated: bool
+    record: Record,
+    left: Mapping[str, bytes],
+    metadata: list[dict[str, str]],
+    allowance: Allowance,
+    *,
+    deflated: bool,
 ) -> Member:
     """An exported program with its metadata, as a member."""
     from archive.formats.exported.rewriting import filled  # noqa: PLC0415 (few archives have programs)
 
-    return _member(record.name, filled(record.view(), metadata, allowance), deflated=deflated)
+    data = memoryview(left[record.name]) if record.name in left else record.view()
+    return _member(record.name, filled(data, metadata, allowance), deflated=deflated)
 
 
 def _names(contents: Contents) -> dict[Origin, Iterator[str]]:

@@ -147,7 +147,7 @@ def split(
         kinds = kept_kinds(opened, keep, drop)
         check_debug_info(opened, kinds)
         kept = kept_handles(opened, handles, salt, by_default="unique")
-        contents = kept.noted(with_digest(collect(opened), opened.container))
+        contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
         programs = opened.programs.left_with(kinds)
         left = slim_members(records, kept.records, programs)
         members = with_new_id(kept.members(opened, left), records)
@@ -191,7 +191,7 @@ def companion_of(opened: Archive) -> bytes:
     """
     check_archive(opened)
     kept = kept_handles(opened, None, "", by_default="unique")
-    contents = kept.noted(with_digest(collect(opened), opened.container))
+    contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
     data = build_companion(contents)
     with opened.allowance.part() as part:
         check_gives(contents, memoryview(data), opened.archive_id, part)

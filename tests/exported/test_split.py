@@ -11,12 +11,17 @@ import archive
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
+from archive.formats.archive_id import archive_id
+from archive.formats.exported import json_text
+from archive.formats.exported.json_text import read_json
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.zips import written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from archive.base.limits import Allowance
 
 SHOP = EXPORTED / "shop.pt2"
 
@@ -125,6 +130,24 @@ def test_what_is_not_asked_of_an_archive_is_refused_or_no_matter(tmp_path: Path)
     with pytest.raises(ArchiveError, match="expected a kind: traces, modules, functions, origins, other"):
         archive.split(SHOP, small, aside, keep=["lines"])
     assert not small.exists()
+
+
+def test_a_record_is_read_once_for_its_nodes_and_for_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = EXPORTED / "several.pt2", []
+
+    def counted(data: memoryview, allowance: Allowance) -> object:
+        read.append(data)
+        return read_json(data, allowance)
+
+    monkeypatch.setattr(json_text, "read_json", counted)
+    with archive.open(path) as opened:
+        left = opened.programs.left
+        sites = {name: program.sites.values() for name, program in opened.programs.items()}
+        assert archive_id(opened.container.records, left) == opened.archive_id
+    assert len(read) == len(left) == len(sites) == len(trees(path))
+    for name, tree in trees(path).items():
+        assert [site.metadata for site in sites[name]] == [node["metadata"] for node in nodes(tree)]
+        assert all(node["metadata"] == {} for node in nodes(json.loads(left[f"models/{name}.json"])))
 
 
 def test_a_log_is_explained_by_the_companion_alone(tmp_path: Path) -> None:

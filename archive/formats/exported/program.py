@@ -228,7 +228,7 @@ def nodes(graph: dict[str, Any]) -> Iterator[PlacedNode]:
 def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Iterator[PlacedNode]:
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
-    inputs = tuple(next(_named(one), "") for one in _list(graph.get("inputs", []), f"{path}.inputs"))
+    inputs = tuple(next(iter(_named(one)), "") for one in _list(graph.get("inputs", []), f"{path}.inputs"))
     for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
         at = f"{path}.nodes[{number}]"
         node = _object(value, at)
@@ -253,20 +253,27 @@ def _site(
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
     name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
-    return NodeSite(name, target, scopes, tuple(_named(node["inputs"])), metadata, inputs)
+    return NodeSite(name, target, scopes, _named(node["inputs"]), metadata, inputs)
 
 
-def _named(arguments: object) -> Iterator[str]:
+def _named(arguments: object) -> tuple[str, ...]:
     """The names of values in arguments; those in a graph that is an argument are not among them."""
+    found: list[str] = []
+    _add_named(arguments, found)
+    return tuple(found)
+
+
+def _add_named(arguments: object, found: list[str]) -> None:
     if isinstance(arguments, list):
         for one in arguments:
-            yield from _named(one)
+            _add_named(one, found)
     elif isinstance(arguments, dict):
         for key, value in arguments.items():
             if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):
-                yield from (value,) if isinstance(value, str) else ()
-            else:
-                yield from _named(value)
+                if isinstance(value, str):
+                    found.append(value)
+            elif isinstance(value, (dict, list)):
+                _add_named(value, found)
 
 
 def _object(value: object, path: str) -> dict[str, Any]:

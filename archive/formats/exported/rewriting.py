@@ -10,13 +10,13 @@ from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.program import graph_of, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from archive.base.limits import Allowance
 
 
 def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
-    """A program's record without metadata; None where it is no program, or ``json.dumps`` did not write it.
+    """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it.
 
     Args:
         data: the record.
@@ -26,23 +26,35 @@ def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
         LimitError: its values would take more memory than allowed.
     """
     try:
-        tree = read_json(data, allowance)
-        if not is_exact(tree, data):
-            return None
-        for _, node, *_ in nodes(graph_of(tree)):
-            node["metadata"] = {}
+        return without_metadata(read_json(data, allowance), data)
     except LimitError:
         raise
     except ArchiveError:  # `verify` tells
         return None
-    return json.dumps(tree).encode()
+
+
+def without_metadata(tree: object, data: memoryview) -> bytes | None:
+    """The same of a record whose value is known.
+
+    Args:
+        tree: the value, the same afterwards.
+        data: the record.
+
+    Raises:
+        ArchiveError: the value is no program.
+        LimitError: graphs are nested too deeply.
+    """
+    if not is_exact(tree, data):
+        return None
+    found = sum(1 for _ in nodes(graph_of(tree)))
+    return with_metadata(tree, [{}] * found)
 
 
 def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: Allowance) -> bytes:
     """A program's record with the metadata of its nodes.
 
     Args:
-        data: the record without.
+        data: the record, with any metadata.
         metadata: of each node, in the order of the file.
         allowance: the memory that it may cost.
 
@@ -50,11 +62,21 @@ def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: A
         ArchiveError: the record is no program, or has another number of nodes.
         LimitError: its values would take more memory than allowed.
     """
-    tree = read_json(data, allowance)
-    texts = list(metadata)
+    return with_metadata(read_json(data, allowance), list(metadata))
+
+
+def with_metadata(tree: object, metadata: Sequence[Mapping[str, str]]) -> bytes:
+    """The same of a record's value, which is the same afterwards."""
     found = [node for _, node, *_ in nodes(graph_of(tree))]
-    if len(found) != len(texts):
-        raise ArchiveError(place="graph_module.graph", expected=f"{len(texts)} nodes", found=str(len(found)))
-    for node, one in zip(found, texts, strict=True):
-        node["metadata"] = one
-    return json.dumps(tree).encode()
+    before = [node.get("metadata") for node in found]
+    if len(found) != len(metadata) or not all(isinstance(one, dict) for one in before):
+        have = sum(isinstance(one, dict) for one in before)
+        expected = f"{len(metadata)} nodes with metadata"
+        raise ArchiveError(place="graph_module.graph", expected=expected, found=f"{have} of {len(found)}")
+    try:
+        for node, one in zip(found, metadata, strict=True):
+            node["metadata"] = one
+        return json.dumps(tree).encode()
+    finally:
+        for node, was in zip(found, before, strict=True):
+            node["metadata"] = was
