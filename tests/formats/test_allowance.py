@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.ma
 import pytest
 
 from archive import ArchiveError, Limits
