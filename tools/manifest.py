@@ -40,6 +40,7 @@ DESCRIBED = {
     "exported/models/*": ("", "the models of exported programs"),
     "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
     "compiled/models/*": ("", "the models of compiled packages"),
+    "executorch/*": (ORACLE_RELEASE, "tools/make_etrecords.py: by ExecuTorch 1.5.1"),
     "fleet/*": (ORACLE_RELEASE, "tools/make_fleet.py"),
     "oracles/*.unique.txt": (
         ORACLE_RELEASE,

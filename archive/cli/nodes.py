@@ -1,4 +1,4 @@
-"""Nodes of exported programs and kernels of compiled models, for ``debug-archive symbolicate``."""
+"""``debug-archive symbolicate``: nodes of programs, kernels of compiled models, instructions of ETRecords."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Limits
     from archive.formats.exported.traces import Trace
+    from archive.verbs.instructions import Place
     from archive.verbs.kernels import CalledKernel
     from archive.verbs.nodes import Node
 
@@ -23,23 +24,28 @@ if TYPE_CHECKING:
 def print_nodes(
     file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
 ) -> Status:
-    """Print the source of nodes and kernels; the status says whether some have none.
+    """Print the source of nodes, kernels and instructions; the status says whether some have none.
 
     Args:
-        file: the archive of exported programs or compiled models, or its companion.
+        file: the archive of exported programs or compiled models, its companion, or an ETRecord.
         companion: its companion, if its metadata was split off.
-        names: of nodes and kernels.
+        names: of nodes, kernels and instructions.
         limits: what the file may cost.
         mapped: whether it is mapped.
         as_json: print facts.
     """
     with archive.open(file, companion=companion, limits=limits, mapped=mapped) as opened:
-        found = {name: _found(opened, name) for name in names}
-        lost = [f"{file}: {_why_unknown(opened, name)}" for name, some in found.items() if not some]
+        places = _places(opened, names)
+        found = {name: _found(opened, name, places) for name in names}
+        lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not found[name]]
         if as_json:
-            printing.write_json(_facts(found, has_kernels=bool(opened.compiled)))
+            facts = _facts(found, has_kernels=bool(opened.compiled))
+            printing.write_json(facts | ({"instructions": _instructions(places)} if places else {}))
         else:
             _print_text(found)
+    for place in {one.label: one for some in places.values() for one in some}.values():
+        if place.nodes and place.instruction.delegate:
+            printing.note(f"{file}: {place.of_backend}")
     every = [one for some in found.values() for one in some]
     lost += [f"{file}: no source is recorded for {one.label}" for one in every if not one.is_traced]
     for note in lost:
@@ -47,12 +53,28 @@ def print_nodes(
     return Status.FINDINGS if lost else Status.WELL
 
 
-def _found(opened: Archive, name: str) -> list[Node | CalledKernel]:
+def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[Place]]:
+    """The instructions that names stand for; other names are left out."""
+    if not opened.instructions:
+        return {}
+    from archive.verbs.instructions import Places, is_instruction  # noqa: PLC0415 (few files have some)
+
+    places = Places(opened)
+    return {name: places.named(name) for name in names if is_instruction(name)}
+
+
+def _found(opened: Archive, name: str, places: dict[str, list[Place]]) -> list[Node | CalledKernel]:
+    if name in places:
+        return list(dict.fromkeys(node for place in places[name] for node in place.nodes))
     return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
 
 
-def _why_unknown(opened: Archive, name: str) -> str:
+def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> str:
     """Words for a name that nothing has."""
+    if name in places:
+        from archive.verbs.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
+
+        return why_no_nodes(opened, name, places[name])
     words = [nodes.why_unknown(opened.programs, name)] if opened.programs or not opened.compiled else []
     return "; ".join(words + ([kernels.why_unknown(opened.compiled, name)] if opened.compiled else []))
 
@@ -67,6 +89,22 @@ def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
             _kernel(name, one) for name, one in every if isinstance(one, kernels.CalledKernel)
         ]
     return facts
+
+
+def _instructions(places: dict[str, list[Place]]) -> list[dict[str, object]]:
+    """The facts about each instruction."""
+    every = [(name, place, place.instruction.delegate) for name, some in places.items() for place in some]
+    return [
+        {
+            "asked": name,
+            "instruction": place.label,
+            "method": place.method,
+            "handles": place.instruction.handles,
+            "backend": None if delegate is None else delegate.backend,
+            "nodes": [node.site.key for node in place.nodes],
+        }
+        for name, place, delegate in every
+    ]
 
 
 def _kernel(name: str, called: CalledKernel) -> dict[str, object]:

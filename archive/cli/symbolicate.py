@@ -82,7 +82,7 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
             return bool(opened.programs)
     if found.kind not in READ_KINDS:
         raise found.refusal(name_of(file))
-    return found.kind in (FileKind.EXPORTED, FileKind.AOTI)
+    return found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD)
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -97,7 +97,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
 
 
 @click.command("symbolicate")
-@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE|KERNEL]...")
+@click.argument("words", nargs=-1, metavar="[FILE]... [HANDLE|NODE|KERNEL|INSTRUCTION]...")
 @click.option(
     "--at",
     "places",
@@ -166,9 +166,11 @@ def command(
 
     A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26. A NODE is
     the name of a node in an exported program (.pt2), with the graphs that it is in if it has a namesake. A
-    KERNEL is one of a model that AOTInductor compiled, with its handle or without. Without handles, a log is
-    read from standard input and written with every failure explained. What Docker, Kubernetes, journald,
-    syslog or logcat put around each line is put around new lines, too.
+    KERNEL is one of a model that AOTInductor compiled, with its handle or without. In an ETRecord, an
+    INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it was made of.
+
+    Without handles, a log is read from standard input and written with every failure explained. What Docker,
+    Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
 
     Of several FILEs, and of those in folders, each failure is explained by its own model: the one that its
     unique handles or a pattern name, or else the only one that nothing contradicts. A failure that may be of
@@ -191,6 +193,7 @@ def command(
       debug-archive symbolicate model.pt --at code/__torch__.py:301
       debug-archive symbolicate model.pt2 linear_3 cond.true_graph_0/add
       debug-archive symbolicate compiled.pt2 cpp_fused_relu_0:2
+      debug-archive symbolicate model.etrecord 0:17 forward/0:3
     """  # noqa: D301 (click reads the backspace)
     if (
         store is None

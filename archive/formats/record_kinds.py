@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
@@ -39,6 +43,12 @@ KERNELS = "kernel_information.json"
 EXPORTED_FORMAT = "archive_format"
 """The record that ``.pt2`` archives alone have."""
 
+ETRECORD = "ETRECORD_V0"
+"""The record that ETRecords alone have: :mod:`archive.formats.etrecord`."""
+
+BESIDE = ("_state_dict", "_constants", "_example_inputs")
+"""What stands behind the name of an ETRecord's program in those of its tensors and example inputs."""
+
 
 class RecordKind(StrEnum):
     """The kinds of records in a model archive."""
@@ -64,6 +74,7 @@ class RecordKind(StrEnum):
     SHARED_OBJECT = "shared object"
     CPP = "C++ code"
     KERNELS = "kernel information"
+    INSTRUCTIONS = "map of instructions"
     EXTRA = "extra file"
     FORMAT = "archive format"
     OTHER = "other"
@@ -119,6 +130,16 @@ KIND_BY_FOLDER = {
     "code/": RecordKind.CODE,
     PACKAGE_CODE: RecordKind.CODE,
 }
+ETRECORD_KINDS = {
+    ETRECORD: RecordKind.FORMAT,
+    "export_graph_id": RecordKind.FORMAT,
+    "exported_program": RecordKind.PROGRAM,
+    "debug_handle_map": RecordKind.INSTRUCTIONS,
+    "delegate_map": RecordKind.INSTRUCTIONS,
+    "instruction_id_to_num_outs_map": RecordKind.INSTRUCTIONS,
+    "reference_outputs": RecordKind.INPUTS,
+    "representative_inputs": RecordKind.INPUTS,
+}
 KIND_BY_PATTERN = (
     (re.compile(r"\.data/\d+\.storage"), RecordKind.TENSOR),
     (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
@@ -168,6 +189,33 @@ def _kind_in_compiled(name: str) -> RecordKind:
     if name.endswith((".so", ".dylib", ".pyd", ".dll")):
         return RecordKind.SHARED_OBJECT
     return RecordKind.CPP if name.endswith(".cpp") else RecordKind.COMPILED
+
+
+def programs_in(names: Collection[str], root: str) -> dict[str, str]:
+    """The records of exported programs by the programs' names; none in archives of other kinds.
+
+    Args:
+        names: of the archive's records.
+        root: the folder that they are in.
+    """
+    if EXPORTED_FORMAT in names:  # a file of a torch.package may have any name
+        folder, ending = PROGRAMS
+        return {name.removeprefix(folder).removesuffix(ending): name for name in names if is_program(name)}
+    if ETRECORD in names and not root:
+        return {name: name for name in names if name + BESIDE[0] in names}
+    return {}
+
+
+def kind_in_etrecord(name: str) -> RecordKind:
+    """The kind of a record of an ETRecord."""
+    if name in ETRECORD_KINDS:
+        return ETRECORD_KINDS[name]
+    *tensors, inputs = BESIDE
+    if name.endswith(inputs):
+        return RecordKind.INPUTS
+    if name.endswith(tuple(tensors)):
+        return RecordKind.TENSOR
+    return RecordKind.PROGRAM if "/" in name else RecordKind.OTHER
 
 
 def is_code(name: str) -> bool:

@@ -22,6 +22,7 @@ from archive.reader.compiled import CompiledModels, label
 from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
+from archive.reader.recognition import FileKind
 from archive.reader.renumbered import UniqueTables
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
+    from archive.reader.instructions import Instructions
     from archive.reader.records import ClassNames, DebugTables
 
 EXAMPLES = 3
@@ -240,6 +242,15 @@ class Archive(OpenedFile):
             for model in self.compiled.values()
             for kernel in model.kernels.values()
         }
+
+    @cached_property
+    def instructions(self) -> Instructions:
+        """Of an ETRecord: for each method, its instructions by number; empty in other archives."""
+        if self.recognised.kind is not FileKind.ETRECORD:
+            return {}
+        from archive.reader.instructions import read_instructions  # noqa: PLC0415 (few archives have some)
+
+        return read_instructions(self._source)
 
     @cached_property
     def effects(self) -> EffectTable | None:

@@ -25,6 +25,8 @@ def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
     Raises:
         ArchiveError: a record cannot be read.
     """
+    if archive.instructions:
+        return "an ETRecord has instructions and nodes; give the number of an instruction, like 0:17"
     if archive.programs:
         return "an exported program has nodes; give the name of one, like linear_3"
     if not archive.has_code:

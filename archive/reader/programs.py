@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
+from archive.formats.record_kinds import programs_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class Programs(Mapping[str, "Program"]):
     """The exported programs by name; ``torch.export.save`` calls the only one ``model``.
 
+    Those of an ETRecord have the names of their records: ``edge_dialect_exported_program/forward``.
+
     Looking one up raises :class:`~archive.ArchiveError`, with the JSON path, where its record is no program.
 
     Args:
@@ -32,9 +34,7 @@ class Programs(Mapping[str, "Program"]):
 
     def __init__(self, source: Records, companion: Companion | None = None) -> None:
         self._source = source
-        # Only `.pt2` archives have programs; a file of a torch.package may have any name.
-        names = source.records if EXPORTED_FORMAT in source.records else ()
-        self.records = {program_name(name): name for name in names if is_program(name)}
+        self.records = programs_in(source.records, source.root)
         self._metadata = None if companion is None else companion.metadata
         self._parsed: dict[str, Program] = {}
         self._trees: dict[str, Any] = {}
@@ -117,12 +117,6 @@ class Programs(Mapping[str, "Program"]):
             return program.sites
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
-
-
-def program_name(record: str) -> str:
-    """The name of the program in a record."""
-    folder, ending = PROGRAMS
-    return record.removeprefix(folder).removesuffix(ending)
 
 
 def _sites(metadata: Metadata, rows: range) -> dict[str, NodeSite]:

@@ -11,12 +11,20 @@ from archive.base.errors import one_line
 from archive.reader.recognition import FileKind
 from archive.report.compiled_text import compiled_table
 from archive.report.fitted_table import FittedTable
-from archive.report.programs_text import programs_table
+from archive.report.programs_text import methods_table, programs_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from archive.verbs.listing import Listing
+
+
+HELD = {
+    FileKind.EXPORTED: "programs",
+    FileKind.AOTI: "models",
+    FileKind.ETRECORD: "programs or methods",
+}
+"""What ``unread`` is of."""
 
 
 def listing_text(facts: Listing) -> Group:
@@ -27,7 +35,7 @@ def listing_text(facts: Listing) -> Group:
         "",
     ]
     if facts.unread:
-        held = {FileKind.EXPORTED: "programs", FileKind.AOTI: "models"}.get(facts.kind, "tensors")
+        held = HELD.get(facts.kind, "tensors")
         head[2:2] = [f"its {held} are not known: {facts.unread}"]
     lines: list[RenderableType] = [Text(one_line(line)) for line in head]
     if facts.tensors:
@@ -36,6 +44,8 @@ def listing_text(facts: Listing) -> Group:
         lines += [programs_table(facts.programs), Text()]
     if facts.compiled:
         lines += [compiled_table(facts.compiled), Text()]
+    if facts.methods:
+        lines += [methods_table(facts.methods), Text()]
     return Group(*lines, _files(facts))
 
 

@@ -21,7 +21,7 @@ from archive.reader.recognition import (
     saved_tensors,
 )
 from archive.verbs.compiled import CompiledFacts, compiled_facts
-from archive.verbs.programs import ProgramFacts, program_facts
+from archive.verbs.programs import MethodFacts, ProgramFacts, method_facts, program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,8 @@ class Listing:
         tensors: by their paths from the saved object; empty where there are none.
         programs: the exported programs by name; empty where there are none.
         compiled: the models that AOTInductor compiled, by name; empty where there are none.
-        unread: why tensors, programs or compiled models could not be read; "" where they could.
+        methods: of an ETRecord, by name; empty where there are none.
+        unread: why tensors, programs, compiled models or methods could not be read; "" where they could.
     """
 
     file: str
@@ -69,6 +70,7 @@ class Listing:
     tensors: Mapping[str, SavedTensor]
     programs: Mapping[str, ProgramFacts]
     compiled: Mapping[str, CompiledFacts]
+    methods: Mapping[str, MethodFacts]
     unread: str
 
 
@@ -91,13 +93,16 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         tensors: dict[str, SavedTensor] = {}
         programs: dict[str, ProgramFacts] = {}
         compiled: dict[str, CompiledFacts] = {}
+        methods: dict[str, MethodFacts] = {}
         unread = ""
         try:
             if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
-            if found.kind in (FileKind.EXPORTED, FileKind.AOTI):
+            if found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD):
                 programs = program_facts(Programs(container))
                 compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
+            if found.kind is FileKind.ETRECORD:
+                methods = method_facts(container)
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
         return Listing(
@@ -114,5 +119,6 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             tensors,
             programs,
             compiled,
+            methods,
             unread,
         )

@@ -23,6 +23,7 @@ ONLY = "model"
 TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
 OPERATORS = "torch.ops."
+EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
 EXAMPLES = 3
 """Nodes that a message names."""
 
@@ -58,7 +59,7 @@ class Node:
         site = self.site
         names = list(_names(self._modules()))
         names += [f"<{scope}>" for scope in site.scopes]
-        return ".".join([*names, site.target.removeprefix(OPERATORS)])
+        return ".".join([*names, site.target.removeprefix(OPERATORS).removeprefix(EDGE_OPERATORS)])
 
     def _modules(self) -> tuple[Instance, ...]:
         site = self.site

@@ -1,7 +1,8 @@
-"""What ``inspect`` tells about exported programs."""
+"""What ``inspect`` tells about exported programs, and about the methods of ETRecords."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from json import dumps
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.formats.exported.program import Program
+    from archive.reader.records import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,39 @@ class ProgramFacts:
     traced: int
     modules: int
     metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MethodFacts:
+    """One method of an ETRecord.
+
+    Attributes:
+        instructions: of which debug handles are recorded.
+        handles: that these have, each once.
+        backends: how many instructions call each backend, by its name.
+    """
+
+    instructions: int
+    handles: int
+    backends: Mapping[str, int]
+
+
+def method_facts(source: Records) -> dict[str, MethodFacts]:
+    """The facts about each method of an ETRecord, by name.
+
+    Raises:
+        ArchiveError: a map of instructions is broken.
+    """
+    from archive.reader.instructions import read_instructions  # noqa: PLC0415 (few files have some)
+
+    return {
+        method: MethodFacts(
+            len(instructions),
+            len({handle for one in instructions.values() for handle in one.handles}),
+            Counter(one.delegate.backend for one in instructions.values() if one.delegate),
+        )
+        for method, instructions in read_instructions(source).items()
+    }
 
 
 def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramFacts]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 READ = {
     "exported.pt2": {"symbolicate", "effects", "split", "join"},
     "compiled.pt2": {"symbolicate", "effects"},
+    "etrecord.bin": {"symbolicate", "effects"},
 }
 """Commands that read some of these kinds."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"

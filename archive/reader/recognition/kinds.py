@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_in_exported, kind_of
+from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_in_etrecord, kind_in_exported, kind_of
 
 
 class FileKind(StrEnum):
@@ -55,7 +55,7 @@ ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.P
 SPLIT_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
 """Files that ``split`` and ``join`` work on."""
 
-READ_KINDS = SPLIT_KINDS | {FileKind.AOTI}
+READ_KINDS = SPLIT_KINDS | {FileKind.AOTI, FileKind.ETRECORD}
 """Files that ``archive.open`` reads, beside companions."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
@@ -83,7 +83,7 @@ ADVICE = {
     FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `join` work on it, others not yet",
     FileKind.AOTI: "`inspect`, `sizes` and `symbolicate` work on it, others not yet",
-    FileKind.ETRECORD: f"ExecuTorch's inspector reads it; {SHOWN}",
+    FileKind.ETRECORD: "`inspect`, `sizes` and `symbolicate` work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
@@ -154,6 +154,8 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
     """
     if file in (FileKind.EXPORTED, FileKind.AOTI):
         return kind_in_exported(name)
+    if file is FileKind.ETRECORD:
+        return kind_in_etrecord(name)
     kind = kind_of(name)
     if file in ARCHIVE_KINDS:
         return kind

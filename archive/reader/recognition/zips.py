@@ -22,6 +22,7 @@ from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
     COMPILED,
     EMBEDDED,
+    ETRECORD,
     EXPORTED_FORMAT,
     LEGACY_TREE,
     MIGRATED,
@@ -61,7 +62,6 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
 EXPORTED = "serialized_exported_program.json"
-ETRECORD = "ETRECORD_V0"
 SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
 """Records that `split` always takes out. Method handles may stay."""
 

@@ -1,0 +1,189 @@
+"""ETRecords: what ExecuTorch keeps, when it lowers a model, to tell where its instructions come from.
+
+A zip without a folder around its files, all stored:
+
+========================================  =================================================================
+``ETRECORD_V0``                           empty; the mark of an ETRecord
+``exported_program``                      the program that was lowered; of several methods, ``forward``
+``edge_dialect_exported_program/METHOD``  a method in ExecuTorch's operators, as backends find it
+``NAME/METHOD``                           programs that the caller added
+``debug_handle_map``                      the debug handles of each instruction
+``delegate_map``                          the instructions that call a backend
+``instruction_id_to_num_outs_map``        how many values these return
+``reference_outputs``                     tensors, by ``torch.save``; ``representative_inputs``, too
+``export_graph_id``                       the ``id`` of a graph in the process that exported
+========================================  =================================================================
+
+Beside each program stand ``_state_dict``, ``_constants`` and ``_example_inputs``, by ``torch.save``, with its
+name before theirs. A program is JSON as in ``.pt2`` (:mod:`archive.formats.exported.program`), whose nodes
+have a ``debug_handle`` among their metadata. Older records have one method, and its program is called
+``edge_dialect_exported_program``. The maps are JSON, too:
+
+    debug_handle_map                = {METHOD: {INSTRUCTION: HANDLE | [HANDLE]}}
+    delegate_map                    = {METHOD: {INSTRUCTION: {"name": BACKEND, "delegate_map": Events}}}
+    instruction_id_to_num_outs_map  = {METHOD: {INSTRUCTION: NUMBER}}
+    Events                          = {EVENT: [HANDLE]} | null
+
+INSTRUCTION is the place in the method's only chain, which the runtime prints behind the chain's number:
+``0:17``. A handle stands for all nodes that come from one node of the exported program. An instruction that
+calls a backend has the handles of all nodes that the backend took; a backend may tell those of each EVENT
+that it logs. Instructions without a node of their own (jumps, moves, views) have no handle.
+
+Source: ExecuTorch 1.5, ``devtools/etrecord/_etrecord.py``, ``exir/emit/_emitter.py`` (``_add_debug_handle``)
+and ``exir/passes/debug_handle_generator_pass.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+from archive.formats.exported.program import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import TypeVar
+
+    Fact = TypeVar("Fact")
+
+HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
+EDGE = "edge_dialect_exported_program"
+ONLY_METHOD = "forward"
+"""The method of ``edge_dialect_exported_program``."""
+HANDLE = "debug_handle"
+"""The key of a node's handle among its metadata."""
+NODE_HANDLES = re.compile(r"[0-9]{1,18}|[(\[][0-9]{1,18}(?:, [0-9]{1,18})*,?[)\]]")
+"""The handle of a node, or a tuple or list of those of the nodes that it took the place of."""
+UNSET = 0
+"""The handle of a node that has none."""
+MOST_DIGITS = 9
+"""Digits of an instruction's number."""
+SHOWN = 60
+"""Characters of a name in a message."""
+
+
+class Delegate(NamedTuple):
+    """The backend that an instruction calls.
+
+    Attributes:
+        backend: its name: ``XnnpackBackend``.
+        events: the handles of each event that the backend logs, by the event's name; empty where it tells
+            none.
+    """
+
+    backend: str
+    events: Mapping[str, tuple[int, ...]]
+
+
+class Instruction(NamedTuple):
+    """An instruction of a method.
+
+    Attributes:
+        handles: of the nodes that it comes from; empty where none are recorded.
+        delegate: the backend that it calls; None where it calls none.
+        outputs: how many values a backend returns; None where that is not recorded.
+    """
+
+    handles: tuple[int, ...]
+    delegate: Delegate | None
+    outputs: int | None
+
+
+def edge_program(method: str, programs: Collection[str]) -> str | None:
+    """The program that a method's handles are of; None where the record has none.
+
+    Args:
+        method: its name.
+        programs: the names of the programs that there are.
+    """
+    names = [f"{EDGE}/{method}", *([EDGE] if method == ONLY_METHOD else [])]
+    return next((name for name in names if name in programs), None)
+
+
+def node_handles(metadata: Mapping[str, str]) -> list[int]:
+    """The handles of a node; empty where it has none.
+
+    Args:
+        metadata: of the node.
+    """
+    text = metadata.get(HANDLE, "")
+    numbers = re.findall(r"[0-9]+", text) if NODE_HANDLES.fullmatch(text) else []
+    return [handle for handle in map(int, numbers) if handle != UNSET]
+
+
+def parse_handles(tree: object) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The handles of each method's instructions.
+
+    Raises:
+        ArchiveError: the value is no map of handles; the place is its JSON path.
+    """
+    return _by_method(tree, _handles)
+
+
+def parse_delegates(tree: object) -> dict[str, dict[int, Delegate]]:
+    """The backends that each method's instructions call.
+
+    Raises:
+        ArchiveError: the value is no map of delegates; the place is its JSON path.
+    """
+    return _by_method(tree, _delegate)
+
+
+def parse_outputs(tree: object) -> dict[str, dict[int, int]]:
+    """How many values each method's calls of backends return.
+
+    Raises:
+        ArchiveError: the value is no map of numbers; the place is its JSON path.
+    """
+    return _by_method(tree, _number)
+
+
+def _by_method(tree: object, fact: Callable[[object], Fact]) -> dict[str, dict[int, Fact]]:
+    return {method: _facts(method, one, fact) for method, one in _object(tree).items()}
+
+
+def _facts(method: str, tree: object, fact: Callable[[object], Fact]) -> dict[int, Fact]:
+    """The fact about each instruction of a method."""
+    found = {}
+    for key, value in _object(tree, method).items():
+        try:
+            found[_instruction(key)] = fact(value)
+        except ArchiveError as error:
+            raise error.within(place=f"{method[:SHOWN]}.{key[:SHOWN]}") from None
+    return found
+
+
+def _object(value: object, place: str = "") -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise _error("an object", value).within(place=place[:SHOWN])
+    return value
+
+
+def _instruction(key: str) -> int:
+    if not (key.isascii() and key.isdecimal() and len(key) <= MOST_DIGITS):
+        raise ArchiveError(expected="the number of an instruction", found=shown(key))
+    return int(key)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise _error("a number", value)
+    return value
+
+
+def _handles(value: object) -> tuple[int, ...]:
+    return tuple(map(_number, value)) if isinstance(value, list) else (_number(value),)
+
+
+def _delegate(value: object) -> Delegate:
+    facts = _object(value)
+    backend, events = facts.get("name"), facts.get("delegate_map")
+    if not isinstance(backend, str):
+        raise _error("the name of a backend", backend)
+    known = {} if events is None else {key: _handles(one) for key, one in _object(events).items()}
+    return Delegate(backend, known)
+
+
+def _error(expected: str, value: object) -> ArchiveError:
+    return ArchiveError(expected=expected, found=KINDS.get(type(value), "something else"))

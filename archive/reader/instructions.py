@@ -1,0 +1,67 @@
+"""The instructions of an ETRecord's methods: where each comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from archive.base.errors import ArchiveError
+from archive.formats.etrecord import (
+    DELEGATES,
+    HANDLES,
+    OUTPUTS,
+    Instruction,
+    parse_delegates,
+    parse_handles,
+    parse_outputs,
+)
+from archive.formats.exported.json_text import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    from archive.reader.records import Records
+
+    Fact = TypeVar("Fact")
+
+Instructions: TypeAlias = "Mapping[str, Mapping[int, Instruction]]"
+BYTES_AN_INSTRUCTION = 512
+"""Bytes of memory that an instruction costs at most, beside the JSON and further handles."""
+
+
+def read_instructions(source: Records) -> Instructions:
+    """The instructions of each method, by number. A record that was not finished has no maps, and then none.
+
+    Raises:
+        ArchiveError: a map is broken; with its JSON path.
+        LimitError: the maps would take more memory than allowed.
+    """
+    handles = _map(source, HANDLES, parse_handles)
+    delegates = _map(source, DELEGATES, parse_delegates)
+    outputs = _map(source, OUTPUTS, parse_outputs)
+    return {
+        method: {
+            number: Instruction(
+                handles.get(method, {}).get(number, ()),
+                delegates.get(method, {}).get(number),
+                outputs.get(method, {}).get(number),
+            )
+            for number in sorted({*handles.get(method, ()), *delegates.get(method, ())})
+        }
+        for method in {**handles, **delegates}
+    }
+
+
+def _map(
+    source: Records, name: str, parse: Callable[[object], dict[str, dict[int, Fact]]]
+) -> dict[str, dict[int, Fact]]:
+    """A map of instructions; empty where there is none."""
+    if name not in source.records:
+        return {}
+    try:
+        with source.allowance.part() as values:
+            found = parse(read_json(source.records[name].view(), values))
+        source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, found.values())), "instructions")
+    except ArchiveError as error:
+        raise error.within(file=source.file, record=name) from error.__cause__
+    return found

@@ -1,0 +1,195 @@
+"""ETRecords: their programs and instructions; ExecuTorch's Inspector is the oracle."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.formats.etrecord import Delegate, Instruction, node_handles
+from archive.verbs.instructions import Places, runs
+from tests.support.commands import run
+from tests.support.etrecords import INSPECTED, NAMES, changed, inspected, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_there_are_records_of_several_methods_and_of_backends() -> None:
+    assert NAMES == ["mapped", "methods", "shop", "sized", "xnnpack"]
+
+
+@pytest.mark.parametrize("name", INSPECTED)
+def test_an_instruction_leads_to_the_nodes_that_the_inspector_names(name: str) -> None:
+    with archive.open(record(name)) as opened:
+        places = Places(opened)
+        for told in inspected(name):
+            (place,) = places.named(f"0:{told['instruction']}")
+            handles = told["handles"]
+            assert list(place.instruction.handles) == (handles if isinstance(handles, list) else [handles])
+            assert {f"{node.site.name}_": node.site.trace for node in place.nodes} == told["traces"]
+            for node in place.nodes:
+                modules = told["modules"][f"{node.site.name}_"].values()
+                assert [[one.path, one.class_name] for one in node.site.modules] == [
+                    list(one) for one in modules
+                ]
+
+
+@pytest.mark.parametrize("name", INSPECTED)
+def test_the_operator_that_ran_is_that_of_a_node(name: str) -> None:
+    with archive.open(record(name)) as opened:
+        for told in inspected(name):
+            (place,) = Places(opened).numbered(told["instruction"])
+            if place.instruction.delegate:
+                assert told["operator"] == "DELEGATE_CALL"
+                continue
+            # The Inspector leaves the namespace out.
+            names = {node.site.target.split(".")[-3] for node in place.nodes}
+            assert any(runs(f"{one}::{told['operator']}", node) for one in names for node in place.nodes)
+
+
+@pytest.mark.parametrize(
+    ("operator", "target", "is_its"),
+    [
+        ("aten::add.out", "executorch.exir.dialects.edge.ops.aten.add.Tensor", True),
+        ("aten::mean.dtype_out", "executorch.exir.dialects.edge.ops.aten.mean.default", True),
+        ("aten::add.out", "executorch.exir.dialects.edge.ops.aten.addmm.default", False),
+        ("quantized_decomposed::add.out", "executorch.exir.dialects.edge.ops.aten.add.Tensor", False),
+        ("aten::sym_size.int", "torch.ops.aten.sym_size.int", True),
+        ("executorch_prim::mul.Scalar", "_operator.mul", True),
+        ("executorch_prim::mul.Scalar", "executorch.exir.dialects.edge.ops.aten.mul.Tensor", False),
+        ("executorch_prim::ceil.Scalar", "math.ceil", True),
+        ("add", "_operator.add", False),
+    ],
+)
+def test_an_operator_is_known_by_namespace_and_name(operator: str, target: str, *, is_its: bool) -> None:
+    with archive.open(record("shop")) as opened:
+        (place,) = Places(opened).named("0:0")
+        (node,) = place.nodes
+        object.__setattr__(node.site, "target", target)
+        assert runs(operator, node) is is_its
+
+
+def test_a_record_has_the_exported_program_and_those_of_its_methods() -> None:
+    with archive.open(record("methods")) as opened:
+        assert list(opened.programs) == [
+            "exported_program",
+            *(f"edge_dialect_exported_program/{method}" for method in ("forward", "later", "words")),
+        ]
+        assert (
+            opened.programs["exported_program"].sites["embedding"].target
+            == "torch.ops.aten.embedding.default"
+        )
+        assert list(opened.instructions) == ["forward", "later", "words"]
+
+
+def test_an_instruction_that_calls_a_backend_has_its_name_and_all_handles() -> None:
+    with archive.open(record("xnnpack")) as opened:
+        assert opened.instructions["forward"] == {
+            0: Instruction((5,), None, None),
+            1: Instruction((1, 2, 3), Delegate("XnnpackBackend", {}), 1),
+            2: Instruction((4,), None, None),
+            3: Instruction((5, 6), Delegate("XnnpackBackend", {}), 1),
+        }
+    with archive.open(record("mapped")) as opened:
+        assert opened.instructions["forward"][4] == Instruction(
+            (2,), Delegate("BackendWithCompilerDemo", {"2": (2,)}), 1
+        )
+
+
+def test_other_archives_have_no_instructions() -> None:
+    with archive.open(record("shop").parents[1] / "exported" / "shop.pt2") as opened:
+        assert not opened.instructions
+
+
+@pytest.mark.parametrize(
+    ("text", "handles"),
+    [("7", [7]), ("(1, 2)", [1, 2]), ("(3,)", [3]), ("[4, 5]", [4, 5]), ("0", []), ("None", []), ("1 2", [])],
+)
+def test_a_node_has_one_handle_or_several(text: str, handles: list[int]) -> None:
+    assert node_handles({"debug_handle": text}) == handles
+
+
+def test_an_instruction_is_asked_for_by_its_number() -> None:
+    done = run("symbolicate", record("shop"), "0:14")
+    assert done.returncode == 0
+    assert done.stdout.decode() == (
+        "Module hierarchy:top(Shop).goods(Lookup).rows(Embedding).aten.embedding.default\n"
+        "Original traceback:\n"
+        'File "models/shop.py", line 42, in forward\n'
+        "    b = self.price(self.goods(second))\n"
+        '  File "models/shop.py", line 23, in forward\n'
+        "    return self.norm(self.smooth(self.rows(ids)))\n"
+        '  File "/opt/py/lib/python3.11/site-packages/torch/nn/modules/sparse.py", line 189, in forward\n'
+        "    return F.embedding(\n"
+    )
+
+
+def test_of_several_methods_each_is_told_or_the_one_that_is_named() -> None:
+    told = json.loads(run("symbolicate", record("methods"), "0:0", "words/0:0", "--json").stdout)
+    assert [(one["asked"], one["instruction"], one["nodes"]) for one in told["instructions"]] == [
+        ("0:0", "forward/0:0", ["aten_embedding_default"]),
+        ("0:0", "later/0:0", ["aten_add_tensor"]),
+        ("0:0", "words/0:0", ["aten_embedding_default"]),
+        ("words/0:0", "words/0:0", ["aten_embedding_default"]),
+    ]
+    assert [one["hierarchy"] for one in told["nodes"]] == [
+        "top(Lookup).rows(Embedding).aten.embedding.default",
+        "top(Later).aten.add.Tensor",
+        *["top(Words).words(Embedding).aten.embedding.default"] * 2,
+    ]
+
+
+def test_a_call_of_a_backend_is_told_as_one() -> None:
+    done = run("symbolicate", record("xnnpack"), "0:1")
+    assert done.returncode == 0
+    assert done.stdout.count(b"Original traceback:") == 3
+    assert b"forward/0:1 calls XnnpackBackend, which took these nodes of the program" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("0:99", "no node is recorded for instruction '0:99'; there are forward/0:0 to 31"),
+        ("1:0", "no node is recorded for instruction '1:0'"),
+        ("words/0:0", "no node is recorded for instruction 'words/0:0'"),
+        ("aten_embeding_default", "there are aten_embedding_default, "),
+        ("42", "give the number of an instruction, like 0:17"),
+    ],
+)
+def test_an_instruction_that_is_not_there_is_told(asked: str, said: str) -> None:
+    done = run("symbolicate", record("shop"), asked)
+    assert done.returncode == 1
+    assert said in done.stderr.decode()
+
+
+def test_a_handle_that_no_node_has_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "other.etrecord"
+    path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
+    done = run("symbolicate", path, "0:0")
+    assert done.returncode == 1
+    assert b"instruction '0:0' has the debug handle 99, which no node has" in done.stderr
+
+
+def test_inspect_counts_instructions_and_calls_of_backends() -> None:
+    facts = json.loads(run("inspect", record("xnnpack"), "--json").stdout)
+    assert facts["methods"] == {
+        "forward": {"instructions": 4, "handles": 6, "backends": {"XnnpackBackend": 2}}
+    }
+    assert facts["records"]["debug_handle_map"]["kind"] == "map of instructions"
+    assert facts["programs"]["edge_dialect_exported_program/forward"]["traced"] == 7
+    assert b"XnnpackBackend 2" in run("inspect", record("xnnpack")).stdout
+
+
+def test_a_record_that_was_not_finished_has_programs_alone(tmp_path: Path) -> None:
+    path = tmp_path / "unfinished.etrecord"
+    path.write_bytes(
+        changed("shop", debug_handle_map=None, delegate_map=None, instruction_id_to_num_outs_map=None)
+    )
+    assert run("inspect", path).returncode == 0
+    assert run("symbolicate", path, "aten_tanh_default").returncode == 0
+    done = run("symbolicate", path, "0:0")
+    assert done.returncode == 1
+    assert b"no node '0:0'" in done.stderr
