@@ -22,6 +22,7 @@ from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer
+from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
 from archive.verbs.logs.tracebacks import TORN_NOTE
@@ -150,6 +151,16 @@ class FleetAnswers:
             return None
         what, key = str(traceback.statements[-1]), (traceback.key,)
         return self._answer(Question(traceback, what, key, lambda one: one.of_frames(stream), _any), ())
+
+    def of_kernel(self, stream: Stream) -> Answer | None:
+        """The answer to a line that names code or a kernel of AOTInductor; None where it needs none."""
+        line = KernelLine(stream)
+        if line.is_explained:
+            return None
+        what = str(line.named)
+        answer = self._answer(Question(line, what, (line.key,), lambda one: one.of_kernel(stream), _any), ())
+        # A profile has rows of all models, those that are not at hand too: they are no failures.
+        return None if line.is_row and not answer.is_possible else answer
 
     def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from archive.formats.compiled.code import Code
     from archive.formats.compiled.kernels import Kernel
@@ -66,6 +69,33 @@ class CompiledModel:
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=self.records[KERNELS]) from error.__cause__
 
+    @cached_property
+    def named(self) -> Mapping[str, Sequence[Kernel]]:
+        """The kernels by name alone: as many as there are places that call one."""
+        found: defaultdict[str, list[Kernel]] = defaultdict(list)
+        for kernel in self.kernels.values():
+            found[kernel.name].append(kernel)
+        return dict(found)
+
+    @cached_property
+    def profiled(self) -> Mapping[str, set[str]]:
+        """The names of kernels by those that PyTorch's profiler shows, in order of the latter."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for file in self.sources:
+            for shown, kernel in self.code(file).profiled.items():
+                found[shown].add(kernel)
+        return dict(sorted(found.items()))
+
+    def shown_from(self, beginning: str) -> set[str]:
+        """The names of kernels whose names in PyTorch's profiler begin with a text, as in a narrow table."""
+        start = bisect_left(self._shown, beginning)
+        shown = takewhile(lambda one: one.startswith(beginning), islice(self._shown, start, None))
+        return {kernel for one in shown for kernel in self.profiled[one]}
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        return tuple(self.profiled)
+
     def code(self, file: str) -> Code:
         """The C++ code of one of its files.
 
@@ -81,12 +111,12 @@ class CompiledModel:
             self._code[file] = Code(self._record(file).view(), self._source.allowance)
         return self._code[file]
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The files of C++ code."""
         return self._of(RecordKind.CPP)
 
-    @property
+    @cached_property
     def objects(self) -> tuple[str, ...]:
         """The shared objects; none where the package has sources for a compiler."""
         return self._of(RecordKind.SHARED_OBJECT)

@@ -79,20 +79,8 @@ def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
     if name in model.kernels:
         yield CalledKernel(model, model.kernels[name])
         return
-    names = {name, *profiled_as(model, name)}
-    yield from (CalledKernel(model, one) for one in model.kernels.values() if one.name in names)
-
-
-def profiled_as(model: CompiledModel, name: str, *, is_cut: bool = False) -> set[str]:
-    """The kernels that PyTorch's profiler shows under a name, as the model's code says.
-
-    Args:
-        model: the model.
-        name: that is shown.
-        is_cut: whether it is the beginning of a name, as in a narrow table.
-    """
-    shown_as = (item for file in model.sources for item in model.code(file).profiled.items())
-    return {kernel for one, kernel in shown_as if one == name or (is_cut and one.startswith(name))}
+    names = {name, *model.profiled.get(name, ())}
+    yield from (CalledKernel(model, kernel) for one in names for kernel in model.named.get(one, ()))
 
 
 def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:

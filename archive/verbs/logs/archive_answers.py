@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
@@ -11,6 +11,7 @@ from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs import nodes
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
@@ -51,6 +52,8 @@ class ArchiveAnswers:
         self._unchecked = not archive.has_code
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
+        # A profile has a row of the same kernel for each call.
+        self._known = lru_cache(maxsize=256)(partial(known_of, archive.compiled))
 
     def saw(self, line: bytes, number: int) -> None:
         """Nothing: a line cannot name another archive than this one."""
@@ -93,6 +96,13 @@ class ArchiveAnswers:
         if not traceback.statements or not self.archive.programs:
             return None
         return traceback.answer(self.archive)
+
+    def of_kernel(self, stream: Stream) -> Answer | None:
+        """The answer to a line that names code or a kernel of AOTInductor; None where it has its source."""
+        line = KernelLine(stream)
+        if line.is_explained or not self.archive.compiled:
+            return None
+        return line.answer(self._known(line.named))
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""

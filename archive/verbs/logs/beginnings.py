@@ -24,6 +24,9 @@ MARKS = (
     b"While executing %",
     b'File "<eval_with_key>',
     b'File \\"<eval_with_key>',  # in a string of JSON
+    b" API call failed at ",
+    b"Exception raised from cpp_",
+    b"_cpp_",
 )
 """Each failure has one of these in its first line."""
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
@@ -126,20 +129,24 @@ class Beginning(NamedTuple):
             stream = Inner(stream, form)
         return Inner(stream, Prefixed(prefix)) if prefix else stream
 
-    def followed(self, prefix: bytes, is_second: Callable[[bytes], object]) -> Stream:
+    def followed(
+        self, prefix: bytes, is_second: Callable[[bytes], object], *, is_patient: bool = True
+    ) -> Stream:
         """The failure's stream, as its second line shows it.
 
         Args:
             prefix: what stands before the text. The first line alone may have it.
             is_second: whether a text may be the second line.
+            is_patient: whether to wait for that line, however long the log pauses.
         """
-        exact, line = self.stream(prefix), self.plain.text(1)
+        exact, line = self.stream(prefix), self.plain.text(1, is_patient=is_patient)
         if line is None or _is(is_second, exact.text_of(line)):
             return exact
         if _is(is_second, exact.loosened.text_of(line)):
             return exact.loosened
         unprefixed = self.stream()
-        return unprefixed if prefix and _is(is_second, unprefixed.text(1)) else exact
+        second = unprefixed.text(1, is_patient=is_patient)
+        return unprefixed if prefix and _is(is_second, second) else exact
 
     def preceded(self, prefix: bytes, above: Above) -> Preceding:
         """The failure's stream, as the lines above show it.

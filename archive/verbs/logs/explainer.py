@@ -20,6 +20,7 @@ from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.eval_frames import EVAL_FRAME, STATEMENT, EvalTraceback
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.verbs.logs.json_lines import explained_strings
+from archive.verbs.logs.kernels import FORMS, KernelLine
 from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
-UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback)
+UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine)
 """Failures that show nothing of the model's own code."""
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
@@ -191,6 +192,9 @@ class Explainer:
             answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
         elif framed := EVAL_FRAME.fullmatch(beginning.text):
             answer = self.answers.of_frames(beginning.followed(framed["prefix"], STATEMENT.fullmatch))
+        elif kernel := next((found for form in FORMS if (found := form.fullmatch(beginning.text))), None):
+            below = beginning.followed(kernel["prefix"], lambda _: True, is_patient=False)
+            answer = self.answers.of_kernel(below)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:

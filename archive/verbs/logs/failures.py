@@ -104,6 +104,13 @@ class Answers(Protocol):
             stream: its lines, the first frame of a graph module first.
         """
 
+    def of_kernel(self, stream: Stream) -> Answer | None:
+        """The answer to a line that names code or a kernel of AOTInductor; None where it needs none.
+
+        Args:
+            stream: the line, and those below it.
+        """
+
 
 class LiteFailure:
     """A line of the lite interpreter that names debug handles.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure
     from archive.verbs.logs.streams import Stream
@@ -150,8 +151,12 @@ def listed(nodes: Sequence[Node]) -> str:
 
 
 def _cause(node: Node) -> Cause:
-    frames = node.site.frames.frames if node.site.frames else ()
-    innermost = next((one for one in reversed(frames) if not PYTORCH_FILE.search(one.file)), None)
-    innermost = innermost or (frames[-1] if frames else None)
-    place = ("", 0) if innermost is None else (innermost.file, innermost.line)
+    frame = innermost(node.site.frames.frames if node.site.frames else ())
+    place = ("", 0) if frame is None else (frame.file, frame.line)
     return Cause(*place, node.hierarchy, "")
+
+
+def innermost(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
+    own = (one for one in reversed(frames) if not PYTORCH_FILE.search(one.file))
+    return next(own, frames[-1] if frames else None)

@@ -1,0 +1,215 @@
+"""Logs that name compiled code or kernels, explained by the package."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.fleet.explaining import explainer_of
+from archive.fleet.sources import models_in
+from archive.verbs.logs import Explainer
+from tests.support.commands import run
+from tests.support.compiled import COMPILED, changed, member, package, written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+LEFT, RIGHT = "aoti_torch_cpu_addmm_out:2", "aoti_torch_cpu_addmm_out:3"
+IDS, SUM = "cpp_fused__softmax_add_embedding_mul_relu_sub_1:4", "cpp_fused__softmax_sum_2:6"
+
+
+def text(name: str) -> bytes:
+    return (COMPILED / f"{name}.txt").read_bytes()
+
+
+def explained(log: bytes, name: str) -> tuple[bytes, Explainer]:
+    with archive.open(package(name)) as opened:
+        explainer = Explainer.of(opened)
+        return b"".join(explainer.explain([log])), explainer
+
+
+def source(name: str, *keys: str) -> bytes:
+    """What explains kernels, of the package's JSON."""
+    kernels = json.loads(member(name, "data/aotinductor/model/kernel_information.json"))
+    parts = []
+    for key in keys:
+        traces = [f"Original traceback:\n{trace}\n" for trace in kernels[key]["stack_traces"]]
+        parts += [f"Kernel {key}, of {', '.join(kernels[key]['pre_grad_nodes'])}\n", *traces]
+    return "".join(parts).encode()
+
+
+def below(log: bytes, sources: Mapping[bytes, bytes]) -> bytes:
+    """A log with sources below the lines that have some words."""
+    lines = log.splitlines(keepends=True)
+    return b"".join(line + b"".join(one for words, one in sources.items() if words in line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "words", "key"),
+    [
+        ("compiled.left", "compiled", b" API call failed at ", LEFT),
+        ("compiled.right", "compiled", b" API call failed at ", RIGHT),
+        ("profiled.right", "profiled", b" API call failed at ", RIGHT),
+        ("compiled.ids", "compiled", b"Exception raised from cpp_fused__softmax_add", IDS),
+    ],
+)
+def test_the_line_of_a_failure_leads_to_the_kernels_source(
+    log: str, name: str, words: bytes, key: str
+) -> None:
+    out, explainer = explained(text(log), name)
+    assert out == below(text(log), {words: source(name, key)})
+    assert (explainer.explained, explainer.unknown, explainer.caveat) == (text(log).count(words), 0, "")
+    assert explained(out, name)[0] == out
+    (group,) = explainer.causes.top()
+    line = {LEFT: 20, RIGHT: 21, IDS: 0}[key]
+    assert (group.cause.line, group.cause.where) == (line, key)
+
+
+@pytest.mark.parametrize("width", ["table", "narrow"])
+def test_rows_of_a_profile_lead_to_the_kernels_source(width: str) -> None:
+    out, explainer = explained(text(f"profiled.{width}"), "profiled")
+    rows = {b"graph_2_cpp_fused__softmax_add_": source("profiled", IDS)}
+    rows[b"graph_2_cpp_fused__softmax_sum_2 "] = source("profiled", SUM)
+    assert out == below(text(f"profiled.{width}"), rows)
+    assert explainer.notes == ["line 4: graph_2_cpp_fused_0: no source is recorded for cpp_fused_0:1"]
+    assert "nothing in the log names the model: 2 failures" in explainer.caveat
+
+
+def test_a_row_whose_name_is_cut_may_be_of_several_kernels() -> None:
+    row = b"   graph_2_cpp_fused__softmax_...   0.00%   0.080us\n"
+    out, explainer = explained(row, "profiled")
+    kernels = " or ".join(sorted(key.partition(":")[0] for key in (IDS, SUM)))
+    assert (out, explainer.notes) == (row, [f"line 1: graph_2_cpp_fused__softmax_...: may be {kernels}"])
+
+
+def test_all_places_that_call_a_failing_kernel_are_told() -> None:
+    (path,) = (one for one in _records("several") if "/tower/" in one and one.endswith(".cpp"))
+    head, file = b'extern "C"  void  cpp_fused_add_relu_2(', path.rpartition("/")[2].encode()
+    lines = enumerate(member("several", path).splitlines(), 1)
+    *_, defined = (at for at, line in lines if line.startswith(head))
+    log = b"Exception raised from cpp_fused_add_relu_2 at /tmp/%b:%d (most recent call first):\n"
+    out, _ = explained(log % (file, defined + 5), "several")
+    told = [line for line in out.decode().splitlines() if line.startswith(("Kernel", "3 places"))]
+    assert [line.partition(",")[0] for line in told] == [
+        "3 places call this kernel:",
+        *(f"Kernel tower:cpp_fused_add_relu_2:{handle}" for handle in (5, 7, 9)),
+    ]
+    for other in (defined - 1, 10_000):
+        assert explained(log % (file, other), "several")[1].explained == 0
+
+
+# --- never by guess
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"line 978", b"line 986"),
+        (b"line 978", b"line 977"),
+        (b"line 978", b"line 999999999"),
+        (b"buf1, buf0", b"buf1, buf2"),
+        (b"a4ollx2k.wrapper", b"a4ollx2l.wrapper"),
+    ],
+)
+def test_another_line_call_or_file_is_another_models(old: bytes, new: bytes) -> None:
+    log = text("compiled.left")
+    assert old in log
+    out, explainer = explained(log.replace(old, new), "compiled")
+    assert out == log.replace(old, new)
+    assert (explainer.unknown, explainer.ambiguous) == (1, 0)
+    assert explainer.notes[0].endswith(": this archive has none: the line is of another model")
+
+
+def test_a_call_that_is_no_kernels_has_no_source() -> None:
+    (path,) = (one for one in _records("compiled") if one.endswith("wrapper.cpp"))
+    lines = member("compiled", path).splitlines()
+    (at, *_) = (
+        number
+        for number, line in enumerate(lines, 1)
+        if b"aoti_torch_empty_strided" in line and b"Provenance" in b"".join(lines[:number])
+    )
+    call = lines[at - 1].strip().removeprefix(b"AOTI_TORCH_ERROR_CODE_CHECK(").removesuffix(b");")
+    log = b"Error: %b API call failed at /x/%b, line %d\n" % (call, path.rpartition("/")[2].encode(), at)
+    out, explainer = explained(log, "compiled")
+    assert out == log
+    assert explainer.notes[0].endswith("no kernel is called there, so that no source is recorded")
+
+
+def test_without_provenance_the_nodes_are_told() -> None:
+    out, explainer = explained(text("plain.left"), "plain")
+    assert out == text("plain.left")
+    (note,) = explainer.notes
+    assert note.startswith("line 1: aoti_torch_cpu_addmm_out in line 976 of cr2vcpb")
+    why = "no source is recorded: the model was compiled without trace.provenance_tracking_level"
+    assert note.endswith(f"a call for linear; {why}")
+
+
+def test_errors_that_name_no_kernel_pass() -> None:
+    out, explainer = explained(text("compiled.checked"), "compiled")
+    assert (out, explainer.unknown, explainer.notes) == (text("compiled.checked"), 0, [])
+    for other in (b"graph_2_cpp_fused_0 = 5.0% x\n", b'"name": "graph_2_cpp_fused_0",\n'):
+        assert explained(other, "profiled")[0] == other
+
+
+def test_another_archive_passes_these_lines() -> None:
+    with archive.open(COMPILED.parent / "oracles" / "plain_stack.ptl") as opened:
+        explainer = Explainer.of(opened)
+        log = text("compiled.left") + text("profiled.table")
+        assert b"".join(explainer.explain([log])) == log
+        assert (explainer.unknown, explainer.notes) == (0, [])
+
+
+# --- what loggers do to lines, and many models
+
+
+def test_lines_of_loggers_stay_records(tmp_path: Path) -> None:
+    log, path = text("compiled.left"), written("compiled", tmp_path)
+    wanted = below(log, {b" API call failed at ": source("compiled", LEFT)}).splitlines()
+    prefixed = b"".join(b"2026-03-01T10:00:00.1Z stderr F " + line + b"\n" for line in log.splitlines())
+    done = run("symbolicate", path, stdin=prefixed)
+    assert [
+        line.removeprefix(b"2026-03-01T10:00:00.1Z stderr F ") for line in done.stdout.splitlines()
+    ] == wanted
+    records = b"".join(
+        json.dumps({"log": f"{line}\n", "stream": "stderr"}).encode() + b"\n"
+        for line in log.decode().splitlines()
+    )
+    found = [json.loads(line)["log"] for line in run("symbolicate", path, stdin=records).stdout.splitlines()]
+    assert "".join(found).encode().splitlines() == wanted
+    whole = json.dumps({"log": log.decode()}).encode()
+    (record,) = run("symbolicate", path, stdin=whole).stdout.splitlines()
+    assert json.loads(record)["log"].encode().splitlines() == wanted
+
+
+def test_each_failure_is_explained_by_its_own_package(tmp_path: Path) -> None:
+    for name in ("compiled", "plain", "profiled", "several"):
+        written(name, tmp_path)
+    log = text("compiled.left") + text("profiled.right") + text("profiled.table") + text("plain.left")
+    explainer = explainer_of(models_in([tmp_path]))
+    out = b"".join(explainer.explain([log]))
+    left = below(text("compiled.left"), {b" API call ": source("compiled", LEFT)})
+    right = below(text("profiled.right"), {b" API call ": source("profiled", RIGHT)})
+    assert out.startswith(left + right)
+    assert out.endswith(text("plain.left"))
+    assert (explainer.explained, explainer.named) == (4, 2)
+    assert [note.partition(":")[0] for note in explainer.notes] == ["line 56", "line 68"]
+
+
+def test_packages_of_the_same_code_and_other_sources_are_ambiguous(tmp_path: Path) -> None:
+    written("compiled", tmp_path)
+    information = "data/aotinductor/model/kernel_information.json"
+    other = member("compiled", information).replace(b"models/mixer.py", b"models/other.py")
+    changed("compiled", {information: other}, tmp_path)
+    explainer = explainer_of(models_in([tmp_path]))
+    assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
+    assert explainer.ambiguous == 1
+    assert "and nothing tells which" in explainer.notes[0]
+
+
+def _records(name: str) -> list[str]:
+    with archive.open(package(name)) as opened:
+        return list(opened.records)
