@@ -136,6 +136,7 @@ class FleetAnswers:
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
         failure = NodeFailure(stream)
+        failure.leave()
         if not failure.is_unexplained:
             return None
         what = f"node {failure.name}"
@@ -147,7 +148,7 @@ class FleetAnswers:
         """The answer to a traceback through graph modules; None where none of their code is shown."""
         traceback = EvalTraceback(stream)
         traceback.leave()
-        if not traceback.statements:
+        if traceback.is_explained or not traceback.statements:
             return None
         what, key = str(traceback.statements[-1]), (traceback.key,)
         return self._answer(Question(traceback, what, key, lambda one: one.of_frames(stream), _any), ())

@@ -109,7 +109,7 @@ class Programs(Mapping[str, "Program"]):
             program = Program.of(name, self._tree(record), texts)
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
-        return Program(name, program.release, partial(self._sites, program, record))
+        return Program(name, program.release, partial(self._sites, program, record), program.lifted)
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:
         """The sites of a program, whose errors name the file and the record."""

@@ -15,6 +15,7 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,7 @@ from archive.formats.exported.kinds import (
 )
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
+from archive.formats.exported.printed import lines_before, lines_behind
 from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class NodeSite:
             known.
         metadata: the texts that say where it comes from, as recorded.
         inputs: the names of the values that its graph takes, in order; empty where they are not known.
+        call: what it is called with, as the JSON has it; None where that is not known.
+        line: how many lines stand before it in the generated code of its graph.
     """
 
     name: str
@@ -79,6 +83,8 @@ class NodeSite:
     arguments: tuple[str, ...] | None
     metadata: Mapping[str, str] = field(repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
+    call: Sequence[Any] | None = field(default=None, repr=False)
+    line: int = field(default=0, repr=False)
 
     @property
     def key(self) -> str:
@@ -139,15 +145,24 @@ class Program:
         name: of the program: ``model``.
         release: the PyTorch release that exported it; "" where it is not known.
         make: gives the sites when they are first asked for.
+        lifted: how many parameters, buffers and constants its graph takes; None where that is not known.
 
     Attributes:
         name: as given.
         release: as given.
+        lifted: as given.
     """
 
-    def __init__(self, name: str, release: str, make: Callable[[], Mapping[str, NodeSite]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        release: str,
+        make: Callable[[], Mapping[str, NodeSite]],
+        lifted: int | None = None,
+    ) -> None:
         self.name = name
         self.release = release
+        self.lifted = lifted
         self._make = make
 
     @classmethod
@@ -163,7 +178,8 @@ class Program:
             ArchiveError: the value is no program; the place is its JSON path.
         """
         graph = graph_of(tree)
-        return cls(name, str(tree.get("torch_version") or ""), partial(_sites, graph, metadata))  # type: ignore[attr-defined]
+        release = str(tree.get("torch_version") or "")  # type: ignore[attr-defined]
+        return cls(name, release, partial(_sites, graph, metadata), _lifted(tree))
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
@@ -190,15 +206,31 @@ def graph_of(tree: object) -> dict[str, Any]:
     return _object(_object(_object(tree, "").get("graph_module"), "graph_module").get("graph"), GRAPH)
 
 
+def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
+    """How many inputs of a program's graph are not its user's; None where that is not recorded."""
+    signature = tree["graph_module"].get("signature")
+    specs = signature.get("input_specs") if isinstance(signature, dict) else None
+    if not isinstance(specs, list):
+        return None
+    return sum(isinstance(one, dict) and not one.keys() & {"user_input", "constant_input"} for one in specs)
+
+
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
     found: dict[str, NodeSite] = {}
+    lines = Counter[tuple[Scope, ...]]()
     for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
         texts = None
         if metadata is not None:
             if number >= len(metadata):
                 raise ArchiveError(place=path, expected=f"{len(metadata)} nodes", found="more")
             texts = metadata[number]
-        site = _site(path, node, texts, scopes, inputs)
+        name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
+        given = _list(node.get("inputs"), f"{path}.inputs")
+        line = lines[scopes] + lines_before(given)
+        lines[scopes] = line + 1 + lines_behind(node)
+        site = NodeSite(
+            name, target, scopes, _named(given), _metadata(path, node, texts), inputs, given, line
+        )
         if found.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return found
@@ -242,18 +274,12 @@ def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Itera
                 yield from _nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
 
 
-def _site(
-    path: str,
-    node: dict[str, Any],
-    texts: Mapping[str, str] | None,
-    scopes: tuple[Scope, ...],
-    inputs: tuple[str, ...],
-) -> NodeSite:
+def _metadata(path: str, node: dict[str, Any], texts: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The metadata of a node: its own, unless other texts are given."""
     metadata = _object(node.get("metadata"), f"{path}.metadata") if texts is None else texts
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
-    name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
-    return NodeSite(name, target, scopes, _named(node["inputs"]), metadata, inputs)
+    return metadata
 
 
 def _named(arguments: object) -> tuple[str, ...]:

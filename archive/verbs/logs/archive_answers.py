@@ -85,6 +85,7 @@ class ArchiveAnswers:
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
         failure = NodeFailure(stream)
+        failure.leave()
         if not failure.is_unexplained or not self.archive.programs:
             return None
         return nodes.answer(self.archive, failure)
@@ -93,7 +94,7 @@ class ArchiveAnswers:
         """The answer to a traceback through graph modules; None where none of their code is shown."""
         traceback = EvalTraceback(stream)
         traceback.leave()
-        if not traceback.statements or not self.archive.programs:
+        if traceback.is_explained or not traceback.statements or not self.archive.programs:
             return None
         return traceback.answer(self.archive)
 

@@ -14,11 +14,12 @@ its tracebacks.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer
-from archive.verbs.logs.nodes import NAME, answer_of, digest, listed, may_be_of
+from archive.verbs.logs.fits import Fit, fit
+from archive.verbs.logs.nodes import answer_of, digest, is_source, leave_source, listed
 from archive.verbs.nodes import OPERATORS, Node
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.logs.streams import Stream
 
-EVAL_FRAME = re.compile(rb'(?P<prefix>.*?)  File "<eval_with_key>\.\d+", line \d+, in \w+')
+EVAL_FRAME = re.compile(
+    rb'(?P<prefix>.*?)  File "<eval_with_key>\.\d+(?P<traced> from [^"]*)?", line (?P<line>\d{1,9}), in \w+'
+)
+"""The heading of a frame; PyTorch tells of code that it traced itself where it did so."""
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
-TRACED_ANEW = re.compile(r"\b(?:arg|primals_)(\d{1,9})(?:_\d+)?\b")
-"""An input of a graph that PyTorch traced anew, and its place among the inputs."""
-MADE_UP = re.compile(r"arg\d+(_\d+)?|[a-z]{1,2}\d*")
 INDENT = b"  "
 """Each line of a traceback's frames begins so."""
 MAX_LINES = 10_000
@@ -46,41 +47,35 @@ MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 
 
-class Statement:
+class Statement(NamedTuple):
     """The statement of a node, as its frame shows it.
 
-    Args:
+    Attributes:
         name: of the node.
         code: what the node calls, with its arguments.
+        line: of the generated code, from 1.
+        is_traced: whether the frame tells that PyTorch traced the code's graph.
     """
 
-    def __init__(self, name: str, code: str) -> None:
-        self.name, self.code = name, code
+    name: str
+    code: str
+    line: int
+    is_traced: bool
 
-    def is_of(self, site: NodeSite) -> bool:
-        """Whether it may be the statement of a node."""
-        fits = site.name == self.name and self.code.startswith(f"{site.target}(")
-        # A graph inside of another one may have been traced anew, with other names.
-        return fits and (bool(site.scopes) or may_be_of(self.code, site))
+    def may_be_of(self, site: NodeSite) -> bool:
+        """Whether it has a node's name and operator."""
+        return site.name == self.name and self.code.startswith(f"{site.target}(")
+
+    def fit(self, node: Node) -> Fit:
+        """Whether it is the statement of a node."""
+        if not self.may_be_of(node.site):
+            return Fit.NO
+        return fit(self.code, self.line, node, is_traced=self.is_traced)
 
     @property
     def is_of_program(self) -> bool:
         """Whether it calls an operator, as the nodes of programs do, and no module or Python function."""
         return self.code.startswith(OPERATORS)
-
-    def has_arguments_of(self, site: NodeSite) -> bool:
-        """Whether it has the arguments of a node; false where nothing tells."""
-        if site.arguments is None:
-            return not site.scopes or not TRACED_ANEW.search(self.code)
-        return not site.scopes or self.names_in(site).issuperset(site.arguments)
-
-    def names_in(self, site: NodeSite) -> set[str]:
-        """Its names, as they are in the graph of a node.
-
-        Where PyTorch traces an inner graph anew, the graph's inputs get names that count them from 0.
-        """
-        counted = (int(number) for number in TRACED_ANEW.findall(self.code))
-        return {*NAME.findall(self.code), *(site.inputs[at] for at in counted if at < len(site.inputs))}
 
     def __str__(self) -> str:
         return f"node {self.name}, {self.code.partition('(')[0]}"
@@ -97,6 +92,7 @@ class EvalTraceback:
         statements: those of graph modules, the outermost first.
         length: how many lines belong to frames.
         is_whole: whether each frame shows its statement.
+        is_explained: whether the source of the failing node stands behind the frames.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -104,20 +100,26 @@ class EvalTraceback:
         self.statements: list[Statement] = []
         self.length = 1
         self.is_whole = True
-        is_eval = True
+        found = EVAL_FRAME.fullmatch(stream.text(0) or b"")
         while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
             if not line.startswith(INDENT):
                 break
-            if is_eval:
-                self._add(line)
-            is_eval = EVAL_FRAME.fullmatch(line) is not None
+            if found:
+                self._add(found, line)
+            found = EVAL_FRAME.fullmatch(line)
             self.length += 1
-        self.is_whole &= not is_eval
+        self.is_whole &= found is None
+        self.is_explained = is_source(stream, self.length)
 
-    def _add(self, line: bytes) -> None:
-        """Add the line below a frame's heading."""
+    def _add(self, heading: re.Match[bytes], line: bytes) -> None:
+        """Add a frame by its heading and the line below."""
         found = STATEMENT.fullmatch(line[:MAX_CODE])
-        statement = found and Statement(decoded(found["name"]), decoded(found["code"]))
+        statement = found and Statement(
+            decoded(found["name"]),
+            decoded(found["code"]),
+            int(heading["line"]),
+            heading["traced"] is not None,
+        )
         if statement is None or len(self.statements) == MAX_FRAMES:
             self.is_whole = False
         elif statement.is_of_program:
@@ -128,7 +130,10 @@ class EvalTraceback:
     @property
     def key(self) -> bytes:
         """The same for tracebacks of the same statements."""
-        return digest(str(self.is_whole), *(f"{one.name} = {one.code}" for one in self.statements))
+        return digest(
+            str(self.is_whole),
+            *(f"{one.line} {one.is_traced} {one.name} = {one.code}" for one in self.statements),
+        )
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""
@@ -145,6 +150,8 @@ class EvalTraceback:
         """Let the lines stay as they are: no frame of them is the first one of another traceback."""
         for at in range(1, self.length):
             self.stream.line(at).output = self.stream.line(at).data
+        if self.is_explained:
+            leave_source(self.stream, self.length + 1)
 
     def answer(self, archive: Archive) -> Answer:
         """An archive's answer."""
@@ -152,9 +159,10 @@ class EvalTraceback:
         if not self.is_whole:
             return Answer(self, None, ((0, f"{what}: {NOT_SHOWN}"),), is_possible=True)
         possible = self._nodes(archive, self.statements)
-        nodes = [node for node in possible if self.statements[-1].has_arguments_of(node.site)]
+        nodes = [node for node, found in possible if found is Fit.YES]
         if not nodes and (possible or self._nodes(archive, self.statements[:-1])):
-            why = f"may be {listed(possible)}, but {TRACED}" if possible else TRACED
+            some = [node for node, _ in possible]
+            why = f"may be {listed(some)}, but {TRACED}" if some else TRACED
             return Answer(self, None, ((0, f"{what}: {why}"),), is_possible=True)
         if not nodes and self._may_begin_inside(archive):
             return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
@@ -163,40 +171,25 @@ class EvalTraceback:
     def _may_begin_inside(self, archive: Archive) -> bool:
         """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
         sites = (site for program in archive.programs.values() for site in program.sites.values())
-        return any(site.scopes and self.statements[0].is_of(site) for site in sites)
+        return any(site.scopes and self.statements[0].may_be_of(site) for site in sites)
 
-    def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[Node]:
+    def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""
-        return [
-            Node(program, site)
-            for program in archive.programs.values()
-            for site in _in_program(program, statements)
-        ]
+        return [one for program in archive.programs.values() for one in _in_program(program, statements)]
 
 
-def _in_program(program: Program, statements: Sequence[Statement]) -> list[NodeSite]:
+def _in_program(program: Program, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
     """The nodes of a program that the innermost of some statements may be of."""
-    found: list[NodeSite] = []
+    holders = {"": Fit.YES}
+    found: list[tuple[Node, Fit]] = []
     for at, statement in enumerate(statements):
-        holders = {site.key for site in found}
-        found = [
-            site
+        inside = (
+            Node(program, site)
             for site in program.sites.values()
-            if statement.is_of(site) and (site.holder in holders if at else not site.scopes)
+            if bool(site.scopes) == bool(at) and site.holder in holders
+        )
+        found = [
+            (node, min(one, holders[node.site.holder])) for node in inside if (one := statement.fit(node))
         ]
-    return _told_apart(found, statements[-1]) if found else found
-
-
-def _told_apart(found: list[NodeSite], statement: Statement) -> list[NodeSite]:
-    """The only one whose arguments the code has, or all: PyTorch may have given the values other names.
-
-    Names that it makes up (``arg0_1``) prove nothing.
-    """
-    there = statement.names_in(found[0])
-    known = {site.key: set(site.arguments) for site in found if site.arguments is not None}
-    fitting = [site for site in found if site.key in known and there >= known[site.key]]
-    if len(fitting) != 1:
-        return found
-    others = set[str]().union(*(names for key, names in known.items() if key != fitting[0].key))
-    proves = any(not MADE_UP.fullmatch(name) for name in known[fitting[0].key] - others)
-    return fitting if proves else found
+        holders = {node.site.key: one for node, one in found}
+    return found

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.fits import is_message
 from archive.verbs.logs.tracebacks import PYTORCH_FILE
-from archive.verbs.nodes import found_nodes
+from archive.verbs.nodes import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,22 +30,19 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure
     from archive.verbs.logs.streams import Stream
-    from archive.verbs.nodes import Node
 
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
-    rb"call_function\[target=(?P<target>[^\]]+)\]\(args = (?P<arguments>.*)"
+    rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)"
 )
-NAME = re.compile(r"[A-Za-z_]\w*")
-HIGHER_ORDER = "torch.ops.higher_order."
-VALUE = re.compile(r"%([A-Za-z_]\w*)")
-"""A value as the interpreter prints it."""
-LIFTED = re.compile(r"(?:p|b|c|obj)_")
-"""What stands before the names of parameters, buffers and constants in the program, and not in its module."""
-HEADING, UNKNOWN = b"Original traceback:", b"None"
+HIERARCHY, HEADING, UNKNOWN = b"Module hierarchy:", b"Original traceback:", b"None"
+FRAME, INDENT = b'File "', b"  "
+"""What the lines of a source begin with: the first frame may have no indentation."""
 PLACE = 2
 """The line of the failure in whose place its source is written."""
 MAX_LISTED = 3
+MAX_LINES = 10_000
+"""Lines of one source."""
 
 
 class NodeFailure:
@@ -72,12 +70,16 @@ class NodeFailure:
         """The same for failures of the same node, target and arguments."""
         return digest(self.name, self.target, self.arguments)
 
-    def strangers(self, site: NodeSite) -> set[str]:
-        """The values that it is called with, and a node is not; graphs, which some take, are no values."""
-        known = site.arguments
-        if known is None or site.target.startswith(HIGHER_ORDER):
-            return set()
-        return {*VALUE.findall(self.arguments)} - {*known, *(LIFTED.sub("", name, count=1) for name in known)}
+    def is_of(self, site: NodeSite) -> bool:
+        """Whether a node has this name, target and arguments; true if what it is called with is not known."""
+        if (site.name, site.target) != (self.name, self.target):
+            return False
+        return site.call is None or is_message(self.arguments, site)
+
+    def leave(self) -> None:
+        """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
+        if self.stream.text(1) == HEADING:
+            leave_source(self.stream, PLACE)
 
     @property
     def is_unexplained(self) -> bool:
@@ -103,25 +105,35 @@ def digest(*texts: str) -> bytes:
 def answer(archive: Archive, failure: NodeFailure) -> Answer:
     """An archive's answer to a failure of the interpreter."""
     nodes = [
-        node
-        for node in found_nodes(archive.programs, failure.name)
-        if node.site.target == failure.target
-        and may_be_of(failure.arguments, node.site)
-        and not failure.strangers(node.site)
+        Node(program, site)
+        for program in archive.programs.values()
+        for site in program.sites.values()
+        if failure.is_of(site)
     ]
     return answer_of(
         failure, f"node {failure.name}, {failure.target}", nodes, lambda node: node.site.trace or ""
     )
 
 
-def may_be_of(arguments: str, site: NodeSite) -> bool:
-    """Whether printed arguments have all the names of a node's."""
-    if site.arguments is None:
-        return True
-    there = set(NAME.findall(arguments))
-    if site.scopes:
-        return there.issuperset(site.arguments)
-    return all(name in there or LIFTED.sub("", name, count=1) in there for name in site.arguments)
+def is_source(stream: Stream, at: int) -> bool:
+    """Whether the source of a node stands in a log, as an explanation writes it, from a line on."""
+    return (stream.text(at) or b"").startswith(HIERARCHY) and stream.text(at + 1) == HEADING
+
+
+def leave_source(stream: Stream, at: int) -> None:
+    """Let the frames of a source stay as they are.
+
+    Args:
+        stream: the lines.
+        at: the line behind the source's heading, or the heading itself.
+    """
+    first = at + (stream.text(at) == HEADING)
+    at = first
+    while at < first + MAX_LINES and (line := stream.text(at, is_patient=False)) is not None:
+        if not line.startswith(INDENT) and not (at == first and line.startswith(FRAME)):
+            return
+        stream.line(at).output = stream.line(at).data
+        at += 1
 
 
 def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:

@@ -1,0 +1,188 @@
+"""The arguments of a node as ``torch.fx`` prints them, and the line of generated code that the node takes.
+
+A graph module's code and the messages of its interpreter print the same arguments in two styles::
+
+    code     full.default([2, 3], 1.5, dtype = torch.float32, pin_memory = False)
+    message  args = ([2, 3], 1.5), kwargs = {dtype: torch.float32, pin_memory: False}
+
+Numbers, texts and types are printed as they are recorded. A value is printed by its name, which is ``weight``
+for a parameter ``p_weight`` once the program is a module. Source: ``CodeGen._gen_python_code`` in
+``torch/fx/graph.py``, ``Node.format_node`` in ``torch/fx/node.py``, and ``GraphModuleDeserializer`` in
+``torch/_export/serde/serialize.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+LIFTED = re.compile(r"(?:p|b|c|obj)_")
+"""What stands before the names of parameters, buffers and constants in the program, and not in its module."""
+FIRST_LINE = 5
+"""The line of generated code behind its ``def forward``, from 1."""
+POSITIONAL, KEYWORD = 1, 2
+"""``ArgumentKind``: how an argument is passed."""
+TYPES = {
+    **dict(enumerate("uint8 int8 int16 int32 int64 float16 float32 float64".split(), 1)),  # noqa: SIM905 (a table)
+    **dict(enumerate("complex32 complex64 complex128 bool bfloat16".split(), 9)),  # noqa: SIM905
+    **dict(enumerate("uint16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz".split(), 28)),  # noqa: SIM905
+    **dict(enumerate("float8_e8m0fnu uint32 uint64".split(), 33)),  # noqa: SIM905
+}
+"""``ScalarType``."""
+LAYOUTS = dict(enumerate("sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn strided".split(), 1))  # noqa: SIM905
+MEMORY_FORMATS = dict(
+    enumerate("contiguous_format channels_last channels_last_3d preserve_format".split(), 1)  # noqa: SIM905
+)
+BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
+"""The expressions of a list's ends: it may have been a tuple before it was saved."""
+NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
+
+
+class Style(Enum):
+    """Where arguments are printed."""
+
+    CODE = "code"
+    MESSAGE = "message"
+
+
+class Value(NamedTuple):
+    """A value among arguments.
+
+    Attributes:
+        name: in the program.
+    """
+
+    name: str
+
+
+ANYTHING = None
+"""Something that is printed in a way that is not known here, or that differs from machine to machine."""
+Piece = str | Value | None
+"""A part of printed arguments: text, a value, or anything."""
+
+
+def pieces(arguments: Sequence[Any], style: Style) -> list[Piece] | None:
+    """The parts of a node's printed arguments.
+
+    Args:
+        arguments: ``inputs`` of the node, as the JSON has them.
+        style: where they are printed.
+
+    Returns:
+        None where it is not recorded how an argument is passed.
+    """
+    given, named = list[list[Piece]](), list[list[Piece]]()
+    for one in arguments:
+        kind = one.get("kind") if isinstance(one, dict) else None
+        if kind not in (POSITIONAL, KEYWORD):
+            return None
+        printed = _argument(one.get("arg"), style)
+        if kind == POSITIONAL:
+            given.append(printed)
+        else:
+            named.append([f"{one.get('name')}{' = ' if style is Style.CODE else ': '}", *printed])
+    if style is Style.CODE:
+        return _joined([*given, *named])
+    comma = "," if len(given) == 1 else ""
+    return ["args = (", *_joined(given), f"{comma}), kwargs = {{", *_joined(named), "}"]
+
+
+def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str | None:
+    """What stands behind printed arguments in a text; None where it does not begin with these arguments.
+
+    Args:
+        text: the text.
+        parts: of the arguments.
+        name: of a value's name, the regular expression of what may be printed for it.
+    """
+    at, is_open = 0, False
+    for part in parts:
+        if part is ANYTHING:
+            is_open = True
+            continue
+        expression = name(part.name) if isinstance(part, Value) else BRACKETS.get(part) or re.escape(part)
+        compiled = re.compile(expression)
+        found = compiled.search(text, at) if is_open else compiled.match(text, at)
+        if found is None:
+            return None
+        at, is_open = found.end(), False
+    return "" if is_open else text[at:]
+
+
+def own_name(name: str) -> str:
+    """The expression of a value's name in the program, and in its module."""
+    lifted = LIFTED.sub("", name, count=1)
+    return re.escape(name) if lifted == name else f"(?:{re.escape(name)}|{re.escape(lifted)})"
+
+
+def _joined(items: Sequence[list[Piece]]) -> list[Piece]:
+    """Items between commas."""
+    return [part for at, item in enumerate(items) for part in ([", ", *item] if at else item)]
+
+
+def _argument(argument: object, style: Style) -> list[Piece]:
+    """The parts of an argument: ``{"as_int": 1}``."""
+    if not isinstance(argument, dict) or len(argument) != 1:
+        return [ANYTHING]
+    ((kind, value),) = argument.items()
+    if isinstance(value, list):
+        items = [_item(kind.removesuffix("s"), one, style) for one in value]
+        return ["[", *_joined(items), "]"] if kind in LISTS else [ANYTHING]
+    return [_plain(kind, value, style)]
+
+
+LISTS = frozenset(
+    f"as_{kind}s" for kind in ("tensor", "int", "float", "bool", "string", "sym_int", "sym_float", "sym_bool")
+) | {"as_optional_tensors"}
+NAMED = frozenset(("as_tensor", "as_custom_obj", "as_graph"))
+
+
+def _item(kind: str, value: object, style: Style) -> list[Piece]:
+    if kind == "as_optional_tensor":
+        return _argument(value, style)
+    return [_plain(kind, value, style)]
+
+
+def _plain(kind: str, value: object, style: Style) -> Piece:
+    if kind == "as_none":
+        return "None"
+    if kind in NAMED and isinstance(value, dict) and isinstance(value.get("name"), str):
+        return Value(value["name"])
+    if kind.startswith("as_sym_") and isinstance(value, dict) and len(value) == 1:
+        ((inner, one),) = value.items()
+        return Value(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, style)
+    if kind in ("as_int", "as_float", "as_bool"):
+        return NUMBERS.get(value) if isinstance(value, str) else repr(value)
+    if kind == "as_string" and isinstance(value, str):
+        return repr(value) if style is Style.CODE else value
+    table = {"as_scalar_type": TYPES, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(kind, {})
+    known = table.get(value) if isinstance(value, int) else None
+    return None if known is None else f"torch.{known}"
+
+
+def lines_before(arguments: Iterable[Any]) -> int:
+    """The lines of generated code that stand before a node's: one for each graph that it holds.
+
+    Args:
+        arguments: ``inputs`` of the node, as the JSON has them.
+    """
+    given = (one.get("arg") for one in arguments if isinstance(one, dict))
+    return sum(isinstance(one, dict) and "as_graph" in one for one in given)
+
+
+def lines_behind(node: dict[str, Any]) -> int:
+    """The lines of generated code behind a node's: one for each of several results."""
+    outputs = node.get("outputs")
+    results = [_result(one) for one in outputs] if isinstance(outputs, list) else []
+    if len(results) > 1:
+        return sum(1 + (len(one) if isinstance(one, list) else 0) for one in results)
+    is_single = node.get("is_hop_single_tensor_return") is not False
+    return sum(len(one) if isinstance(one, list) else not is_single for one in results)
+
+
+def _result(output: object) -> object:
+    return next(iter(output.values()), None) if isinstance(output, dict) else None
