@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -233,3 +234,65 @@ def test_a_traceback_in_a_string_of_json_is_explained() -> None:
     log = text("shop", "module")
     out, _ = explained(json.dumps({"level": "ERROR", "exc_info": log.decode()}).encode() + b"\n", "shop")
     assert json.loads(out)["exc_info"].encode() == explained(log, "shop")[0]
+
+
+@pytest.mark.parametrize("kind", ["module", "interpreter.stripped"])
+@pytest.mark.parametrize("name", FAILING)
+def test_an_explained_log_stays(name: str, kind: str) -> None:
+    once, _ = explained(text(name, kind), name)
+    again, explainer = explained(once, name)
+    assert again == once
+    assert explainer.explained == 0
+    if name != "regions":  # the node has no source
+        assert explainer.unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "printed", "other"),
+    [
+        ("own", "module", b"(sub, 0.25)", b"(sub, 0.5)"),
+        ("own", "module", b"(sub, 0.25)", b"(0.25, sub)"),
+        ("own", "module", b"(sub, 0.25)", b"(sub, 0.25, 1)"),
+        ("own", "interpreter.stripped", b"(%sub, 0.25)", b"(%sub, 0.5)"),
+        ("shop", "interpreter.stripped", b"(%goods_rows_weight, %second)", b"(%second, %goods_rows_weight)"),
+        ("picked", "module", b"(x, 0, item)", b"(x, 1, item)"),
+    ],
+)
+def test_a_node_with_another_number_or_order_is_another_models(
+    name: str, kind: str, printed: bytes, other: bytes
+) -> None:
+    log = text(name, kind)
+    assert printed in log
+    log = log.replace(printed, other)
+    out, explainer = explained(log, name)
+    assert out == log
+    assert "the failure is another model's" in explainer.notes[0]
+
+
+def test_a_value_in_the_middle_of_a_graph_needs_the_line_of_the_node() -> None:
+    log = text("own", "module")
+    heading = re.search(rb'<eval_with_key>\.\d+", line (\d+)', log)
+    assert heading is not None
+    number = heading[1]
+    for other, is_explained in ((number, True), (b"%d" % (int(number) + 7), False)):
+        moved = log.replace(heading[0], heading[0][: -len(number)] + other)
+        out, explainer = explained(moved, "own")
+        assert (out != moved) == is_explained
+    assert "PyTorch traced its graph anew" in explainer.notes[0]
+
+
+def test_frames_that_tell_where_pytorch_traced_their_code_are_not_skipped() -> None:
+    log = text("choice", "module")
+    inner = log.rindex(b'", line 5, in forward\n    embedding')
+    log = log[:inner] + b" from /torch/fx/experimental/proxy_tensor.py:1738 in wrapped" + log[inner:]
+    out, explainer = explained(log, "choice")
+    assert out == log
+    assert "PyTorch traced its graph anew" in explainer.notes[0]
+
+
+def test_a_node_that_two_graphs_have_is_not_guessed_by_its_message() -> None:
+    log = b"While executing %tanh : [num_users=1] = call_function[target=torch.ops.aten.tanh.default]"
+    log += b"(args = (%embedding,), kwargs = {})\nOriginal traceback:\nNone\n"
+    out, explainer = explained(log, "choice_strict")
+    assert out == log
+    assert "cond.true_graph_0/cond.false_graph_0/tanh, and nothing tells which" in explainer.notes[0]
