@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.ma
+import numpy.ma  # np.unique imports it when it is first called
 import pytest
 
 from archive import ArchiveError, Limits
