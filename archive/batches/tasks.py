@@ -37,8 +37,8 @@ class Verb(NamedTuple):
 VERBS = {
     "split": Verb("archive.verbs.split", Use.WRITTEN, SPLIT_KINDS),
     "join": Verb("archive.verbs.split", Use.READ, SPLIT_KINDS),
-    "shrink": Verb("archive.verbs.shrink"),
-    "restore": Verb("archive.verbs.shrink", Use.EMBEDDED),
+    "shrink": Verb("archive.verbs.shrink", kinds=SPLIT_KINDS),
+    "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SPLIT_KINDS),
     "migrate": Verb("archive.verbs.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),
     "convert": Verb("archive.verbs.convert", kinds={FileKind.COMPANION}),

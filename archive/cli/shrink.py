@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     help="How small; PyTorch reads the debug info of compact ones only.",
 )
 @options.handles_options("compact: keep; embed: drop")
+@options.kinds_options
 @options.max_option
 @options.takes_manner
 def command(
@@ -33,6 +34,8 @@ def command(
     level: str,
     handles: HandleChoice | None,
     salt: str,
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
     strength: int,
     manner: Manner,
 ) -> Status:
@@ -40,6 +43,7 @@ def command(
 
     Compact: the debug info is written anew, in fewer bytes; PyTorch shows the same model source as before.
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.
+    In exported programs (.pt2) modules stay, too, which torch.export.unflatten needs.
 
     Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
 
@@ -47,10 +51,23 @@ def command(
     Examples:
       debug-archive shrink model.ptl -o small.ptl
       debug-archive shrink model.ptl -o smaller.ptl --level embed --max
+      debug-archive shrink model.pt2 -o small.pt2 --level embed --drop modules
       debug-archive shrink models/ -o small/ --jobs 4
     """  # noqa: D301 (click reads the backspace)
     if level == "compact" and handles == "drop":
         raise click.UsageError("compact archives keep their debug handles; `split` takes them out")
+    if level == "compact" and (keep or drop):
+        raise click.UsageError("compact archives keep all debug info; `split` takes it out")
     if level == "compact" and strength == options.MAX_LEVEL:
         raise click.UsageError("--max is for --level embed")
-    return manner.run("shrink", inputs, out, level=level, handles=handles, salt=salt, strength=strength)
+    return manner.run(
+        "shrink",
+        inputs,
+        out,
+        level=level,
+        handles=handles,
+        salt=salt,
+        keep=keep,
+        drop=drop,
+        strength=strength,
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Container
 
 VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
@@ -97,11 +97,15 @@ DEBUG_KINDS = {
 EMBEDDED = "extra/debug.ptdbg"
 """The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
+EMBEDDED_IN_EXPORTED = "debug/model.ptdbg"
+"""The same in a ``.pt2``: PyTorch reads nothing below ``debug/``, but takes extra files for UTF-8."""
+
 MIGRATED = "extra/migrated.ptdbg"
 """The backup that a migrated archive keeps of its original: see :mod:`archive.verbs.migrate.aside`."""
 
 KIND_BY_NAME = {
     EMBEDDED: RecordKind.COMPANION,
+    EMBEDDED_IN_EXPORTED: RecordKind.COMPANION,
     MIGRATED: RecordKind.ASIDE,
     inert_values.DATA: RecordKind.MODULES,
     LEGACY_TREE: RecordKind.MODULES,
@@ -158,6 +162,11 @@ def kind_of(name: str) -> RecordKind:
         if name.startswith(folder):
             return kind
     return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
+
+
+def place_of_companion(records: Container[str]) -> str:
+    """The name of the record that an archive holds its companion in, whether or not it has one."""
+    return EMBEDDED_IN_EXPORTED if EXPORTED_FORMAT in records else EMBEDDED
 
 
 def is_program(name: str) -> bool:

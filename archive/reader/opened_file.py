@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError
 from archive.formats.archive_id import archive_id
-from archive.formats.record_kinds import EMBEDDED
+from archive.formats.record_kinds import place_of_companion
 from archive.reader.recognition import COMPANION, recognise_zip
 from archive.reader.records import Rejoined
 
@@ -100,6 +100,12 @@ class OpenedFile:
         return self._container
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether it is an archive with a companion inside."""
+        records = {} if self._container is None else self._container.records
+        return place_of_companion(records) in records
+
+    @property
     def records(self) -> Mapping[str, ReadableRecord]:
         """The records by name, without root, in the file's order."""
         return self._source.records
@@ -127,7 +133,7 @@ class OpenedFile:
                 since it was opened.
             OSError: the target cannot be written; then it has not been touched.
         """
-        if self.companion and self.has_code and EMBEDDED not in self.container.records:
+        if self.companion and self.has_code and not self.is_embedded:
             raise ArchiveError(
                 "read together with a companion, which would be missing; write both as one with archive.join",
                 file=self.file,

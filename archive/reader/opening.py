@@ -10,7 +10,7 @@ from archive.base.fetched import Fetched, by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
-from archive.formats.record_kinds import EMBEDDED
+from archive.formats.record_kinds import place_of_companion
 from archive.reader.archive import Archive
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.recognition import ARCHIVE_KINDS, COMPANION, READ_KINDS, check_companion, opened_archive
@@ -119,8 +119,8 @@ def opened(
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
     container = opened_archive(mapped, allowance, kinds)
-    if EMBEDDED in container.records:
-        return _rejoined(container, _embedded(container))
+    if (embedded := place_of_companion(container.records)) in container.records:
+        return _rejoined(container, _embedded(container, embedded))
     return Archive(container)
 
 
@@ -140,10 +140,8 @@ def _prints_its_handles(container: Container, companion: Companion) -> bool:
     return prefix > 0 and PickleRecords(container).handle_form.prefix == prefix
 
 
-def _embedded(container: Container) -> Mapped:
-    inner = Mapped(container.records[EMBEDDED].view(), container.file)
+def _embedded(container: Container, name: str) -> Mapped:
+    inner = Mapped(container.records[name].view(), container.file)
     if not is_companion(inner.data):
-        raise ArchiveError(
-            expected="a companion", found="something else", file=container.file, record=EMBEDDED
-        )
+        raise ArchiveError(expected="a companion", found="something else", file=container.file, record=name)
     return inner

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import EMBEDDED
+from archive.formats.record_kinds import place_of_companion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -184,11 +184,9 @@ class Rejoined:
     @cached_property
     def records(self) -> Mapping[str, ReadableRecord]:
         """The records by name. The companion itself and the serialization id of what was left are none."""
-        kept = {
-            name: record
-            for name, record in self._archive.records.items()
-            if name not in (EMBEDDED, RECORD_NAME)
-        }
+        there = self._archive.records
+        gone = (place_of_companion(there), RECORD_NAME)
+        kept = {name: record for name, record in there.items() if name not in gone}
         return kept | dict(self._companion.records)
 
     def fetch(self, names: Iterable[str]) -> None:

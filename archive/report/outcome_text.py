@@ -144,6 +144,8 @@ def _readable(facts: Shrinkage) -> list[str]:
     """The lines about who can read what is left, and about the way back."""
     if facts.is_package:
         return _compared(facts)
+    if facts.is_exported:
+        return _exported(facts)
     lines = [*facts.refused]
     where = "where it loads the original"
     if facts.mended:
@@ -174,6 +176,19 @@ def _compared(facts: Shrinkage) -> list[str]:
     return [
         f"{same}; {unchecked}",
         "errors show no model source; debug-archive reads it as before",
+        _back(facts),
+    ]
+
+
+def _exported(facts: Shrinkage) -> list[str]:
+    """The lines about exported programs that were shrunk, which are compared but not loaded."""
+    unchecked = "whether torch.export.load loads it was not checked"
+    if facts.level == "compact":
+        return [f"compared with the original: its programs and weights are the same to the byte; {unchecked}"]
+    return [
+        f"compared with the original: its programs are the same but for debug info; {unchecked}",
+        "errors show no model source; debug-archive reads it as before",
+        *(f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds),
         _back(facts),
     ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
-from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
+from archive.formats.record_kinds import RecordKind, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.verbs.split import companion_of
@@ -74,7 +74,8 @@ def _companion_of(opened: Archive) -> bytes:
         NoDebugInfoError: there is none.
     """
     if opened.companion is not None:
-        return bytes(opened.container.records[EMBEDDED].view())
+        records = opened.container.records
+        return bytes(records[place_of_companion(records)].view())
     kinds = {kind_of(name) for name in opened.container.records}
     if not kinds & SOURCE_KINDS:
         raise NoDebugInfoError("no debug info in it", file=opened.file)

@@ -2,10 +2,10 @@
 
 - *compact*: each debug record is encoded in the fewest bytes that stock PyTorch reads as the same facts, and
   all records but tensors are deflated and unpadded. Stock PyTorch loads the archive and prints the same
-  source from it.
-- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``. Stock PyTorch loads and
-  runs the archive, without debug information. This library reads it like the original, which
-  :func:`restore` gives back.
+  source from it. Exported programs stay the same to the byte, deflated: PyTorch writes them stored.
+- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``; of exported programs all
+  metadata do, in the record ``debug/model.ptdbg``. Stock PyTorch loads and runs the archive, without debug
+  information. This library reads it like the original, which :func:`restore` gives back.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
-from archive.formats.record_kinds import EMBEDDED, kind_of
+from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import READ_KINDS, FileKind, kind_in
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, with_digest
+from archive.verbs.kinds import kept_kinds
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, smallest_member, with_new_id
 from archive.verbs.split import Join, check_archive, rejoin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import BinaryIO
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.container.container import Member
     from archive.container.record import Record
+    from archive.formats.exported.kinds import MetadataKind
     from archive.verbs.handles import HandleChoice, KeptHandles
 
 
@@ -69,7 +71,9 @@ class Shrinkage:
         mended: tags in the call-stack map that PyTorch refuses and that were replaced; 0 for ``embed``.
         prefix: of its unique handles; 0 where handles are as PyTorch numbered them, or there are none.
         refused: why PyTorch 2.13 refuses to load the result: the loader and its message.
+        kept_kinds: kinds of debug info that PyTorch still finds in its exported programs.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
+        is_exported: whether it is an archive of exported programs, for which the same holds.
         unread: whether source ranges are in tag-first rows, which PyTorch 2.13 does not read.
     """
 
@@ -82,7 +86,9 @@ class Shrinkage:
     mended: int
     prefix: int
     refused: tuple[str, ...]
+    kept_kinds: tuple[str, ...]
     is_package: bool
+    is_exported: bool
     unread: bool
 
 
@@ -94,6 +100,8 @@ def shrink(
     level: Level | str = Level.COMPACT,
     handles: HandleChoice | None = None,
     salt: str = "",
+    keep: Collection[str] = (),
+    drop: Collection[str] = (),
     strength: int = 9,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
@@ -108,6 +116,9 @@ def shrink(
             ``compact`` the default is to ``keep`` them as they are; for ``embed``, to ``drop``
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
+        keep: for ``embed``: kinds of debug info that PyTorch still finds in exported programs, beside
+            ``modules``: see :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
+        drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
         limits: what hostile input may cost.
@@ -121,14 +132,18 @@ def shrink(
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
     ):
         check_archive(opened)
+        kinds = kept_kinds(opened, keep, drop)
         if level is Level.EMBED:
             check_debug_info(opened)
-            return _embed(file, opened, kept_handles(opened, handles, salt, by_default="drop"), strength)
+            kept = kept_handles(opened, handles, salt, by_default="drop")
+            return _embed(file, opened, kept, kinds, strength)
         if handles == "drop":
             raise ArchiveError("a compact archive has its debug handles; use `split`", file=opened.file)
+        if keep or drop:
+            raise ArchiveError("a compact archive has all its debug info; use `split`", file=opened.file)
         return _compact(file, opened, kept_handles(opened, handles, salt, by_default="keep"))
 
 
@@ -150,7 +165,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits) as opened,
+        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
     ):
         if not opened.has_code:
             raise opened.recognised.refusal(opened.file)
@@ -168,11 +183,15 @@ def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
     compacted, records = compact_records(expected), opened.container.records
     members = with_new_id(_compacted(records, compacted), records)
     write_archive(file, opened.root, members, slim=True)
-    with opened.allowance.part() as part, opening.opened(Mapped(file, "the compact archive"), part) as after:
+    written = Mapped(file, "the compact archive")
+    with opened.allowance.part() as part, opening.opened(written, part, READ_KINDS) as after:
         same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
-        return _shrinkage(Level.COMPACT, opened, after, exact=False, mended=changed, prefix=kept.prefix)
+        kinds = opened.programs.kinds
+        return _shrinkage(
+            Level.COMPACT, opened, after, kinds, exact=False, mended=changed, prefix=kept.prefix
+        )
 
 
 def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
@@ -186,47 +205,67 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
             yield kept[name]
 
 
-def _embed(file: BinaryIO, opened: Archive, kept: KeptHandles, strength: int) -> Shrinkage:
+def _embed(
+    file: BinaryIO, opened: Archive, kept: KeptHandles, kinds: Collection[MetadataKind], strength: int
+) -> Shrinkage:
     records = opened.container.records
     contents = kept.noted(with_digest(collect(opened), opened.container))
     companion = build_companion(contents, level=strength)
-    member = replace(new_member(EMBEDDED, companion, compress=False), aligned=False)
-    left = kept.members(opened, slim_members(records, kept.records))
+    place = place_of_companion(records)
+    member = replace(new_member(place, companion, compress=False), aligned=False)
+    programs = opened.programs.left_with(kinds)
+    left = kept.members(opened, slim_members(records, kept.records, programs))
     members = with_new_id([member, *left], records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the shrunk archive")
     with opened.allowance.part() as part, Archive(Container(written, part)) as after:
-        check_gives(contents, after.records[EMBEDDED].view(), after.archive_id, part)
+        check_gives(contents, after.records[place].view(), after.archive_id, part)
         exact = "file.digest" in contents.columns
-        return _shrinkage(Level.EMBED, opened, after, exact=exact, mended=0, prefix=kept.prefix)
+        return _shrinkage(Level.EMBED, opened, after, kinds, exact=exact, mended=0, prefix=kept.prefix)
 
 
 def _check_same_rest(before: Archive, after: Archive) -> None:
-    """Refuse a result that is another model."""
-    if after.archive_id != before.archive_id:
+    """Refuse a result that is another model, or whose exported programs are not the same to the byte."""
+    records = (before.container.records, after.container.records)
+    changed = [name for name in before.programs.records.values() if not _is_same(name, *records)]
+    if after.archive_id != before.archive_id or changed:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 
 
+def _is_same(name: str, before: Mapping[str, Record], after: Mapping[str, Record]) -> bool:
+    return name in after and before[name].view() == after[name].view()
+
+
 def _shrinkage(
-    level: Level, before: Archive, after: Archive, *, exact: bool, mended: int, prefix: int
+    level: Level,
+    before: Archive,
+    after: Archive,
+    kinds: Collection[MetadataKind],
+    *,
+    exact: bool,
+    mended: int,
+    prefix: int,
 ) -> Shrinkage:
-    refused = loaded_like(after, before)
-    kinds: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    is_exported = before.recognised.kind is FileKind.EXPORTED
+    refused = () if is_exported else loaded_like(after, before)
+    sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():
-            kinds[kind_of(name)][place] += record.stored_size
+            sizes[kind_in(before.recognised.kind, name)][place] += record.stored_size
         stored = sum(record.stored_size for record in container.records.values())
-        kinds["zip"][place] = container.size - stored
+        sizes["zip"][place] = container.size - stored
     return Shrinkage(
         level,
         before.size,
         after.size,
-        {kind: (old, new) for kind, (old, new) in kinds.items()},
+        {kind: (old, new) for kind, (old, new) in sizes.items()},
         exact,
         after.archive_id.hex(),
         mended,
         prefix,
         tuple(refusal.told for refusal in refused),
+        tuple(sorted(before.programs.kinds.intersection(kinds))),
         before.recognised.kind is FileKind.PACKAGE,
+        is_exported,
         Layout.TAG_FIRST in after.range_table.layouts,
     )

@@ -14,7 +14,6 @@ from archive.container.container import member_from, new_member
 from archive.container.deflate import STRONGEST, deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.formats.archive_id import counts
-from archive.formats.exported.json_text import BYTES_A_BYTE
 from archive.formats.record_kinds import EXPORTED_FORMAT, RecordKind, kind_in_exported, kind_of
 
 if TYPE_CHECKING:
@@ -39,19 +38,15 @@ def slim_members(
     Args:
         records: by name.
         debug: names of debug records that stay nevertheless.
-        left: the records of exported programs, without metadata. One that would cost a join more memory than
-            all that is left allows stays stored: then the file's own size allows it.
+        left: records of exported programs as they are to be; others stay as they are.
     """
-    left = left or {}
-    others = sum(record.stored_size for name, record in records.items() if name not in left)
-    allowed = DEFAULT_LIMITS.allowance(others).memory // BYTES_A_BYTE // ROOM
     kind_in = kind_in_exported if EXPORTED_FORMAT in records else kind_of
+    programs = {name for name in records if kind_in(name) is RecordKind.PROGRAM}
+    others = sum(record.stored_size for name, record in records.items() if name not in programs)
     for name, record in records.items():
-        if name in left:
-            data = left[name]
-            stored = replace(new_member(name, data, compress=False), aligned=False)
-            level = STRONGEST if len(data) <= LONG_PROGRAM else QUICK
-            yield smallest_member(name, data, level) if len(data) <= allowed else stored
+        if name in programs:
+            data = (left or {}).get(name)
+            yield _program_member(name, record.view() if data is None else data, others)
         elif kind_in(name) is RecordKind.TENSOR:
             yield member_from(record)
         elif counts(name) or name in debug:
@@ -71,6 +66,24 @@ def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> lis
         member = new_member(RECORD_NAME, renewed_id(listed, records.values(), found), compress=False)
         listed.append(replace(member, aligned=False))
     return listed
+
+
+def _program_member(name: str, data: bytes | memoryview, others: int) -> Member:
+    """An exported program as a member.
+
+    One that costs a join more memory than the archive's other records allow stays stored: then its own size
+    allows it.
+
+    Args:
+        name: of its record.
+        data: the record.
+        others: bytes of the other records.
+    """
+    from archive.formats.exported.json_text import json_cost  # noqa: PLC0415 (few archives have programs)
+
+    if ROOM * json_cost(data) > DEFAULT_LIMITS.allowance(others).memory:
+        return replace(new_member(name, data, compress=False), aligned=False)
+    return smallest_member(name, data, STRONGEST if len(data) <= LONG_PROGRAM else QUICK)
 
 
 def slim_member(record: Record) -> Member:

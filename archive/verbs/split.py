@@ -25,7 +25,7 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats.record_kinds import EMBEDDED, kind_of
+from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
@@ -226,7 +226,7 @@ def join(
         unchanged(source, companion),
         opening.open_whole(source, companion=companion, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
-        if EMBEDDED in opened.container.records:
+        if opened.is_embedded:
             raise ImpossibleError("has a companion of its own inside; `restore` it", file=opened.file)
         return rejoin(opened, file)
 
@@ -239,7 +239,8 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
     """
     companion = opened.companion
     if companion is None:
-        raise NothingToDoError(f"no embedded companion ({EMBEDDED}) in it", file=opened.file)
+        place = place_of_companion(opened.container.records)
+        raise NothingToDoError(f"no embedded companion ({place}) in it", file=opened.file)
     size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
     programs = 0 if companion.metadata is None else len(companion.metadata.programs)
     return Join(size, len(companion.contents.records), programs, bool(exact), companion.archive_id.hex())

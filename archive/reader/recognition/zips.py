@@ -22,6 +22,7 @@ from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
     COMPILED,
     EMBEDDED,
+    EMBEDDED_IN_EXPORTED,
     ETRECORD,
     EXPORTED_FORMAT,
     LEGACY_TREE,
@@ -140,7 +141,8 @@ def _is_script(records: Mapping[str, Record]) -> bool:
 def _exported(records: Mapping[str, Record]) -> Recognised:
     if any(name.startswith(COMPILED) for name in records):
         return Recognised(FileKind.AOTI, "an AOTInductor package (.pt2)")
-    return Recognised(FileKind.EXPORTED, "an exported program (.pt2)")
+    embedded = " with its debug info in an embedded companion" if EMBEDDED_IN_EXPORTED in records else ""
+    return Recognised(FileKind.EXPORTED, f"an exported program (.pt2){embedded}")
 
 
 def _package(container: Container) -> Recognised:
