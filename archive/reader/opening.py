@@ -118,7 +118,15 @@ def opened(
         from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
         return Archive(None, companion=Companion(mapped.whole(), allowance))
-    container = opened_archive(mapped, allowance, kinds)
+    return archive_in(opened_archive(mapped, allowance, kinds))
+
+
+def archive_in(container: Container) -> Archive:
+    """The archive in a zip, with the companion that it may have inside.
+
+    Raises:
+        ArchiveError: there is something else in the companion's place, or the companion of another archive.
+    """
     if (embedded := place_of_companion(container.records)) in container.records:
         return _rejoined(container, _embedded(container, embedded))
     return Archive(container)

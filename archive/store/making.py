@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
+from archive.formats.exported.kinds import MetadataKind
 from archive.formats.record_kinds import RecordKind, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
+from archive.reader.recognition import SPLIT_KINDS
 from archive.verbs.split import companion_of
 
 if TYPE_CHECKING:
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 SOURCE_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
-"""The debug records that lead to source; handles without them, which a split archive keeps, lead nowhere."""
+"""The debug records that lead to source; handles without them, which a split archive keeps, lead nowhere.
+
+So do the module stacks that a split exported program keeps.
+"""
 
 
 class NoDebugInfoError(ArchiveError):
@@ -59,7 +64,8 @@ def made_of(source: Source, name: str, limits: Limits) -> Made:
     file = Mapped(in_memory(source), name or None)
     label = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
-    with opening.opened(file, limits.allowance(len(file.data))) as opened, in_file(opened.file):
+    allowance = limits.allowance(len(file.data))
+    with opening.opened(file, allowance, SPLIT_KINDS) as opened, in_file(opened.file):
         if data:
             _ = opened.records  # all of it is read and checked
             return Made(data, label, "", "")
@@ -77,6 +83,6 @@ def _companion_of(opened: Archive) -> bytes:
         records = opened.container.records
         return bytes(records[place_of_companion(records)].view())
     kinds = {kind_of(name) for name in opened.container.records}
-    if not kinds & SOURCE_KINDS:
+    if not kinds & SOURCE_KINDS and MetadataKind.TRACES not in opened.programs.kinds:
         raise NoDebugInfoError("no debug info in it", file=opened.file)
     return companion_of(opened)

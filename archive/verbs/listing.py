@@ -10,7 +10,7 @@ from archive.base.errors import ArchiveError
 from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.reader.compiled import CompiledModels
-from archive.reader.programs import Programs
+from archive.reader.opening import archive_in
 from archive.reader.recognition import (
     SAVED_KINDS,
     SHOWN,
@@ -99,7 +99,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
             if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
             if found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD):
-                programs = program_facts(Programs(container))
+                programs = program_facts(archive_in(container).programs)
                 compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
             if found.kind is FileKind.ETRECORD:
                 methods = method_facts(container)

@@ -28,7 +28,7 @@ from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import READ_KINDS, FileKind, kind_in
+from archive.reader.recognition import SPLIT_KINDS, FileKind, kind_in
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
 from archive.verbs.handles import kept_handles
@@ -132,7 +132,7 @@ def shrink(
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
         check_archive(opened)
         kinds = kept_kinds(opened, keep, drop)
@@ -165,7 +165,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=READ_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
         if not opened.has_code:
             raise opened.recognised.refusal(opened.file)
@@ -184,7 +184,7 @@ def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
     members = with_new_id(_compacted(records, compacted), records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the compact archive")
-    with opened.allowance.part() as part, opening.opened(written, part, READ_KINDS) as after:
+    with opened.allowance.part() as part, opening.opened(written, part, SPLIT_KINDS) as after:
         same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]

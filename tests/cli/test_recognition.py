@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READ = {
-    "exported.pt2": {"symbolicate", "effects", "split", "join"},
+    "exported.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore", "migrate"},
     "compiled.pt2": {"symbolicate", "effects"},
     "etrecord.bin": {"symbolicate", "effects"},
 }

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from archive.base.urls import is_url
-from archive.batches.reading import listing
+from archive.batches.reading import READ_KINDS, listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.cli.store.options import added_store_option
 from archive.fleet.sources import store_at
+from archive.reader.recognition import FileKind
 from archive.report.store_text import added_line, added_total, entry_facts
 from archive.store.making import NoDebugInfoError
 from archive.store.store import Store
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from archive.client.server import Added, Server
     from archive.store.store import Kept
 
+ADDED_KINDS = READ_KINDS | {FileKind.EXPORTED}
+"""The kinds of files in folders that are added."""
 WITHOUT = "no debug info"
 """The outcome of an archive from which no companion can be made."""
 FAILED = "failed"
@@ -64,7 +67,7 @@ def command(
       DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
       debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
-    found = listing(files)
+    found = listing(files, kinds=ADDED_KINDS)
     if not is_url(path):
         Store.open(path, create=True, limits=limits)
     add = partial(_add, asked=_Asked(path, limits, replace))

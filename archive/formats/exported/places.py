@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.exported.json_text import BYTES_A_BYTE
+from archive.formats.exported.json_text import json_cost
 from archive.formats.exported.program import MAX_SCOPES
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
         ArchiveError: it is no program; the place is the byte.
         LimitError: graphs are nested too deeply, or it would take more memory than allowed.
     """
-    allowance.take(BYTES_A_BYTE * len(data), "JSON values")
+    allowance.take(json_cost(data), "JSON values")
     try:
         is_ascii = len(str(data, "utf-8")) == len(data)
         return _Scan(str(data, "latin-1"), is_ascii=is_ascii).program()

@@ -81,7 +81,7 @@ ADVICE = {
     FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
-    FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `join` work on it, others not yet",
+    FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
     FileKind.AOTI: "`inspect`, `sizes` and `symbolicate` work on it, others not yet",
     FileKind.ETRECORD: "`inspect`, `sizes` and `symbolicate` work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",

@@ -25,6 +25,7 @@ from archive.formats.record_kinds import MIGRATED
 from archive.formats.releases import number_of
 from archive.reader import opening
 from archive.reader.provenance import Provenance, provenance
+from archive.reader.recognition import SPLIT_KINDS, FileKind
 from archive.verbs.loading import loaded_like
 from archive.verbs.migrate.aside import write_original
 from archive.verbs.migrate.check import check_migrated
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
     from archive.reader.archive import Archive
 
+EXPORT_ANEW = "only TorchScript is migrated: export the model with the release that is to load it"
 TO_LAYOUTS = {  # targets that are a layout of source ranges, by name
     "pair-rows": Layout.PAIR,
     "inline-rows": Layout.INLINE,
@@ -128,7 +130,9 @@ def migrate(
         if not dry_run:
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
         stack.enter_context(unchanged(source))
-        opened = stack.enter_context(opening.open_whole(source, limits=limits))
+        opened = stack.enter_context(opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS))
+        if opened.recognised.kind is FileKind.EXPORTED:
+            raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
         stack.enter_context(_named(opened.file))
         if target.is_original and MIGRATED in opened.records and not aside:
