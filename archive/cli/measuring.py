@@ -16,7 +16,7 @@ from archive.cli import printing
 from archive.cli.gate import verdict_facts
 from archive.cli.several import problem, reading, status_of
 from archive.cli.status import Status
-from archive.reader.recognition import FileKind
+from archive.reader import recognition
 from archive.report.sizes_text import changed_files_text, difference_text, files_text, sizes_text
 from archive.report.texts import first_of
 from archive.verbs.sizes.measure import Totals, measure
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.verbs.sizes.budget_file import BudgetFile
     from archive.verbs.sizes.measure import Measures, Question
 
-MEASURED_KINDS = READ_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
+MEASURED_KINDS = READ_KINDS | recognition.READ_KINDS
 """The kinds of files in folders that are measured."""
 
 

@@ -119,6 +119,7 @@ def command(
     Examples:
       debug-archive sizes model.ptl
       debug-archive sizes model.ptl --by module --depth 4
+      debug-archive sizes model.pt2 --by source
       debug-archive sizes new.ptl old.ptl --by part
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
       debug-archive sizes new.ptl old.ptl --budget debug=+10KB

@@ -18,7 +18,9 @@ from archive.base.limits import unbounded
 from archive.cli.main import group
 from archive.formats.exported.rewriting import left_of
 from archive.formats.record_kinds import is_program
+from archive.verbs.inspect import inspect
 from archive.verbs.sizes import Size, View
+from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.strategies import patient
 
@@ -287,3 +289,15 @@ def test_a_folder_counts_programs_as_models(tmp_path: Path) -> None:
     assert sizes(tmp_path, "--base", tmp_path, "--budget", "traces=+0").exit_code == 0
     (tmp_path / "new.pt2").write_bytes(SHOP.read_bytes())
     assert sizes(tmp_path, "--budget", "traces=7KB").stderr.count("over the budget") == 1
+
+
+@pytest.mark.parametrize(
+    "path", sorted((FIXTURES / "executorch").glob("*.etrecord")), ids=lambda one: one.stem
+)
+def test_programs_of_etrecords_are_labelled_too(path: Path) -> None:
+    account = archive.sizes(path)
+    assert adds_up(account, path.stat().st_size)
+    with archive.open(path) as opened:
+        assert account.debug_bytes == sum(one.metadata_bytes for one in inspect(opened).programs.values()) > 0
+        modules = {f"{name}:(top)" for name in opened.programs}
+    assert modules <= account.by("module").keys()

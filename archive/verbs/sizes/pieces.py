@@ -12,7 +12,6 @@ from archive.base.strings import decoded
 from archive.companion.sections import section_parts
 from archive.container.names import encoded
 from archive.formats.record_kinds import (
-    EXPORTED_FORMAT,
     LEGACY_CODE,
     PACKAGE_CODE,
     code_of,
@@ -50,7 +49,7 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
 def _contents(archive: Archive, *, inside: bool) -> tuple[Contents, dict[str, str]]:
     """The cells of records that are looked into, and the modules of records that others tell, by record."""
     contents = debug_contents(archive) if inside else {}
-    if EXPORTED_FORMAT not in archive.records:
+    if not archive.programs.records:
         return contents, {}
     from archive.verbs.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
 
