@@ -22,6 +22,7 @@ from archive.debuginfo.unique_handles import prefix_at_end
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer
+from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
@@ -162,6 +163,14 @@ class FleetAnswers:
         answer = self._answer(Question(line, what, (line.key,), lambda one: one.of_kernel(stream), _any), ())
         # A profile has rows of all models, those that are not at hand too: they are no failures.
         return None if line.is_row and not answer.is_possible else answer
+
+    def of_instruction(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ExecuTorch's runtime; None where the log has its source."""
+        failure = InstructionFailure(stream)
+        if failure.is_explained:
+            return None
+        what, key = failure.what, (failure.key,)
+        return self._answer(Question(failure, what, key, lambda one: one.of_instruction(stream), _any), ())
 
     def _answer(self, asked: Question, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

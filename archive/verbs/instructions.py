@@ -101,6 +101,13 @@ class Places:
             if number in instructions
         ]
 
+    def has_gap(self, number: int) -> bool:
+        """Whether some method has an instruction of a number, and nothing is recorded of it."""
+        return any(
+            number not in instructions and number < max(instructions, default=-1)
+            for instructions in self._archive.instructions.values()
+        )
+
     def _nodes(self, method: str, instruction: Instruction) -> tuple[Node, ...]:
         """The nodes that an instruction's handles stand for, each once."""
         known = self._of_method(method)

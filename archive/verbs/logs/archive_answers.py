@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
-from archive.verbs.logs import nodes
+from archive.verbs.instructions import Places
+from archive.verbs.logs import instructions, nodes
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
@@ -104,6 +106,17 @@ class ArchiveAnswers:
         if line.is_explained or not self.archive.compiled:
             return None
         return line.answer(self._known(line.named))
+
+    def of_instruction(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ExecuTorch's runtime; None where the log has its source."""
+        failure = InstructionFailure(stream)
+        if failure.is_explained or not self.archive.instructions:
+            return None
+        return instructions.answer(self._places, failure)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.archive)
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""

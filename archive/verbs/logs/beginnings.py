@@ -27,6 +27,8 @@ MARKS = (
     b" API call failed at ",
     b"Exception raised from cpp_",
     b"_cpp_",
+    b"KernelCall failed at instruction",
+    b"CALL_DELEGATE execute failed at instruction",
 )
 """Each failure has one of these in its first line."""
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")

@@ -19,6 +19,7 @@ from archive.verbs.logs.beginnings import (
 from archive.verbs.logs.causes import Causes
 from archive.verbs.logs.eval_frames import EVAL_FRAME, STATEMENT, EvalTraceback
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.verbs.logs.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.verbs.logs.json_lines import explained_strings
 from archive.verbs.logs.kernels import FORMS, KernelLine
 from archive.verbs.logs.lines import InnerLines, Lines
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
-UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine)
+UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine, InstructionFailure)
 """Failures that show nothing of the model's own code."""
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
@@ -195,6 +196,9 @@ class Explainer:
         elif kernel := next((found for form in FORMS if (found := form.fullmatch(beginning.text))), None):
             below = beginning.followed(kernel["prefix"], lambda _: True, is_patient=False)
             answer = self.answers.of_kernel(below)
+        elif failing := INSTRUCTION.fullmatch(beginning.text):
+            below = beginning.followed(failing["prefix"], is_argument, is_patient=False)
+            answer = self.answers.of_instruction(below)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:

@@ -111,6 +111,13 @@ class Answers(Protocol):
             stream: the line, and those below it.
         """
 
+    def of_instruction(self, stream: Stream) -> Answer | None:
+        """The answer to a failure of ExecuTorch's runtime; None where it needs no explanation.
+
+        Args:
+            stream: the line that names the instruction, and those behind it.
+        """
+
 
 class LiteFailure:
     """A line of the lite interpreter that names debug handles.

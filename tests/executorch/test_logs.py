@@ -1,0 +1,156 @@
+"""Failures of ExecuTorch's runtime in logs, explained by ETRecords."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.verbs.instructions import Places
+from archive.verbs.logs import Explainer, explain
+from tests.support.etrecords import RECORDS, changed, log, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAILED = b"KernelCall failed at instruction "
+HEADS = (b"[method.cpp:1483] ", b"E 00:00:00.000061 executorch:method.cpp:1483] ", b"")
+"""What the Python package, a host and Android put before a line."""
+
+
+def explained(text: bytes, name: str) -> tuple[bytes, Explainer]:
+    with archive.open(record(name)) as opened:
+        explainer = Explainer.of(opened)
+        return b"".join(explainer.explain([text])), explainer
+
+
+def source(name: str, instruction: str) -> bytes:
+    """What ``symbolicate`` prints of an instruction's only node."""
+    with archive.open(record(name)) as opened:
+        ((node,),) = (place.nodes for place in Places(opened).named(instruction))
+        return node.text.encode()
+
+
+@pytest.mark.parametrize(("name", "instruction"), [("shop", "0:14"), ("xnnpack", "0:2")])
+def test_the_source_of_the_instruction_is_written_below_its_line(name: str, instruction: str) -> None:
+    out, explainer = explained(log(name), name)
+    before, line, after = log(name).partition(b": 0x12\n[method.cpp:1493] arg 0")
+    assert out == before + b": 0x12\n" + source(name, instruction) + line.removeprefix(b": 0x12") + after
+    assert explainer.explained == 1
+    assert explainer.caveat.startswith("nothing in the log names the model")
+
+
+def test_an_explained_log_stays() -> None:
+    once, _ = explained(log("shop"), "shop")
+    again, explainer = explained(once, "shop")
+    assert again == once
+    assert (explainer.explained, explainer.unknown) == (0, 0)
+
+
+@pytest.mark.parametrize("prefix", [b"2026-11-22T10:00:01.123Z worker-3 | ", b"E/ExecuTorch( 4711): "])
+@pytest.mark.parametrize("head", HEADS)
+def test_each_line_may_have_a_prefix(prefix: bytes, head: bytes) -> None:
+    text = log("shop").replace(b"[method.cpp:1483] ", head).replace(b"[method.cpp:1493] ", head)
+    plain, explainer = explained(text, "shop")
+    assert explainer.explained == 1
+    out, _ = explained(b"".join(prefix + line for line in text.splitlines(keepends=True)), "shop")
+    assert out == b"".join(prefix + line for line in plain.splitlines(keepends=True))
+
+
+def test_a_failure_in_a_record_of_json_is_explained_inside() -> None:
+    text = b"".join(json.dumps({"log": line}).encode() + b"\n" for line in log("shop").decode().splitlines())
+    out, _ = explained(text, "shop")
+    plain, _ = explained(log("shop"), "shop")
+    assert [json.loads(line)["log"] for line in out.splitlines()] == plain.decode().splitlines()
+
+
+def test_of_several_methods_the_only_one_whose_operator_it_is_explains() -> None:
+    out, explainer = explained(log("methods"), "methods")
+    assert (explainer.explained, explainer.unknown, explainer.ambiguous) == (1, 2, 2)
+    first, second, third, _ = out.split(b"RuntimeError")
+    assert b"Module hierarchy" not in first + second
+    assert source("methods", "later/0:1") in third
+    (note,) = explainer.notes
+    assert note == (
+        "line 2: instruction 0:0, aten::embedding.out: may be "
+        "edge_dialect_exported_program/forward:aten_embedding_default or "
+        "edge_dialect_exported_program/words:aten_embedding_default, and nothing tells which (2 times)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "why", "is_ambiguous"),
+    [
+        (b"0:14 in operator aten::add.out: 0x12", "the failure is another model's", False),
+        (b"0:14 in operator dim_order_ops::embedding.out: 0x12", "the failure is another model's", False),
+        (b"1:14 in operator aten::embedding.out: 0x12", "the failure is another model's", False),
+        (b"0:99 in operator aten::embedding.out: 0x12", "the failure is another model's", False),
+        (b"0:99 in operator executorch_prim::et_view.default: 0x12", "no node is recorded for it", True),
+    ],
+)
+def test_an_operator_that_no_node_of_the_instruction_has_is_not_explained(
+    line: bytes, why: str, *, is_ambiguous: bool
+) -> None:
+    text = FAILED + line + b"\n"
+    out, explainer = explained(text, "shop")
+    assert out == text
+    assert why in explainer.notes[0]
+    assert explainer.ambiguous == is_ambiguous
+
+
+def test_an_instruction_between_recorded_ones_may_have_failed() -> None:
+    _, explainer = explained(FAILED + b"0:5 in operator aten::view_copy.out: 0x12\n", "sized")
+    assert "no node is recorded for it, as for instructions that ExecuTorch adds" in explainer.notes[0]
+    assert explainer.ambiguous == 1
+
+
+def test_of_the_nodes_of_a_handle_the_operator_tells_which() -> None:
+    for operator in (b"permute_copy", b"addmm"):
+        out, _ = explained(FAILED + b"0:6 in operator aten::" + operator + b".out: 0x12\n", "shop")
+        assert b"towers.0(Sequential).0(Linear).aten." + operator + b".default\n" in out
+
+
+def test_a_call_of_a_backend_that_took_several_nodes_is_not_guessed() -> None:
+    text = b"[method.cpp:1531] CALL_DELEGATE execute failed at instruction 1: 0x1\n"
+    out, explainer = explained(text, "xnnpack")
+    assert out == text
+    assert (
+        "may be edge_dialect_exported_program/forward:aten_linear_default or "
+        "edge_dialect_exported_program/forward:aten_add_tensor or " in explainer.notes[0]
+    )
+
+
+def test_a_call_of_a_backend_that_took_one_node_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "one.etrecord"
+    path.write_bytes(changed("mapped", debug_handle_map=b'{"forward": {"4": [2]}}'))
+    text = b"CALL_DELEGATE execute failed at instruction 4: 0x1\n"
+    with archive.open(path) as opened:
+        out = b"".join(explain([text], opened))
+    assert out.startswith(text + b"Module hierarchy:top(Scores).aten.add.Tensor\nOriginal traceback:\n")
+
+
+def test_a_call_of_a_backend_is_none_of_an_operator() -> None:
+    lines = (
+        b"0:1 in operator aten::linear.out: 0x12\n",
+        b"CALL_DELEGATE execute failed at instruction 0: 0x1\n",
+    )
+    for line in (FAILED + lines[0], lines[1]):
+        out, explainer = explained(line, "xnnpack")
+        assert out == line
+        assert "the failure is another model's" in explainer.notes[0]
+
+
+def test_of_several_records_the_only_one_that_fits_explains(tmp_path: Path) -> None:
+    for path in RECORDS.glob("*.etrecord"):
+        shutil.copy(path, tmp_path)
+    shutil.copy(RECORDS.parent / "exported" / "shop.pt2", tmp_path)
+    plain, _ = explained(log("shop"), "shop")
+    assert b"".join(archive.explain([log("shop")], tmp_path)) == plain
+
+
+def test_other_archives_leave_it() -> None:
+    with archive.open(RECORDS.parent / "exported" / "shop.pt2") as opened:
+        assert b"".join(explain([log("shop")], opened)) == log("shop")
