@@ -269,6 +269,19 @@ def test_the_difference_to_the_split_file_is_the_metadata(tmp_path: Path) -> Non
     assert companion.debug_bytes == companion.size
 
 
+@pytest.mark.parametrize("level", ["compact", "embed"])
+def test_smaller_files_are_labelled_too(level: str, tmp_path: Path) -> None:
+    small = tmp_path / "small.pt2"
+    archive.shrink(SHOP, small, level=level)
+    account, whole = archive.sizes(small), archive.sizes(SHOP)
+    assert adds_up(account, small.stat().st_size)
+    found = account.by("kind")
+    assert found["modules"].stored < found["modules"].inflated <= whole.by("kind")["modules"].inflated
+    labels = {"traces": 0, "embedded companion": 0} | stored(account, "kind")
+    assert (labels["traces"] > 0, labels["embedded companion"] > 0) == (level == "compact", level == "embed")
+    assert account.debug_bytes == sum(labels[kind] for kind in {*KINDS, "embedded companion"} & labels.keys())
+
+
 def sizes(*arguments: object) -> Result:
     return CliRunner().invoke(group, ["sizes", *map(str, arguments)])
 
