@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader.recognition import FileKind, Recognised, recognise
+    from archive.verbs.canonicalise import Canonical, canonicalise
     from archive.verbs.convert import Conversion, convert
     from archive.verbs.migrate.migrate import Migration, migrate
     from archive.verbs.shrink import Shrinkage, restore, shrink
@@ -33,6 +34,7 @@ _HOMES = {
     "Account": "verbs.sizes",
     "Archive": "reader.archive",
     "ArchiveError": "base.errors",
+    "Canonical": "verbs.canonicalise",
     "Conversion": "verbs.convert",
     "Diagnostic": "verbs.verify",
     "FileKind": "reader.recognition",
@@ -48,6 +50,7 @@ _HOMES = {
     "Style": "debuginfo.symbolicate",
     "Symbolication": "debuginfo.symbolicate",
     "batch": "batches.batch",
+    "canonicalise": "verbs.canonicalise",
     "convert": "verbs.convert",
     "explain": "fleet.explaining",
     "join": "verbs.split",
@@ -65,6 +68,7 @@ __all__ = [
     "Account",
     "Archive",
     "ArchiveError",
+    "Canonical",
     "Conversion",
     "Diagnostic",
     "FileKind",
@@ -80,6 +84,7 @@ __all__ = [
     "Style",
     "Symbolication",
     "batch",
+    "canonicalise",
     "convert",
     "explain",
     "join",

@@ -41,6 +41,7 @@ VERBS = {
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SPLIT_KINDS),
     "migrate": Verb("archive.verbs.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),
+    "canonicalise": Verb("archive.verbs.canonicalise", kinds={FileKind.EXPORTED}),
     "convert": Verb("archive.verbs.convert", kinds={FileKind.COMPANION}),
 }
 

@@ -15,19 +15,35 @@ if TYPE_CHECKING:
 
 @click.command("convert")
 @options.takes_files
-@options.profile_option(required=True)
+@options.profile_option()
+@click.option(
+    "--canonical",
+    is_flag=True,
+    help="Of exported programs: number the ids in them that differ from run to run by their first use.",
+)
 @options.max_option
 @options.takes_manner
-def command(inputs: tuple[str, ...], *, out: str, profile: str, strength: int, manner: Manner) -> Status:
-    """Write companions IN in another profile. The debug info stays the same.
+def command(
+    inputs: tuple[str, ...], *, out: str, profile: str | None, canonical: bool, strength: int, manner: Manner
+) -> Status:
+    """Write companions IN in another profile, or exported programs IN in canonical form.
 
-    Several companions, a folder or a glob take a folder for OUT. A second run goes on from
-    OUT/manifest.jsonl.
+    In another profile, the debug info stays the same. In canonical form, two exports of one model by one
+    release of PyTorch are the same bytes; PyTorch loads and runs them as before, and the archive id stays.
+
+    Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
 
     \b
     Examples:
       debug-archive convert model.ptdbg -o fast.ptdbg --profile mapped
       debug-archive convert companions/ -o small/ --profile packed --max
+      debug-archive convert model.pt2 -o same.pt2 --canonical
     """  # noqa: D301 (click reads the backspace)
+    if canonical == (profile is not None):
+        raise click.UsageError("give --profile PROFILE, or --canonical")
+    if profile is None:
+        if strength == options.MAX_LEVEL:
+            raise click.UsageError("--max is for companions")
+        return manner.run("canonicalise", inputs, out)
     options.check_max(profile, strength)
     return manner.run("convert", inputs, out, profile=profile, level=strength)

@@ -54,7 +54,9 @@ COMMANDS = {
     "store": CommandEntry(
         "archive.cli.store.group", "Companions of many models in one folder, found by a log."
     ),
-    "convert": CommandEntry("archive.cli.convert", "Companions that are small, or opened in no time."),
+    "convert": CommandEntry(
+        "archive.cli.convert", "Companions in another profile, exported programs in canonical form."
+    ),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry(
         "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.backend.lite import Lite
+    from archive.verbs.canonicalise import Canonical
     from archive.verbs.convert import Conversion
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
@@ -92,6 +93,16 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
 def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
     """The summary of a conversion."""
     return Group(_files(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
+
+
+def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Group:
+    """The summary of an exported program that was written in its canonical form."""
+    numbered = ", ".join(f"{count:,} {kind}" for kind, count in facts.ids.items())
+    return Group(
+        _files(file.size, (file, "the original"), (out, "the same, in canonical form")),
+        Text(f"\nids numbered by first use: {numbered or 'there are none'}"),
+        *(Text(f"{one_line(name)} stayed: json.dumps writes other bytes") for name in facts.kept),
+    )
 
 
 def lite_text(facts: Lite, file: Sized, out: Sized) -> Group:

@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "embed": lambda file, out: archive.shrink(file, out / "e", level="embed", force=True),
     "restore": lambda file, out: archive.restore(file, out / "r", force=True),
     "migrate": lambda file, out: archive.migrate(file, out / "m", to="2.13", lossy=True, force=True),
+    "canonicalise": lambda file, out: archive.canonicalise(file, out / "c", force=True),
     "convert": lambda file, out: archive.convert(file, out / "v", profile="packed", force=True),
     "verify": lambda file, _: verify(file),
     "inspect": lambda file, _: inspect(archive.open(file)),
@@ -119,7 +120,9 @@ def test_memory_and_stack_that_end_are_limit_errors_with_the_file(
                 ended[name] = error.file
             except (ArchiveError, OSError):
                 others.add(name)
-    assert others <= {"restore", "convert", "effects", "Archive.ranges", "Archive.locate"}, "of other files"
+    assert others <= {"restore", "canonicalise", "convert", "effects", "Archive.ranges", "Archive.locate"}, (
+        "of other files"
+    )
     assert set(ended.values()) == {str(MODELS[0])}
     assert {
         "split",

@@ -13,6 +13,7 @@ from archive.report.migration_text import (
     plan_text,
 )
 from archive.report.outcome_text import (
+    canonical_text,
     convert_text,
     join_line,
     join_text,
@@ -56,5 +57,6 @@ WORDS = {
     "restore": Words("restoring", join_text, join_line),
     "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
     "lite": Words("converting", lite_text, size_line),
+    "canonicalise": Words("converting", canonical_text, size_line),
     "convert": Words("converting", convert_text, size_line),
 }
