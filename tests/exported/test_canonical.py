@@ -66,7 +66,9 @@ def test_what_is_canonical_stays(path: Path, tmp_path: Path) -> None:
 def test_two_exports_of_one_model_are_the_same_bytes_and_run_equal(tmp_path: Path, strict: bool) -> None:  # noqa: FBT001
     torch = pytest.importorskip("torch")
 
-    class Model(torch.nn.Module):  # type: ignore[misc]
+    module: Any = torch.nn.Module
+
+    class Model(module):
         def __init__(self) -> None:
             super().__init__()
             self.linear = torch.nn.Linear(3, 3)
