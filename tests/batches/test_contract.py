@@ -142,7 +142,11 @@ def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verb", "options", "problem"),
     [
-        ("pack", {}, "expected a verb: split, join, shrink, restore, migrate, lite, canonicalise, convert, found pack"),
+        (
+            "pack",
+            {},
+            "expected a verb: split, join, shrink, restore, migrate, lite, canonicalise, convert, found pack",
+        ),
         ("shrink", {"to": "2.13"}, "expected an option of shrink: level, handles, salt, strength, found to"),
         ("migrate", {}, "migrate needs the option to"),
     ],
