@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.formats.record_kinds import KERNELS
 from archive.reader.compiled import label
 
 if TYPE_CHECKING:
@@ -87,13 +88,23 @@ def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:
     """Words for a name that no kernel has: the kernels that there are, those alike first."""
     from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
 
+    if not any(model.has_kernels for model in models.values()):
+        return f"no kernel {shown(name)} is recorded: {WITHOUT_RECORD}"
     keys = [label(model.name, key) for model in models.values() for key in model.kernels]
     some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
     more = ", …" if len(keys) > len(some) else ""
-    if not any(model.has_kernels for model in models.values()):
-        return f"no kernel {shown(name)} is recorded: {UNRECORDED}"
     return f"no kernel {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"
 
 
-UNRECORDED = "the model was compiled without trace.provenance_tracking_level"
-"""Why a package has no record of kernels."""
+WITHOUT_RECORD = f"there is no {KERNELS}, which trace.provenance_tracking_level of 1 makes AOTInductor write"
+
+
+def why_unrecorded(model: CompiledModel, name: str) -> str:
+    """Words for a kernel that a model's code has, and its record of kernels has not.
+
+    Args:
+        model: the model.
+        name: of the kernel, with its handle or without.
+    """
+    why = f"{KERNELS} has no {one_line(name)}" if model.has_kernels else WITHOUT_RECORD
+    return f"no source is recorded: {why}"

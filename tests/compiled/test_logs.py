@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import archive
 from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in
+from archive.verbs.kernels import WITHOUT_RECORD
 from archive.verbs.logs import Explainer
 from tests.support.commands import run
 from tests.support.compiled import COMPILED, changed, member, package, written
@@ -144,8 +146,30 @@ def test_without_provenance_the_nodes_are_told() -> None:
     assert out == text("plain.left")
     (note,) = explainer.notes
     assert note.startswith("line 1: aoti_torch_cpu_addmm_out in line 976 of cr2vcpb")
-    why = "no source is recorded: the model was compiled without trace.provenance_tracking_level"
-    assert note.endswith(f"a call for linear; {why}")
+    assert note.endswith(f"a call for linear; no source is recorded: {WITHOUT_RECORD}")
+
+
+def test_what_the_record_of_kernels_lacks_is_told(tmp_path: Path) -> None:
+    information = "data/aotinductor/model/kernel_information.json"
+    with archive.open(changed("compiled", {information: b"{}"}, tmp_path)) as opened:
+        explainer = Explainer.of(opened)
+        assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
+    why = f"no source is recorded: kernel_information.json has no {LEFT}"
+    assert explainer.notes[0].endswith(f"a call for linear; {why}")
+
+
+def test_a_line_that_may_be_of_two_models_of_a_package_stays(tmp_path: Path) -> None:
+    twins = {
+        one.replace("/model/", "/twin/"): member("profiled", one)
+        for one in _records("profiled")
+        if "/model/" in one
+    }
+    with archive.open(changed("profiled", twins, tmp_path)) as opened:
+        for log in (text("profiled.right"), text("profiled.table")):
+            explainer = Explainer.of(opened)
+            assert b"".join(explainer.explain([log])) == log
+            assert explainer.ambiguous == explainer.unknown > 0
+            assert all("may be of the models model or twin" in note for note in explainer.notes)
 
 
 def test_errors_that_name_no_kernel_pass() -> None:
@@ -161,6 +185,24 @@ def test_another_archive_passes_these_lines() -> None:
         log = text("compiled.left") + text("profiled.table")
         assert b"".join(explainer.explain([log])) == log
         assert (explainer.unknown, explainer.notes) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"aoti_torch_a() API call failed at /",
+        b"Exception raised from cpp_a at /x/",
+        b" graph_1_cpp_a  ",
+        b" graph_1_cpp_" + b"a" * 99,
+        b"Error: ",
+        b")) API call failed at c.cpp, line ",
+    ],
+)
+def test_a_long_line_takes_little_time(part: bytes) -> None:
+    log = b"aoti_torch_a(" + part * (1_000_000 // len(part)) + b"_cpp_ API call failed at \n"
+    start = time.process_time()
+    assert explained(log, "profiled")[0] == log
+    assert time.process_time() - start < 2
 
 
 # --- what loggers do to lines, and many models

@@ -11,6 +11,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, Limits
+from archive.verbs.kernels import WITHOUT_RECORD
 from tests.support.commands import called, told, well
 from tests.support.compiled import NAMES, changed, member, package, written
 
@@ -179,9 +180,7 @@ def test_what_has_no_source_is_told(tmp_path: Path) -> None:
     assert "no kernel 'mixer:cpp_fused_0:2'; there are mixer:cpp_fused_0:1, " in done.stderr
     plain = written("plain", tmp_path)
     done = called("symbolicate", plain, "cpp_fused_0")
-    why = (
-        "no kernel 'cpp_fused_0' is recorded: the model was compiled without trace.provenance_tracking_level"
-    )
+    why = f"no kernel 'cpp_fused_0' is recorded: {WITHOUT_RECORD}"
     assert (done.exit_code, done.stderr) == (1, f"debug-archive: {plain}: {why}\n")
 
 

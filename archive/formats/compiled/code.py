@@ -23,16 +23,21 @@ Source: ``torch/_inductor/codegen/cpp_wrapper_cpu.py``, ``wrapper.py`` and ``cpp
 from __future__ import annotations
 
 import re
-from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.base.limits import Allowance
 
+CALLS = re.compile(rb"^(?:[ \t]*(?:// |\w+\()|\}).*", re.MULTILINE)
+"""Lines that may be of interest to calls: comments, calls, ends of functions."""
+FUNCTIONS = re.compile(rb"^(?:[^ \n]| +(?:\w+::)*RAIIAtenRecordFunctionHandle ).*", re.MULTILINE)
+"""The same for kernels: lines that are not indented, and names for the profiler."""
 HANDLE = re.compile(rb"\s*// \[Provenance debug handles\] (?P<key>.+:[0-9]{1,9})\s*")
-NODES = re.compile(rb"\s*// Topologically Sorted Source Nodes: \[(?P<nodes>[^\]]*)\].*\s*")
+NODES = re.compile(rb"\s*// Topologically Sorted Source Nodes: \[(?P<nodes>[^\]]*)\].*")
 CHECKED = re.compile(rb"\s*AOTI_TORCH_ERROR_CODE_CHECK\((?P<call>(?P<name>\w+)\(.*\))\);\s*")
 CALLED = re.compile(rb"\s*(?P<name>\w+)\(.*\);\s*")
 DEFINED = re.compile(rb'extern "C"\s+void\s+(?P<name>\w+)\(.*')
@@ -89,7 +94,7 @@ class Code:
     def _read_calls(self, data: memoryview) -> None:
         """Find the calls. A handle is that of the first call of its kernel behind the comment."""
         key = nodes = b""
-        for number, line in enumerate(BytesIO(data), 1):
+        for number, line in _lines(data, CALLS):
             if found := HANDLE.fullmatch(line):
                 key = found["key"]
             elif found := NODES.fullmatch(line):
@@ -108,7 +113,7 @@ class Code:
     def _read_functions(self, data: memoryview) -> None:
         """Find the kernels that are defined: a head, and a body between braces of their own lines."""
         name, start, is_inside = "", 0, False
-        for number, line in enumerate(BytesIO(data), 1):
+        for number, line in _lines(data, FUNCTIONS):
             if is_inside and line.startswith(b"}"):
                 self.functions[name] = start, number
                 is_inside = False
@@ -118,5 +123,14 @@ class Code:
                 name, start = decoded(found["name"]), number
             elif line.startswith(b"{"):
                 is_inside = start > 0
-            elif not is_inside and not line.startswith(b" "):
+            elif not is_inside:
                 start = 0
+
+
+def _lines(data: memoryview, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines that a pattern matches, with their 1-based numbers."""
+    code, number, at = bytes(data), 1, 0
+    for found in pattern.finditer(code):
+        number += code.count(b"\n", at, found.start())
+        at = found.start()
+        yield number, found[0]

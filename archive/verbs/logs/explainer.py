@@ -21,7 +21,8 @@ from archive.verbs.logs.eval_frames import EVAL_FRAME, STATEMENT, EvalTraceback
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.verbs.logs.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.verbs.logs.json_lines import explained_strings
-from archive.verbs.logs.kernels import FORMS, KernelLine
+from archive.verbs.logs.kernel_lines import named_line
+from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
@@ -193,8 +194,8 @@ class Explainer:
             answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
         elif framed := EVAL_FRAME.fullmatch(beginning.text):
             answer = self.answers.of_frames(beginning.followed(framed["prefix"], STATEMENT.fullmatch))
-        elif kernel := next((found for form in FORMS if (found := form.fullmatch(beginning.text))), None):
-            below = beginning.followed(kernel["prefix"], lambda _: True, is_patient=False)
+        elif kernel := named_line(beginning.text):
+            below = beginning.followed(kernel.prefix, lambda _: True, is_patient=False)
             answer = self.answers.of_kernel(below)
         elif failing := INSTRUCTION.fullmatch(beginning.text):
             below = beginning.followed(failing["prefix"], is_argument, is_patient=False)
