@@ -79,7 +79,7 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
     found = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
     if found.kind is FileKind.COMPANION:
         with archive.open(file, limits=limits, mapped=mapped) as opened:
-            return bool(opened.programs)
+            return bool(opened.programs or opened.compiled)
     if found.kind not in READ_KINDS:
         raise found.refusal(name_of(file))
     return found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD)

@@ -70,6 +70,10 @@ are:
      98 step.path           module path of the operator → string
     104 raw.name            name of a raw record → string
     105 raw.length          bytes of the raw record
+    106 object.length       bytes of a shared object that stand behind its segments
+    107 object.start        byte that its section headers begin at
+    108 object.sections     how many section headers it has
+    109 object.names        number of the section that has the names of sections
     112 program.name        name of an exported program → string
     113 program.sites       how many nodes it has
     114 program.scopes      how many graphs are inside of its own
@@ -130,8 +134,9 @@ reads ``member.kind`` and ``file.digest``: see :mod:`~archive.companion.members`
 PyTorch's rules would not give again from the columns; the file holds it whole.
 
 **Versions.** Version 2 has the columns of exported programs (from ``program`` on:
-:mod:`archive.normalform.programs`), other words for strings, and leaves columns without rows out. A companion
-without exported programs is of version 1.
+:mod:`archive.normalform.programs`) and of shared objects (``object``: :mod:`archive.formats.elf.cutting`, and
+:mod:`~archive.companion.objects` for a section of their own). It has other words for strings, and leaves out
+columns without rows. A companion without these columns is of version 1.
 
 **Two profiles** hold the same, and are converted into each other:
 

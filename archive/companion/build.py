@@ -51,5 +51,5 @@ def _cost(contents: Contents, *, packed: bool) -> int:
         sum(rows) * VALUE_BYTES
         + (max(rows, default=0) * CANDIDATE_BYTES + ENCODER_BYTES) * packed
         + strings
-        + len(contents.raw) * COPIES
+        + (len(contents.raw) + len(contents.behind)) * COPIES
     )

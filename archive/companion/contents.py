@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
+from archive.formats.elf.model import SectionTable
 from archive.normalform.names import record_names
 from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from archive.base.strings import StringTable
+    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.normalform.form import NormalForm
+
+OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "object.names")
+"""The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +32,13 @@ class Contents:
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
             facts in ``file``, which a normal form alone goes without.
         raw: the bytes of the records that PyTorch's rules would not give again, one record behind the other.
+        behind: the bytes that stood behind the segments of shared objects, one object's behind the other's.
     """
 
     archive_id: bytes
     form: NormalForm
     raw: bytes | memoryview = b""
+    behind: bytes | memoryview = b""
 
     @property
     def columns(self) -> Columns:
@@ -41,7 +48,7 @@ class Contents:
     @property
     def version(self) -> int:
         """The first version of the format that has all its columns."""
-        return 2 if "program.name" in self.columns else 1
+        return 2 if {"program.name", "object.length"} & self.columns.keys() else 1
 
     @property
     def strings(self) -> StringTable:
@@ -60,6 +67,22 @@ class Contents:
             ArchiveError: two records have one name, or the raw ones are not as long as columns say.
         """
         return DebugRecords(self.form, self._raw_records())
+
+    @property
+    def objects(self) -> list[tuple[SectionTable, memoryview]]:
+        """Of each shared object where its section headers were, and what stood behind its segments.
+
+        Raises:
+            ArchiveError: they are not as long as columns say.
+        """
+        columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
+        bounds = firsts(self.columns["object.length"]).tolist() if columns else [0]
+        if bounds[-1] != len(self.behind):
+            expected = f"{len(self.behind)} bytes"
+            raise ArchiveError(place="object.length", expected=expected, found=str(bounds[-1]))
+        pieces = [memoryview(self.behind)[begin:end] for begin, end in pairwise(bounds)]
+        tables = zip(*columns, strict=True)
+        return [(SectionTable(*table), piece) for table, piece in zip(tables, pieces, strict=True)]
 
     def _raw_records(self) -> dict[str, memoryview | bytes]:
         if "raw.length" not in self.columns:

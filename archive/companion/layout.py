@@ -59,7 +59,7 @@ VERSION = 2
 """The format's last version. A companion says the first one that has all its columns.
 
 - 1: the first.
-- 2: columns of exported programs.
+- 2: columns of exported programs, and shared objects.
 """
 
 

@@ -23,6 +23,7 @@ from archive.companion.layout import (
     check_crc,
     written,
 )
+from archive.companion.objects import built_objects, parsed_objects
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from archive.companion.layout import Directory
     from archive.normalform.columns import Columns
 
+OBJECT_LEVEL = 9
+"""Of zstd, for what stood behind the segments of shared objects, which is compressed here, too."""
 PAGE_BITS = 12
 PAGE = 1 << PAGE_BITS
 SIGNED = 16
@@ -56,6 +59,7 @@ def build_mapped(contents: Contents) -> bytes:
         (Section(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
+    lines += built_objects(contents.behind, OBJECT_LEVEL)
     draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")], contents.version)
     begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]
@@ -118,7 +122,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
         check(columns, len(strings), allowance)
     start, end = directory.places[RAW]
     form = NormalForm(columns, strings, allowance)
-    return Contents(directory.archive_id, form, data[start:end])
+    return Contents(directory.archive_id, form, data[start:end], parsed_objects(data, directory, allowance))
 
 
 def values(data: memoryview, section: Section) -> np.ndarray:

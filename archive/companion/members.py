@@ -1,7 +1,7 @@
 """The columns of a companion that only a join reads: ``member.kind`` and ``file.digest``.
 
 ``member.kind`` tells of each record of the archive, in the archive's order, where a join takes it from, and
-how it was stored: ``origin + 8 * deflated + 16 * no_crc``.
+how it was stored: ``origin % 8 + 8 * deflated + 16 * no_crc + 32 * (origin // 8)``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Origin(IntEnum):
     """The serialization id, if it is what PyTorch on Linux computes of the other records. Others are raw."""
     PROGRAM = 7
     """An exported program: what was left of it, and the metadata of its nodes."""
+    OBJECT = 8
+    """A shared object: what was left of it, and what stood behind its segments."""
 
 
 class MemberKind(NamedTuple):
@@ -54,15 +56,17 @@ class MemberKind(NamedTuple):
         Raises:
             ValueError: it stands for none.
         """
-        return cls(Origin(value % _DEFLATED), bool(value & _DEFLATED), bool(value & _NO_CRC))
+        origin = value % _DEFLATED + value // _LATER * _DEFLATED
+        return cls(Origin(origin), bool(value & _DEFLATED), bool(value & _NO_CRC))
 
     @property
     def value(self) -> int:
         """The value of the column."""
-        return self.origin + _DEFLATED * self.deflated + _NO_CRC * self.no_crc
+        later, origin = divmod(self.origin, _DEFLATED)
+        return origin + _DEFLATED * self.deflated + _NO_CRC * self.no_crc + _LATER * later
 
 
-_DEFLATED, _NO_CRC = 8, 16
+_DEFLATED, _NO_CRC, _LATER = 8, 16, 32
 
 
 def digest_value(digest: bytes) -> int:

@@ -33,6 +33,7 @@ from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, co
 from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.companion.modelling import modelled
+from archive.companion.objects import built_objects
 from archive.companion.templates import templated
 from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER
 
@@ -108,7 +109,8 @@ def build_packed(contents: Contents, level: int) -> bytes:
     if solid[1:]:
         sections.append(_section(STRINGS, texts, *compressed(texts, level, words)))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    return written(CompanionProfile.PACKED, contents.archive_id, sections + blocks, contents.version)
+    sections += [*blocks, *built_objects(contents.behind, level)]
+    return written(CompanionProfile.PACKED, contents.archive_id, sections, contents.version)
 
 
 def _shorter(solid: list[bytes], divided: list[bytes], words: Codec) -> list[bytes]:

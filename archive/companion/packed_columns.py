@@ -18,10 +18,11 @@ from archive.companion.encodings import Encoded, Transform, decoded
 from archive.companion.layout import check_crc
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
+from archive.companion.objects import parsed_objects
 from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES, LEFT_OUT
 from archive.companion.templates import Templates, cut
 from archive.normalform.check import CHECKED_BYTES, check
-from archive.normalform.columns import BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
+from archive.normalform.columns import ALWAYS, BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_of
 
@@ -209,9 +210,10 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Li
         at = lines[column.name].end
     if at > len(body):
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
-    if "program.name" in lines:
+    if directory.version > 1:
         empty = _Line(0, at, Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b""))
-        lines = {name: empty for name in LEFT_OUT if BY_NAME[name].number not in directory.sections} | lines
+        needed = [name for name in LEFT_OUT if "program.name" in lines or BY_NAME[name].table in ALWAYS]
+        lines = {name: empty for name in needed if BY_NAME[name].number not in directory.sections} | lines
     return lines, at
 
 
@@ -231,9 +233,10 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
         columns: Columns = {name: kept.whole(name) for name in kept if name not in STRING_COLUMNS}
         strings = kept.strings
         check(columns, len(strings), allowance, unread=MODELLED)
+        behind = parsed_objects(data, directory, allowance)
         columns = restored(columns, kept.templates, strings.length)
         check(columns, len(strings), allowance)
-        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw)
+        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw, behind)
 
 
 class PackedLookup(CompanionLookup):

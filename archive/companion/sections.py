@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from archive.companion.codecs import STRONGEST, zstd
 from archive.companion.layout import CompanionProfile
 from archive.companion.packed_columns import PackedColumns
-from archive.normalform.columns import BY_NUMBER, PAGES, RAW, SOLID, STRINGS
+from archive.normalform.columns import BY_NUMBER, OBJECTS, PAGES, RAW, SOLID, STRINGS
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory
 
-SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}
+SECTION_NAMES = {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums", OBJECTS: "object.bytes"}
 
 
 def section_parts(

@@ -3,7 +3,8 @@
 It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
 names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
 serialization id is left out, for PyTorch computes it from all records; so is an embedded companion. Of an
-exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.rewriting`.
+exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.rewriting`. Of
+a compiled model, what its loader does not need is left out: :mod:`archive.formats.compiled.spare`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import COMPILED, is_program, kind_of
 from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
-from archive.formats.record_kinds import is_program, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from archive.container.record import Record
 
@@ -37,17 +38,29 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
     import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
 
     digest = hashlib.blake2b(digest_size=ID_BYTES)
-    for name in sorted(records):
-        if not counts(name):
-            continue
-        program = None
-        if FORMAT in records and is_program(name):
-            program = _left_of(records[name]) if left is None else left.get(name)
-        size = records[name].size if program is None else len(program)
+    for name in sorted(counted_names(records)):
+        size, pieces = _counted(records[name], left, exported=FORMAT in records)
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
-        for piece in records[name].pieces() if program is None else [program]:
+        for piece in pieces:
             digest.update(piece)
     return digest.digest()
+
+
+def _counted(
+    record: Record, left: Mapping[str, bytes] | None, *, exported: bool
+) -> tuple[int, Iterable[bytes | memoryview]]:
+    """The bytes of a record that the id depends on: how many, and in pieces."""
+    if exported and is_program(record.name):
+        program = _left_of(record) if left is None else left.get(record.name)
+        if program is not None:
+            return len(program), [program]
+    if exported and record.name.startswith(COMPILED):
+        from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (fewer have compiled models)
+
+        parts = cut_of(record)
+        if parts is not None:
+            return parts.size, [parts.header, parts.rest]
+    return record.size, record.pieces()
 
 
 def _left_of(record: Record) -> bytes | None:
@@ -56,6 +69,17 @@ def _left_of(record: Record) -> bytes | None:
     return left_of(record.view(), unbounded())
 
 
+def counted_names(records: Mapping[str, Record]) -> list[str]:
+    """The names of the records that the archive id depends on, in their order."""
+    names = [name for name in records if counts(name)]
+    if FORMAT not in records or not any(name.startswith(COMPILED) for name in names):
+        return names
+    from archive.formats.compiled.spare import spare_records  # noqa: PLC0415 (few archives have such models)
+
+    spare = spare_records(records)
+    return [name for name in names if name not in spare]
+
+
 def counts(name: str) -> bool:
-    """Whether the archive id depends on a record."""
+    """Whether the archive id depends on a record, by its name alone: see :func:`counted_names`."""
     return not kind_of(name).is_debug and name != RECORD_NAME

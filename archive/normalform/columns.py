@@ -46,6 +46,9 @@ SOLID = 3
 PAGES = 4
 """Section of the pages' checksums, in mapped companions."""
 
+OBJECTS = 5
+"""Section of what stood behind the segments of shared objects, one behind the other."""
+
 COLUMNS = (
     Column(8, "string.length", "bytes of the string"),
     Column(9, "string.template", "the string's template", "template"),
@@ -73,7 +76,7 @@ COLUMNS = (
         high=PREFIX_BOUND,
         optional=True,
     ),
-    Column(24, "member.kind", "where a join takes a record from, and how it was stored", high=32),
+    Column(24, "member.kind", "where a join takes a record from, and how it was stored", high=64),
     Column(
         25, "member.modified", "time and date of the record, as the zip has them", high=1 << 32, optional=True
     ),
@@ -115,6 +118,10 @@ COLUMNS = (
     Column(98, "step.path", "module path of the operator", "string"),
     Column(104, "raw.name", "name of a raw record", "string"),
     Column(105, "raw.length", "bytes of the raw record"),
+    Column(106, "object.length", "bytes of a shared object that stand behind its segments"),
+    Column(107, "object.start", "byte that its section headers begin at"),
+    Column(108, "object.sections", "how many section headers it has", high=1 << 16),
+    Column(109, "object.names", "number of the section that has the names of sections", high=1 << 16),
     *PROGRAM_COLUMNS,
 )
 BY_NUMBER = {column.number: column for column in COLUMNS}

@@ -24,6 +24,7 @@ from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import FileKind
 from archive.reader.renumbered import UniqueTables
+from archive.reader.spare import Spare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -228,7 +229,7 @@ class Archive(OpenedFile):
     @cached_property
     def compiled(self) -> CompiledModels:
         """The models that AOTInductor compiled, by name; empty in other archives."""
-        return CompiledModels(self._source)
+        return CompiledModels(self._source, alone=not self.has_code)
 
     @cached_property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -251,6 +252,11 @@ class Archive(OpenedFile):
         from archive.reader.instructions import read_instructions  # noqa: PLC0415 (few archives have some)
 
         return read_instructions(self._source)
+
+    @cached_property
+    def spare(self) -> Spare:
+        """What the loaders of its compiled models do not need; nothing in other archives."""
+        return Spare({} if self._container is None else self._container.records)
 
     @cached_property
     def effects(self) -> EffectTable | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import NothingToDoError
-from archive.companion.contents import Contents
+from archive.companion.contents import OBJECT_TABLE, Contents
 from archive.companion.members import MemberKind, Origin
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME, serialization_id
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.container.record import Record
+    from archive.formats.compiled.spare import SpareKind
+    from archive.formats.elf.cutting import Cut
     from archive.formats.exported.kinds import MetadataKind
+    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
@@ -70,17 +73,20 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     form.columns["file.top"] = form.pool.numbers([encoded(archive.top)])
     form.columns["file.qualified_top"] = form.pool.numbers([encoded(archive.qualified_top)])
     raw = _not_regenerated(form, records) | _foreign_id(records)
-    for name in others:
+    for name in (*others, *archive.spare.records):
         raw[name] = _raw(records[name], archive.allowance)
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
-    form.columns |= _members(records, raw, packed)
-    return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()))
+    cuts = archive.spare.cuts
+    form.columns |= _objects(cuts) | _members(records, raw, packed, cuts)
+    archive.allowance.take(sum(2 * len(one.behind) for one in cuts.values()), "bytes of shared objects")
+    behind = b"".join(one.behind for one in cuts.values())
+    return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()), behind)
 
 
-def check_debug_info(archive: Archive, kept: Collection[MetadataKind] = ()) -> None:
+def check_debug_info(archive: Archive, kept: Collection[MetadataKind | SpareKind] = ()) -> None:
     """Refuse an archive without debug info.
 
     Args:
@@ -92,7 +98,7 @@ def check_debug_info(archive: Archive, kept: Collection[MetadataKind] = ()) -> N
     """
     if any(kind_of(name).is_debug for name in archive.container.records):
         return
-    kinds = archive.programs.kinds
+    kinds = archive.programs.kinds | archive.spare.kinds
     if kinds.issubset(kept):
         but = f" but {', '.join(sorted(kinds))}, to be kept" if kinds else ""
         raise NothingToDoError(f"no debug info in it{but}", file=archive.file)
@@ -184,17 +190,37 @@ def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
     return {} if found == serialization_id(records.values()).encode() else {RECORD_NAME: found}
 
 
-def _members(records: Mapping[str, Record], raw: Mapping[str, bytes], packed: Collection[str]) -> Columns:
+def _objects(cuts: Mapping[str, Cut]) -> Columns:
+    """What a join needs besides to make shared objects of what is left of them; empty without any."""
+    if not cuts:
+        return {}
+    rows = [(len(one.behind), *one.table) for one in cuts.values()]
+    names: tuple[ColumnName, ...] = ("object.length", *OBJECT_TABLE)
+    return dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
+
+
+def _members(
+    records: Mapping[str, Record],
+    raw: Mapping[str, bytes],
+    packed: Collection[str],
+    cuts: Collection[str],
+) -> Columns:
     """How a join gets each of the archive's records, in their order.
 
     Args:
         records: by name.
         raw: those that the companion holds whole.
         packed: those that are exported programs.
+        cuts: those that are shared objects, of which it holds a part.
     """
+    origins = {
+        **dict.fromkeys(cuts, Origin.OBJECT),
+        **dict.fromkeys(packed, Origin.PROGRAM),
+        **dict.fromkeys(raw, Origin.RAW),
+    }
     kinds = []
     for name, record in records.items():
-        origin = Origin.RAW if name in raw else Origin.PROGRAM if name in packed else _origin(name)
+        origin = origins[name] if name in origins else _origin(name)
         no_crc = record.crc32 == 0 and record.size > 0
         kinds.append(MemberKind(origin, record.entry.deflated, no_crc).value)
     columns: Columns = {"member.kind": np.array(kinds, np.int64)}

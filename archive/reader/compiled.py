@@ -158,12 +158,13 @@ class CompiledModels(Mapping[str, CompiledModel]):
     """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
 
     Args:
-        source: the archive's records.
+        source: the archive's records, or those that a companion alone holds.
+        alone: whether it is a companion.
     """
 
-    def __init__(self, source: Records) -> None:
+    def __init__(self, source: Records, *, alone: bool = False) -> None:
         # Only `.pt2` archives have compiled models; a file of a torch.package may have any name.
-        records = source.records if EXPORTED_FORMAT in source.records else ()
+        records = source.records if alone or EXPORTED_FORMAT in source.records else ()
         files: dict[str, dict[str, str]] = {}
         for record in records:
             model, folder, file = record.removeprefix(COMPILED).partition("/")

@@ -11,6 +11,7 @@ from archive.formats.record_kinds import programs_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from enum import StrEnum
 
     from archive.formats.exported.kinds import MetadataKind
     from archive.formats.exported.program import NodeSite, Program
@@ -58,8 +59,8 @@ class Programs(Mapping[str, "Program"]):
         found = {record: self._left(record) for record in self.records.values()}
         return {record: left for record, left in found.items() if left is not None}
 
-    def left_with(self, kinds: Collection[MetadataKind]) -> Mapping[str, bytes]:
-        """The same with some kinds of metadata, as far as nodes have them."""
+    def left_with(self, kinds: Collection[StrEnum]) -> Mapping[str, bytes]:
+        """The same with some kinds of metadata, as far as nodes have them; other kinds do not matter."""
         if not kinds:
             return self.left
         from archive.formats.exported.rewriting import with_metadata  # noqa: PLC0415 (few have programs)

@@ -75,9 +75,10 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
 
 def _came_back(facts: Join) -> str:
     """The debug info that a join put back."""
-    if not facts.programs:
-        return f"its {counted(facts.records, 'debug record')}"
-    return f"the metadata of {counted(facts.programs, 'exported program')}"
+    parts = [f"its {counted(facts.records, 'debug record')}"] if facts.records else []
+    parts += [f"the metadata of {counted(facts.programs, 'exported program')}"] if facts.programs else []
+    parts += [f"all of {counted(facts.objects, 'shared object')}"] if facts.objects else []
+    return ", ".join(parts[:-1]) + " and " * bool(parts[1:]) + "".join(parts[-1:])
 
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
@@ -155,8 +156,8 @@ def _readable(facts: Shrinkage) -> list[str]:
     """The lines about who can read what is left, and about the way back."""
     if facts.is_package:
         return _compared(facts)
-    if facts.is_exported:
-        return _exported(facts)
+    if facts.is_exported or facts.is_compiled:
+        return _exported(facts) if facts.is_exported else _compiled(facts)
     lines = [*facts.refused]
     where = "where it loads the original"
     if facts.mended:
@@ -199,6 +200,20 @@ def _exported(facts: Shrinkage) -> list[str]:
     return [
         f"compared with the original: its programs are the same but for debug info; {unchecked}",
         "errors show no model source; debug-archive reads it as before",
+        *(f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds),
+        _back(facts),
+    ]
+
+
+def _compiled(facts: Shrinkage) -> list[str]:
+    """The lines about compiled models that were shrunk, which are compared but not loaded."""
+    unchecked = "whether PyTorch loads it was not checked"
+    if facts.level == "compact":
+        but = f" but for {facts.cut:,} bytes of shared objects that are never mapped" if facts.cut else ""
+        return [f"compared with the original: its records are the same to the byte{but}; {unchecked}"]
+    return [
+        f"compared with the original: its records are the same but for debug info; {unchecked}",
+        "debug-archive reads it as before",
         *(f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds),
         _back(facts),
     ]

@@ -15,7 +15,7 @@ from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats import callstack_map, method_handles
-from archive.formats.archive_id import counts
+from archive.formats.archive_id import counted_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
     from archive.container.container import Container, Member
     from archive.container.record import Record
+    from archive.formats.elf.model import SectionTable
 
 
 class _Digest:
@@ -62,7 +63,8 @@ def with_digest(
     original.write(container.data)
     raw = contents.records.raw
     records = container.records
-    known = {name: record.view() for name, record in records.items() if not counts(name) or name in raw}
+    kept = set(counted_names(records)) - raw.keys()
+    known = {name: record.view() for name, record in records.items() if name not in kept}
     members = joined_members(records, contents, known, left)
     write_archive(joined, container.root, members)
     if joined.number != original.number:
@@ -114,9 +116,9 @@ def joined_members(
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
     raw = contents.records.raw
-    kept = iter([record for name, record in records.items() if counts(name) and name not in raw])
+    kept = iter([records[name] for name in counted_names(records) if name not in raw])
     names = _names(contents)
-    programs = _program_metadata(contents)
+    programs, objects = _program_metadata(contents), iter(contents.objects)
     try:
         kinds = [MemberKind.of(value) for value in values]
         members = [
@@ -125,6 +127,8 @@ def joined_members(
                     next(kept), left or {}, next(programs), contents.form.allowance, deflated=kind.deflated
                 )
                 if kind.origin is Origin.PROGRAM
+                else _object(next(kept), *next(objects), contents.form.allowance, deflated=kind.deflated)
+                if kind.origin is Origin.OBJECT
                 else _joined_member(kind, kept, names, made),
                 modified=time,
             )
@@ -161,6 +165,19 @@ def _program(
 
     data = memoryview(left[record.name]) if record.name in left else record.view()
     return _member(record.name, filled(data, metadata, allowance), deflated=deflated)
+
+
+def _object(
+    record: Record, table: SectionTable, behind: memoryview, allowance: Allowance, *, deflated: bool
+) -> Member:
+    """A shared object with what stood behind its segments, as a member; it may have stayed there."""
+    from archive.formats.elf.cutting import cut, uncut  # noqa: PLC0415 (few archives have compiled models)
+
+    view = record.view()
+    allowance.take(len(view) + len(behind), "bytes of a shared object", record=record.name)
+    whole = cut(view)
+    data = uncut(view if whole is None else view[: whole.size], table, behind)
+    return _member(record.name, data, deflated=deflated)
 
 
 def _names(contents: Contents) -> dict[Origin, Iterator[str]]:
@@ -230,7 +247,8 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
         ArchiveError: the companion or what is left is wrong.
     """
     read = parse_companion(companion, allowance)
-    same = read.columns.keys() == contents.columns.keys() and read.raw == contents.raw
+    same = read.columns.keys() == contents.columns.keys()
+    same = same and (read.raw, read.behind) == (contents.raw, contents.behind)
     same = same and all(
         np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()
     )

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, UnfitOptionsError
+from archive.formats.compiled.spare import SpareKind
 from archive.formats.exported.kinds import MetadataKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from enum import StrEnum
 
     from archive.reader.archive import Archive
 
-KINDS = {kind.name.lower(): kind for kind in MetadataKind}
+KINDS = {kind.name.lower(): kind for kind in (*MetadataKind, *SpareKind)}
 """The kinds by the words that options take."""
 KEPT = ("modules",)
 """Kinds that stay by default: what ``torch.export.unflatten`` reads."""
 
 
-def kept_kinds(opened: Archive, keep: Collection[str], drop: Collection[str]) -> frozenset[MetadataKind]:
+def kept_kinds(
+    opened: Archive, keep: Collection[str], drop: Collection[str]
+) -> frozenset[MetadataKind | SpareKind]:
     """The kinds that stay in an archive, whether or not it has some.
 
     Args:
@@ -27,19 +31,34 @@ def kept_kinds(opened: Archive, keep: Collection[str], drop: Collection[str]) ->
         drop: kinds that do not stay.
 
     Raises:
-        UnfitOptionsError: kinds are given, and the archive has no exported programs.
+        UnfitOptionsError: kinds are given, and the archive has no exported programs or compiled models.
         ArchiveError: there is no such kind, or one is both kept and dropped.
     """
     kept, dropped = _named(keep), _named(drop)
     if both := kept & dropped:
         raise ArchiveError(f"{', '.join(sorted(both))} cannot be both kept and dropped", file=opened.file)
-    if not opened.programs and (keep or drop):
-        why = "kinds are kept and dropped in exported programs (.pt2), and it has none"
+    if (keep or drop) and not opened.programs and not opened.spare.kinds:
+        why = "kinds are kept and dropped in exported programs and compiled models, and it has none"
         raise UnfitOptionsError(why, file=opened.file, options=("keep", "drop"))
     return (_named(KEPT) | kept) - dropped
 
 
-def _named(words: Collection[str]) -> frozenset[MetadataKind]:
+def left_in(opened: Archive, kinds: Collection[StrEnum]) -> tuple[list[str], dict[str, bytes]]:
+    """What a ``.pt2`` keeps of its debug information.
+
+    Args:
+        opened: the archive.
+        kinds: that stay.
+
+    Returns:
+        The records that stay, of those that are debug information; and what is left of exported programs and
+        shared objects, by name.
+    """
+    stays = [name for name, kind in opened.spare.records.items() if kind in kinds]
+    return stays, {**opened.programs.left_with(kinds), **opened.spare.left(kinds)}
+
+
+def _named(words: Collection[str]) -> frozenset[MetadataKind | SpareKind]:
     """Kinds by their words.
 
     Raises:

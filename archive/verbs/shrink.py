@@ -2,10 +2,12 @@
 
 - *compact*: each debug record is encoded in the fewest bytes that stock PyTorch reads as the same facts, and
   all records but tensors are deflated and unpadded. Stock PyTorch loads the archive and prints the same
-  source from it. Exported programs stay the same to the byte, deflated: PyTorch writes them stored.
-- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``; of exported programs all
-  metadata do, in the record ``debug/model.ptdbg``. Stock PyTorch loads and runs the archive, without debug
-  information. This library reads it like the original, which :func:`restore` gives back.
+  source from it. Exported programs stay the same to the byte, deflated: PyTorch writes them stored. So do
+  compiled models, but for what is never mapped of their shared objects.
+- *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``; of a ``.pt2`` in the
+  record ``debug/model.ptdbg``: the metadata of exported programs, and what the loaders of compiled models do
+  not need. Stock PyTorch loads and runs the archive, without debug information. This library reads it like
+  the original, which :func:`restore` gives back.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, with_digest
-from archive.verbs.kinds import kept_kinds
+from archive.verbs.kinds import kept_kinds, left_in
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, smallest_member, with_new_id
 from archive.verbs.split import Join, check_archive, rejoin
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
     from archive.container.container import Member
     from archive.container.record import Record
-    from archive.formats.exported.kinds import MetadataKind
     from archive.verbs.handles import HandleChoice, KeptHandles
 
 
@@ -74,6 +75,8 @@ class Shrinkage:
         kept_kinds: kinds of debug info that PyTorch still finds in its exported programs.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
         is_exported: whether it is an archive of exported programs, for which the same holds.
+        is_compiled: whether it is an AOTInductor package, for which the same holds.
+        cut: bytes of its shared objects that are never mapped and were left out.
         unread: whether source ranges are in tag-first rows, which PyTorch 2.13 does not read.
     """
 
@@ -89,6 +92,8 @@ class Shrinkage:
     kept_kinds: tuple[str, ...]
     is_package: bool
     is_exported: bool
+    is_compiled: bool
+    cut: int
     unread: bool
 
 
@@ -116,8 +121,8 @@ def shrink(
             ``compact`` the default is to ``keep`` them as they are; for ``embed``, to ``drop``
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
-        keep: for ``embed``: kinds of debug info that PyTorch still finds in exported programs, beside
-            ``modules``: see :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
+        keep: for ``embed``: kinds of debug info that PyTorch still finds in a ``.pt2``, beside ``modules``:
+            see :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
         drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
@@ -181,22 +186,24 @@ def _level(level: Level | str) -> Level:
 def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
     compacted, records = compact_records(expected), opened.container.records
-    members = with_new_id(_compacted(records, compacted), records)
+    members = with_new_id(_compacted(opened, compacted), records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the compact archive")
     with opened.allowance.part() as part, opening.opened(written, part, SPLIT_KINDS) as after:
         same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
-        kinds = opened.programs.kinds
+        kinds = {*opened.programs.kinds, *opened.spare.records.values()}
         return _shrinkage(
             Level.COMPACT, opened, after, kinds, exact=False, mended=changed, prefix=kept.prefix
         )
 
 
-def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) -> Iterator[Member]:
+def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Member]:
+    records = opened.container.records
     others = [name for name in records if kind_of(name).is_debug and name not in compacted]
-    kept = {member.name: member for member in slim_members(records, others)}
+    objects = opened.spare.left(kinds=())
+    kept = {one.name: one for one in slim_members(records, (*others, *opened.spare.records), objects)}
     for name, record in records.items():
         if name in compacted:
             before = replace(member_from(record), aligned=False)
@@ -206,15 +213,15 @@ def _compacted(records: Mapping[str, Record], compacted: Mapping[str, bytes]) ->
 
 
 def _embed(
-    file: BinaryIO, opened: Archive, kept: KeptHandles, kinds: Collection[MetadataKind], strength: int
+    file: BinaryIO, opened: Archive, kept: KeptHandles, kinds: Collection[StrEnum], strength: int
 ) -> Shrinkage:
     records = opened.container.records
     contents = kept.noted(with_digest(collect(opened), opened.container))
     companion = build_companion(contents, level=strength)
     place = place_of_companion(records)
     member = replace(new_member(place, companion, compress=False), aligned=False)
-    programs = opened.programs.left_with(kinds)
-    left = kept.members(opened, slim_members(records, kept.records, programs))
+    stays, parts = left_in(opened, kinds)
+    left = kept.members(opened, slim_members(records, (*kept.records, *stays), parts))
     members = with_new_id([member, *left], records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the shrunk archive")
@@ -227,7 +234,8 @@ def _embed(
 def _check_same_rest(before: Archive, after: Archive) -> None:
     """Refuse a result that is another model, or whose exported programs are not the same to the byte."""
     records = (before.container.records, after.container.records)
-    changed = [name for name in before.programs.records.values() if not _is_same(name, *records)]
+    names = (*before.programs.records.values(), *before.spare.records)
+    changed = [name for name in names if not _is_same(name, *records)]
     if after.archive_id != before.archive_id or changed:
         raise ArchiveError("would not be the same model; nothing is written", file=before.file)
 
@@ -240,18 +248,19 @@ def _shrinkage(
     level: Level,
     before: Archive,
     after: Archive,
-    kinds: Collection[MetadataKind],
+    kinds: Collection[StrEnum],
     *,
     exact: bool,
     mended: int,
     prefix: int,
 ) -> Shrinkage:
-    is_exported = before.recognised.kind is FileKind.EXPORTED
-    refused = () if is_exported else loaded_like(after, before)
+    kind = before.recognised.kind
+    refused = () if kind in (FileKind.EXPORTED, FileKind.AOTI) else loaded_like(after, before)
+    cut = sum(len(one.behind) for one in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():
-            sizes[kind_in(before.recognised.kind, name)][place] += record.stored_size
+            sizes[kind_in(kind, name)][place] += record.stored_size
         stored = sum(record.stored_size for record in container.records.values())
         sizes["zip"][place] = container.size - stored
     return Shrinkage(
@@ -264,8 +273,10 @@ def _shrinkage(
         mended,
         prefix,
         tuple(refusal.told for refusal in refused),
-        tuple(sorted(before.programs.kinds.intersection(kinds))),
+        tuple(sorted((before.programs.kinds | before.spare.kinds).intersection(kinds))),
         before.recognised.kind is FileKind.PACKAGE,
-        is_exported,
+        kind is FileKind.EXPORTED,
+        kind is FileKind.AOTI,
+        0 if "object" in kinds else cut,
         Layout.TAG_FIRST in after.range_table.layouts,
     )

@@ -13,7 +13,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.container.container import member_from, new_member
 from archive.container.deflate import STRONGEST, deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
-from archive.formats.archive_id import counts
+from archive.formats.archive_id import counted_names
 from archive.formats.record_kinds import EXPORTED_FORMAT, RecordKind, kind_in_exported, kind_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LONG_JSON, QUICK = 1 << 16, 9
 """Bytes of JSON from which on it is deflated at level QUICK: in a fortieth of the time, to 3 to 9 % more
 bytes."""
 ROOM = 4
-"""How many times a program is held, at worst, while it is joined: its values, its record, its texts."""
+"""How many times a record is held, at worst, while it is joined: its values, its bytes, its texts."""
 
 
 def slim_members(
@@ -38,18 +38,21 @@ def slim_members(
     Args:
         records: by name.
         debug: names of debug records that stay nevertheless.
-        left: records of exported programs as they are to be; others stay as they are.
+        left: exported programs and shared objects as they are to be; others stay as they are.
     """
+    left, counted = left or {}, set(counted_names(records))
     kind_in = kind_in_exported if EXPORTED_FORMAT in records else kind_of
     programs = {name for name in records if kind_in(name) is RecordKind.PROGRAM}
-    others = sum(record.stored_size for name, record in records.items() if name not in programs)
+    changed = programs | left.keys()
+    others = sum(record.stored_size for name, record in records.items() if name not in changed)
     for name, record in records.items():
         if name in programs:
-            data = (left or {}).get(name)
-            yield _program_member(name, record.view() if data is None else data, others)
+            yield _program_member(name, left[name] if name in left else record.view(), others)
+        elif name in left:
+            yield _object_member(name, left[name], others)
         elif kind_in(name) is RecordKind.TENSOR:
             yield member_from(record)
-        elif counts(name) or name in debug:
+        elif name in counted or name in debug:
             yield slim_member(record, _level(record.size) if EXPORTED_FORMAT in records else STRONGEST)
 
 
@@ -89,6 +92,13 @@ def _program_member(name: str, data: bytes | memoryview, others: int) -> Member:
 def _level(size: int) -> int:
     """The level at which the JSON of an exported program is deflated."""
     return STRONGEST if size <= LONG_JSON else QUICK
+
+
+def _object_member(name: str, data: bytes, others: int) -> Member:
+    """A shared object as a member; the same of one that a join would not be allowed to hold several times."""
+    if ROOM * len(data) > DEFAULT_LIMITS.allowance(others).memory:
+        return replace(new_member(name, data, compress=False), aligned=False)
+    return smallest_member(name, data)
 
 
 def slim_member(record: Record, level: int = STRONGEST) -> Member:

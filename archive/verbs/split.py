@@ -25,14 +25,14 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats.record_kinds import kind_of, place_of_companion
+from archive.formats.record_kinds import EXPORTED_FORMAT, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
 from archive.reader.recognition import SPLIT_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
-from archive.verbs.kinds import kept_kinds
+from archive.verbs.kinds import kept_kinds, left_in
 from archive.verbs.loading import loaded_like
 from archive.verbs.slim import slim_members, with_new_id
 
@@ -85,6 +85,7 @@ class Join:
         size: of the archive, in bytes.
         records: how many debug records came back.
         programs: to how many exported programs their metadata came back.
+        objects: to how many shared objects came back what stood behind their segments.
         exact: whether the file is the one that was split, to the byte.
         archive_id: in hex.
     """
@@ -92,6 +93,7 @@ class Join:
     size: int
     records: int
     programs: int
+    objects: int
     exact: bool
     archive_id: str
 
@@ -121,8 +123,8 @@ def split(
             name its handles. By default it stays where there is one, and its handles become ``unique``: they
             name the archive, too. See :mod:`archive.debuginfo.unique_handles`.
         salt: any text; another one gives unique handles another prefix.
-        keep: kinds of debug info that stay in exported programs, beside ``modules``: see
-            :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
+        keep: kinds of debug info that stay in exported programs, beside ``modules``, and in compiled models:
+            see :data:`archive.verbs.kinds.KINDS`. The companion has all of them.
         drop: kinds that do not stay: ``modules``.
         profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
@@ -131,8 +133,8 @@ def split(
 
     Raises:
         ArchiveError: the archive has no debug information or cannot be read, ``handles`` is given and there
-            are none, kinds are and it has no exported programs, or it changed meanwhile; a target exists or
-            is no regular file.
+            are none, kinds are and it has no exported programs or compiled models, or it changed meanwhile; a
+            target exists or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
     if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
@@ -148,8 +150,8 @@ def split(
         check_debug_info(opened, kinds)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
-        programs = opened.programs.left_with(kinds)
-        left = slim_members(records, kept.records, programs)
+        stays, parts = left_in(opened, kinds)
+        left = slim_members(records, (*kept.records, *stays), parts)
         members = with_new_id(kept.members(opened, left), records)
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
@@ -159,14 +161,15 @@ def split(
             Archive(Container(Mapped(out_file, "what is left"), part)) as after,
         ):
             check_gives(contents, memoryview(data), after.archive_id, part)
-            refused = () if opened.programs else tuple(one.told for one in loaded_like(after, opened))
+            exported = EXPORTED_FORMAT in records
+            refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
         return Split(
             opened.size,
             size,
             len(data),
-            _debug_size(opened, programs),
+            _debug_size(opened, parts, stays),
             kept.records,
-            tuple(sorted(kinds & opened.programs.kinds)),
+            tuple(sorted(kinds & (opened.programs.kinds | opened.spare.kinds))),
             kept.prefix,
             kept.largest,
             "file.digest" in contents.columns,
@@ -175,11 +178,19 @@ def split(
         )
 
 
-def _debug_size(opened: Archive, left: Mapping[str, bytes]) -> int:
-    """Stored bytes of the debug records, and those that programs lose with their metadata."""
+def _debug_size(opened: Archive, left: Mapping[str, bytes], kept: Collection[str]) -> int:
+    """Stored bytes of the debug records, and those that programs and shared objects lose.
+
+    Args:
+        opened: the archive.
+        left: of programs and shared objects.
+        kept: records of compiled models that stay.
+    """
     records = opened.container.records
-    debug = sum(record.stored_size for name, record in records.items() if kind_of(name).is_debug)
-    return debug + sum(records[name].size - len(data) for name, data in left.items())
+    debug = [name for name in records if kind_of(name).is_debug]
+    debug += [name for name in opened.spare.records if name not in kept]
+    lost = sum(records[name].size - len(data) for name, data in left.items())
+    return lost + sum(records[name].stored_size for name in debug)
 
 
 def companion_of(opened: Archive) -> bytes:
@@ -242,8 +253,16 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
         place = place_of_companion(opened.container.records)
         raise NothingToDoError(f"no embedded companion ({place}) in it", file=opened.file)
     size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
+    contents = companion.contents
     programs = 0 if companion.metadata is None else len(companion.metadata.programs)
-    return Join(size, len(companion.contents.records), programs, bool(exact), companion.archive_id.hex())
+    return Join(
+        size,
+        len(contents.records),
+        programs,
+        len(contents.objects),
+        bool(exact),
+        companion.archive_id.hex(),
+    )
 
 
 def check_archive(opened: Archive) -> None:

@@ -19,6 +19,7 @@ from archive.container.container import new_member
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, COLUMNS
 from archive.reader.collect import collect
+from tests.support import compiled
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.exported import EXPORTED
 from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
@@ -113,13 +114,14 @@ def test_each_level_holds_the_same(path: Path) -> None:
     )
 
 
-def test_every_column_is_in_some_archive() -> None:
+def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
     seen = {name for path in SAMPLES for name in facts_of(path).columns}
     with archive.open(halves(STACK).companion) as opened:
         assert opened.companion is not None
         seen |= opened.companion.contents.columns.keys()
     inner = {"string", "template", "number"}  # how strings are kept
     seen |= facts_of(EXPORTED / "several.pt2").columns.keys()
+    seen |= facts_of(compiled.written("profiled", tmp_path)).columns.keys()
     unseen = {column.name for column in COLUMNS if column.table not in inner} - seen
     assert unseen == set()
     assert seen <= BY_NAME.keys()

@@ -123,7 +123,9 @@ def test_what_is_not_asked_of_an_archive_is_refused_or_no_matter(tmp_path: Path)
     small, aside = tmp_path / "small", tmp_path / "aside"
     done = run("split", script, "-o", small, "-c", aside, "--keep", "traces")
     assert done.returncode == 2
-    assert b"kinds are kept and dropped in exported programs (.pt2), and it has none" in done.stderr
+    assert (
+        b"kinds are kept and dropped in exported programs and compiled models, and it has none" in done.stderr
+    )
     done = run("split", SHOP, "-o", small, "-c", aside, "--keep", "traces", "--drop", "traces")
     assert done.returncode == 2
     assert b"traces cannot be both kept and dropped" in done.stderr

@@ -87,13 +87,13 @@ def handles_options(usual: str) -> Callable[[FC], FC]:
 
 
 def kinds_options(command: FC) -> FC:
-    """``--keep`` and ``--drop``: which debug info stays in exported programs."""
+    """``--keep`` and ``--drop``: which debug info stays in exported programs and compiled models."""
     kinds = click.Choice(list(KINDS))
     keep: Callable[[FC], FC] = click.option(
         "--keep",
         multiple=True,
         type=kinds,
-        help="Debug info that stays in exported programs; the companion has it, too. Repeatable.",
+        help="Debug info that stays in a .pt2; the companion has it, too. Repeatable.",
     )
     drop: Callable[[FC], FC] = click.option(
         "--drop",

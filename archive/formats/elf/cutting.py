@@ -11,6 +11,7 @@ compiled model of 2 GB and more looks for its weights from the end of its file (
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from archive.base.errors import ArchiveError, counted
 from archive.formats.elf.model import SectionTable
@@ -18,8 +19,35 @@ from archive.formats.elf.parse import is_elf, other_object, parse_object
 
 SHARED, X86_64 = 3, 62
 """Of e_type and e_machine."""
+HEADER = 64
 POSITION, COUNTS = (40, struct.Struct("<Q")), (60, struct.Struct("<HH"))
 """Where e_shoff stands, and e_shnum with e_shstrndx, in 64 bits."""
+
+
+class Cut(NamedTuple):
+    """A shared object in two parts.
+
+    Attributes:
+        header: of what is left; it knows of no section headers.
+        rest: of what is left.
+        table: what the header said of section headers.
+        behind: what is not left.
+    """
+
+    header: bytes
+    rest: memoryview
+    table: SectionTable
+    behind: memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is left."""
+        return len(self.header) + len(self.rest)
+
+    @property
+    def left(self) -> bytes:
+        """What is left, in one piece."""
+        return self.header + self.rest
 
 
 def why_whole(data: memoryview) -> str:
@@ -40,35 +68,38 @@ def why_whole(data: memoryview) -> str:
     return "" if made.needed < made.size else "nothing is behind its segments"
 
 
-def cut(data: memoryview) -> tuple[bytes, SectionTable, memoryview]:
-    """What is left of a shared object, what its header said of section headers, and what was behind.
+def cut(data: memoryview) -> Cut | None:
+    """A shared object in two parts; None if it stays whole.
 
-    Args:
-        data: of which :func:`why_whole` says nothing.
+    Raises:
+        ArchiveError: its headers contradict one another.
     """
+    if why_whole(data):
+        return None
     made = parse_object(data)
-    return _with_table(data[: made.needed], SectionTable(0, 0, 0)), made.table, data[made.needed :]
+    header = _with_table(data[:HEADER], SectionTable(0, 0, 0))
+    return Cut(header, data[HEADER : made.needed], made.table, data[made.needed :])
 
 
-def uncut(left: memoryview, table: SectionTable, behind: bytes | memoryview) -> bytes:
+def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
     """The shared object again.
 
     Args:
-        left: of it.
+        left: what is left of it.
         table: what its header said of section headers.
-        behind: what was behind.
+        behind: what is not left.
 
     Raises:
         ArchiveError: this was not left of a shared object.
     """
-    if len(left) < COUNTS[0] + COUNTS[1].size:
-        raise ArchiveError(expected="a shared object", found=f"{len(left)} bytes")
-    return _with_table(left, table) + bytes(behind)
+    if len(left) < HEADER:
+        raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))
+    return b"".join((_with_table(left[:HEADER], table), left[HEADER:], behind))
 
 
-def _with_table(data: memoryview, table: SectionTable) -> bytes:
-    changed = bytearray(data)
-    (at, position), (counts_at, counts) = POSITION, COUNTS
-    position.pack_into(changed, at, table.start)
+def _with_table(header: memoryview, table: SectionTable) -> bytes:
+    changed = bytearray(header)
+    (at, start), (counts_at, counts) = POSITION, COUNTS
+    start.pack_into(changed, at, table.start)
     counts.pack_into(changed, counts_at, table.sections, table.names)
     return bytes(changed)

@@ -38,6 +38,7 @@ from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from enum import StrEnum
     from typing import Self
 
     from archive.formats.exported.kinds import MetadataKind
@@ -98,7 +99,7 @@ class NodeSite:
             return ""
         return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
 
-    def metadata_of(self, kinds: Collection[MetadataKind]) -> dict[str, str]:
+    def metadata_of(self, kinds: Collection[StrEnum]) -> dict[str, str]:
         """The metadata of some kinds."""
         return {key: text for key, text in self.metadata.items() if metadata_kind(key) in kinds}
 

@@ -52,10 +52,10 @@ class FileKind(StrEnum):
 ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
 """Files that have records of debug information, or had them."""
 
-SPLIT_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
+SPLIT_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
 """Files that ``split`` and ``join`` work on."""
 
-READ_KINDS = SPLIT_KINDS | {FileKind.AOTI, FileKind.ETRECORD}
+READ_KINDS = SPLIT_KINDS | {FileKind.ETRECORD}
 """Files that ``archive.open`` reads, beside companions."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
@@ -82,7 +82,7 @@ ADVICE = {
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
-    FileKind.AOTI: "`inspect`, `sizes` and `symbolicate` work on it, others not yet",
+    FileKind.AOTI: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
     FileKind.ETRECORD: "`inspect`, `sizes` and `symbolicate` work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",

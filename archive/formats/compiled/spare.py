@@ -1,0 +1,69 @@
+"""What the loader of a compiled model does not need: it is debug information.
+
+The loader of PyTorch 2.13 takes the shared object in the model's folder. It reads the metadata that are named
+like the last C++ source (``X.cpp``, ``X_metadata.json``), or like the shared object where there is no source.
+So the sources can go together, if the shared object has metadata. Where there is no shared object, sources
+are compiled. ``kernel_information.json`` is never read, and of a shared object no more than the system's
+loader maps: :mod:`archive.formats.elf`.
+
+Source: ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.formats.elf.cutting import cut
+from archive.formats.record_kinds import COMPILED, KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.container.record import Record
+    from archive.formats.elf.cutting import Cut
+
+
+OBJECT, SOURCE, METADATA = ".so", ".cpp", "_metadata.json"
+
+
+class SpareKind(StrEnum):
+    """The kinds of debug information in compiled models."""
+
+    OBJECT = "object"
+    """What stands behind the segments of shared objects."""
+    KERNELS = "kernels"
+    SOURCES = "sources"
+
+
+def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:
+    """The records that no loader needs, of all that an archive has, in their order."""
+    models: dict[str, list[str]] = {}
+    for name in names:
+        model, slash, own = name.removeprefix(COMPILED).partition("/")
+        if name.startswith(COMPILED) and slash:
+            models.setdefault(f"{COMPILED}{model}/", []).append(own)
+    return {folder + own: kind for folder, names in models.items() for own, kind in _spare(names)}
+
+
+def _spare(names: list[str]) -> Iterator[tuple[str, SpareKind]]:
+    """The same of one model; names are those in its folder."""
+    known, objects = set(names), [name for name in names if name.endswith(OBJECT)]
+    loads = bool(objects) and all(name.removesuffix(OBJECT) + METADATA in known for name in objects)
+    for name in names:
+        if name == KERNELS:
+            yield name, SpareKind.KERNELS
+        elif loads and name.endswith(SOURCE):
+            yield name, SpareKind.SOURCES
+
+
+def cut_of(record: Record) -> Cut | None:
+    """A record in two parts, if it is a shared object that can be cut; None if it stays whole."""
+    if not (record.name.startswith(COMPILED) and record.name.endswith(OBJECT)):
+        return None
+    data = record.view()
+    try:
+        return cut(data)
+    except ArchiveError:  # `verify` tells
+        return None
