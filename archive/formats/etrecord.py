@@ -64,7 +64,7 @@ SHOWN = 60
 
 
 class Delegate(NamedTuple):
-    """The backend that an instruction calls.
+    """The backend that an instruction calls, which takes the place of some nodes.
 
     Attributes:
         backend: its name: ``XnnpackBackend``.

@@ -62,8 +62,8 @@ class Place:
         delegate = self.instruction.delegate
         if delegate is None:
             return ""
-        nodes = "these nodes" if len(self.nodes) > 1 else "this node"
-        return f"{one_line(self.label)} calls {one_line(delegate.backend)}, which took {nodes} of the program"
+        backend = one_line(delegate.backend)
+        return f"{one_line(self.label)} calls {backend}, which took some or all nodes of these debug handles"
 
 
 class Places:

@@ -146,7 +146,7 @@ def test_a_call_of_a_backend_is_told_as_one() -> None:
     done = run("symbolicate", record("xnnpack"), "0:1")
     assert done.returncode == 0
     assert done.stdout.count(b"Original traceback:") == 3
-    assert b"forward/0:1 calls XnnpackBackend, which took these nodes of the program" in done.stderr
+    assert b"forward/0:1 calls XnnpackBackend, which took some or all nodes of these" in done.stderr
 
 
 @pytest.mark.parametrize(

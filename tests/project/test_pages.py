@@ -29,7 +29,7 @@ def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Pat
 
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
-    assert len(found) == 61
+    assert len(found) == 67
     assert sum("~~~~ <--- HERE" in block for block in found) == 9
 
 
@@ -39,7 +39,9 @@ def test_the_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert failed == 0
-    assert (tried > 0) == (page.name in {"python.md", "remote.md", "exported.md", "compiled.md"})
+    assert (tried > 0) == (
+        page.name in {"python.md", "remote.md", "exported.md", "compiled.md", "executorch.md"}
+    )
 
 
 @each_page
