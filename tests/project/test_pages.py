@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_LINES = 250
+WITH_PYTHON = {"python.md", "remote.md", "exported.md", "compiled.md", "executorch.md"}
+"""Pages with examples in Python."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -39,9 +41,7 @@ def test_the_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert failed == 0
-    assert (tried > 0) == (
-        page.name in {"python.md", "remote.md", "exported.md", "compiled.md", "executorch.md"}
-    )
+    assert (tried > 0) == (page.name in WITH_PYTHON)
 
 
 @each_page
