@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.formats.compiled.spare import SpareKind
+    from archive.formats.compiled.kinds import SpareKind
     from archive.formats.elf.cutting import Cut
     from archive.formats.exported.kinds import MetadataKind
     from archive.normalform.column_names import ColumnName

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from archive.container.record import Record
-    from archive.formats.compiled.spare import SpareKind
+    from archive.formats.compiled.kinds import SpareKind
     from archive.formats.elf.cutting import Cut
 
 
@@ -54,7 +54,7 @@ class Spare:
         """The kinds that the archive has."""
         if not self._compiled:
             return set()
-        from archive.formats.compiled.spare import SpareKind  # noqa: PLC0415 (few archives have some)
+        from archive.formats.compiled.kinds import SpareKind  # noqa: PLC0415 (few archives have some)
 
         return {*self.records.values(), *({SpareKind.OBJECT} if self.cuts else ())}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, UnfitOptionsError
-from archive.formats.compiled.spare import SpareKind
+from archive.formats.compiled.kinds import SpareKind
 from archive.formats.exported.kinds import MetadataKind
 
 if TYPE_CHECKING:

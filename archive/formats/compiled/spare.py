@@ -11,10 +11,10 @@ Source: ``torch/csrc/inductor/aoti_package/model_package_loader.cpp``.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.cutting import cut
 from archive.formats.record_kinds import COMPILED, KERNELS
 
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 
 OBJECT, SOURCE, METADATA = ".so", ".cpp", "_metadata.json"
-
-
-class SpareKind(StrEnum):
-    """The kinds of debug information in compiled models."""
-
-    OBJECT = "object"
-    """What stands behind the segments of shared objects."""
-    KERNELS = "kernels"
-    SOURCES = "sources"
 
 
 def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:

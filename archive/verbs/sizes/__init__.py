@@ -24,6 +24,9 @@ An exported program is JSON. Each kind of its nodes' metadata is a kind of bytes
 without the braces around all. Its parts are the keys. ``split`` takes just these bytes out of a program that
 ``json.dumps`` wrote, unless it is told to keep some.
 
+Of a compiled model, *kernels* and *sources* are files that its loader does not need, and *object* is what
+stands in a shared object behind all that is mapped. The parts of a shared object begin with ``ELF``.
+
 There are five views, :class:`View`:
 
 - *kind*: as above, each debug record as a whole.
@@ -75,7 +78,8 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
     Args:
         source: an open archive, which stays open, or its file: a path, a bytes-like object, a binary file.
         inside: look into pickles of debug info. Without it, none is inflated or read, and their bytes have no
-            label in the views part and source. Programs are always looked into.
+            label in the views part and source. Programs and compiled models are
+            always looked into.
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:

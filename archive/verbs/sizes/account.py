@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.formats.compiled.kinds import SpareKind
 from archive.formats.exported.kinds import MetadataKind
 from archive.formats.record_kinds import DEBUG_KINDS
 
@@ -44,7 +45,7 @@ SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
 """Views whose labels are paths."""
 
 
-DEBUG: set[str] = DEBUG_KINDS | set(MetadataKind)
+DEBUG: set[str] = DEBUG_KINDS | {*MetadataKind, *SpareKind}
 """The kinds of bytes that are debug information."""
 
 
@@ -52,7 +53,7 @@ class Piece(NamedTuple):
     """Bytes of the file that have all labels in common; None where they have no label in a view.
 
     Attributes:
-        kind: a ``RecordKind``, a ``MetadataKind``, or one of ``STRUCTURE``.
+        kind: a ``RecordKind``, ``MetadataKind`` or ``SpareKind``, or one of ``STRUCTURE``.
         part: None for what is no debug info, or not looked into.
         record: name without root; of a header, that of its record.
         module: of the record.

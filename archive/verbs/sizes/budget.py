@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.formats.compiled.kinds import SpareKind
 from archive.formats.exported.kinds import KIND_BY_KEY, MetadataKind
 from archive.formats.record_kinds import RecordKind
 from archive.verbs.sizes.account import STRUCTURE, Part, View
@@ -37,7 +38,7 @@ FILE, DEBUG = "", "debug"
 """Labels in every view: the whole file, and all debug info without headers of records."""
 
 ALWAYS_KNOWN = {
-    View.KIND: [*RecordKind, *MetadataKind, *STRUCTURE],
+    View.KIND: [*RecordKind, *MetadataKind, *SpareKind, *STRUCTURE],
     View.PART: [*Part, *KIND_BY_KEY, *(f"[{kind}]" for kind in RecordKind)],
 }
 """Labels that a budget may name even if a file has no such bytes."""

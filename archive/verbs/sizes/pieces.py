@@ -49,11 +49,17 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
 def _contents(archive: Archive, *, inside: bool) -> tuple[Contents, dict[str, str]]:
     """The cells of records that are looked into, and the modules of records that others tell, by record."""
     contents = debug_contents(archive) if inside else {}
-    if not archive.programs.records:
-        return contents, {}
-    from archive.verbs.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
+    modules: dict[str, str] = {}
+    if archive.programs.records:
+        from archive.verbs.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
 
-    return contents | program_contents(archive), tensor_modules(archive)
+        contents |= program_contents(archive)
+        modules = tensor_modules(archive)
+    if archive.compiled:
+        from archive.verbs.sizes.compiled import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
+
+        contents |= compiled_contents(archive)
+    return contents, modules
 
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:
