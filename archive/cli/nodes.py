@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import archive
 from archive.cli import printing
 from archive.cli.status import Status
+from archive.report.as_json import frames_facts, node_facts
 from archive.verbs import kernels, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive import Archive, Limits
-    from archive.formats.exported.traces import Trace
     from archive.verbs.instructions import Place
     from archive.verbs.kernels import CalledKernel
     from archive.verbs.nodes import Node
@@ -82,7 +82,9 @@ def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> 
 def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
     every = [(name, one) for name, some in found.items() for one in some]
     facts: dict[str, object] = {
-        "nodes": [_node(name, one) for name, one in every if isinstance(one, nodes.Node)]
+        "symbolications": [
+            {"asked": name, **node_facts(one)} for name, one in every if isinstance(one, nodes.Node)
+        ]
     }
     if has_kernels:
         facts["kernels"] = [
@@ -116,27 +118,9 @@ def _kernel(name: str, called: CalledKernel) -> dict[str, object]:
         "handle": kernel.handle,
         "pre_grad_nodes": kernel.pre_grad_nodes,
         "post_grad_nodes": kernel.post_grad_nodes,
-        "frames": [_frames(trace) for trace in kernel.traces],
+        "frames": [frames_facts(trace) for trace in kernel.traces],
         "traces": kernel.stack_traces,
     }
-
-
-def _node(name: str, node: Node) -> dict[str, object]:
-    site = node.site
-    return {
-        "asked": name,
-        "program": node.program.name,
-        "node": site.key,
-        "target": site.target,
-        "hierarchy": node.hierarchy,
-        "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
-        "frames": _frames(site.frames),
-        "trace": site.trace,
-    }
-
-
-def _frames(trace: Trace | None) -> list[dict[str, object]]:
-    return [] if trace is None else [frame._asdict() for frame in trace.frames]
 
 
 def _print_text(found: Found) -> None:

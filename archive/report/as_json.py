@@ -11,6 +11,8 @@ from archive.base.strings import StringView, Text, decoded
 
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
+    from archive.formats.exported.traces import Trace
+    from archive.verbs.nodes import Node
 
 
 def as_json(value: object) -> str:
@@ -53,6 +55,37 @@ def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
         "frames": [_frame(frame) for frame in symbolication.frames],
         "text": str(symbolication),
     }
+
+
+def node_facts(node: Node) -> dict[str, object]:
+    """A node of an exported program as :func:`as_json` takes it: the keys of a symbolication, and its own."""
+    site = node.site
+    return {
+        "program": node.program.name,
+        "node": site.key,
+        "target": site.target,
+        "found": node.is_traced,
+        "module_hierarchy": node.hierarchy,
+        "ops": [node.op],
+        "frames": frames_facts(site.frames),
+        "text": node.text,
+        "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
+        "trace": site.trace,
+    }
+
+
+def frames_facts(trace: Trace | None) -> list[dict[str, object]]:
+    """The frames of a stack trace, with the keys of a symbolication's, and the mark below the source."""
+    return [
+        {
+            "function": frame.function,
+            "file": frame.file,
+            "line": frame.line,
+            "source": frame.code,
+            "mark": None if frame.mark is None else frame.mark._asdict(),
+        }
+        for frame in ([] if trace is None else trace.frames)
+    ]
 
 
 def _frame(frame: TracebackFrame) -> dict[str, object]:

@@ -51,6 +51,11 @@ class Node:
         return self.site.trace is not None
 
     @property
+    def op(self) -> str:
+        """The operator that it calls: ``aten.linear.default``."""
+        return self.site.target.removeprefix(OPERATORS)
+
+    @property
     def hierarchy(self) -> str:
         """The module hierarchy as PyTorch writes it, the graphs inside of it, and the operator.
 

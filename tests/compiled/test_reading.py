@@ -152,7 +152,7 @@ def test_a_name_stands_for_all_places_that_call_the_kernel(tmp_path: Path) -> No
         for handle, nodes in ((5, "add_1, relu_1"), (7, "add_2, relu_2"), (9, "add_3, relu_3"))
     ]
     facts: Any = told("symbolicate", path, "tower:linear", "mixer:aoti_torch_cpu_cumsum:5")
-    assert [one["node"] for one in facts["nodes"]] == ["linear"]
+    assert [one["node"] for one in facts["symbolications"]] == ["linear"]
     (kernel,) = facts["kernels"]
     assert (kernel["model"], kernel["kernel"], kernel["handle"]) == ("mixer", "aoti_torch_cpu_cumsum", 5)
     assert [[frame["line"] for frame in frames] for frames in kernel["frames"]] == [[22]]

@@ -135,7 +135,7 @@ def test_of_several_methods_each_is_told_or_the_one_that_is_named() -> None:
         ("0:0", "words/0:0", ["aten_embedding_default"]),
         ("words/0:0", "words/0:0", ["aten_embedding_default"]),
     ]
-    assert [one["hierarchy"] for one in told["nodes"]] == [
+    assert [one["module_hierarchy"] for one in told["symbolications"]] == [
         "top(Lookup).rows(Embedding).aten.embedding.default",
         "top(Later).aten.add.Tensor",
         *["top(Words).words(Embedding).aten.embedding.default"] * 2,

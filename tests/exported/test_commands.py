@@ -56,10 +56,10 @@ def test_a_name_that_only_inner_graphs_have_is_told_of_each() -> None:
 
 def test_a_program_may_stand_before_the_node() -> None:
     facts = json.loads(run("symbolicate", EXPORTED / "several.pt2", "steps:gru", "--json").stdout)
-    (node,) = facts["nodes"]
+    (node,) = facts["symbolications"]
     assert (node["program"], node["node"], node["target"]) == ("steps", "gru", "torch.ops.aten.gru.input")
     assert [module["path"] for module in node["modules"]] == ["", "rnn"]
-    assert node["frames"][0]["code"] == "return self.rnn(self.words(ids))[0][:, -1]"
+    assert node["frames"][0]["source"] == "return self.rnn(self.words(ids))[0][:, -1]"
 
 
 @pytest.mark.parametrize(
@@ -125,3 +125,16 @@ def test_a_file_of_a_package_that_is_named_like_a_program_is_none(tmp_path: Path
     archive.join(small, aside, back)
     with archive.open(back) as joined:
         assert bytes(joined.records["models/config.json"].view()) == b"{}"
+
+
+def test_nodes_and_handles_have_the_keys_of_one_report() -> None:
+    shared = {"found", "module_hierarchy", "ops", "frames", "text"}
+    handle = run("symbolicate", EXPORTED.parent / "oracles" / "lowered_shape.ptl", "1,26", "--json")
+    node = run("symbolicate", EXPORTED / "shop.pt2", "embedding_1", "--json")
+    ((of_handle,), (of_node,)) = (json.loads(done.stdout)["symbolications"] for done in (handle, node))
+    assert of_handle.keys() - {"handles"} == shared
+    assert of_node.keys() - {"asked", "program", "node", "target", "modules", "trace"} == shared
+    assert of_node["frames"][0].keys() - {"mark"} == of_handle["frames"][0].keys()
+    for one in (of_handle, of_node):
+        assert one["text"].startswith(f"Module hierarchy:{one['module_hierarchy']}\n")
+        assert one["module_hierarchy"].endswith(one["ops"][0])
