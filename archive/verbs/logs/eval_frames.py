@@ -42,7 +42,7 @@ MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
 NOT_SHOWN = "a frame of generated code does not show its statement, so that nothing tells which graph failed"
 INSIDE = "a graph inside of another may have it, and no frame shows the node that holds the graph"
-TRACED = "PyTorch traced its graph anew, with other names, so that nothing tells which node of it failed"
+TRACED = "PyTorch may have traced its graph anew, with other names, so nothing tells which node of it failed"
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 
