@@ -158,6 +158,7 @@ class FleetAnswers:
         """The answer to a line that names code or a kernel of AOTInductor; None where it needs none."""
         line = KernelLine(stream)
         if line.is_explained:
+            line.leave()
             return None
         what = str(line.named)
         answer = self._answer(Question(line, what, (line.key,), lambda one: one.of_kernel(stream), _any), ())

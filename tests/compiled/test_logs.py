@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+KERNELS = "data/aotinductor/model/kernel_information.json"
 LEFT, RIGHT = "aoti_torch_cpu_addmm_out:2", "aoti_torch_cpu_addmm_out:3"
 IDS, SUM = "cpp_fused__softmax_add_embedding_mul_relu_sub_1:4", "cpp_fused__softmax_sum_2:6"
 
@@ -36,7 +37,7 @@ def explained(log: bytes, name: str) -> tuple[bytes, Explainer]:
 
 def source(name: str, *keys: str) -> bytes:
     """What explains kernels, of the package's JSON."""
-    kernels = json.loads(member(name, "data/aotinductor/model/kernel_information.json"))
+    kernels = json.loads(member(name, KERNELS))
     parts = []
     for key in keys:
         traces = [f"Original traceback:\n{trace}\n" for trace in kernels[key]["stack_traces"]]
@@ -150,8 +151,7 @@ def test_without_provenance_the_nodes_are_told() -> None:
 
 
 def test_what_the_record_of_kernels_lacks_is_told(tmp_path: Path) -> None:
-    information = "data/aotinductor/model/kernel_information.json"
-    with archive.open(changed("compiled", {information: b"{}"}, tmp_path)) as opened:
+    with archive.open(changed("compiled", {KERNELS: b"{}"}, tmp_path)) as opened:
         explainer = Explainer.of(opened)
         assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     why = f"no source is recorded: kernel_information.json has no {LEFT}"
@@ -205,6 +205,20 @@ def test_a_long_line_takes_little_time(part: bytes) -> None:
     assert time.process_time() - start < 2
 
 
+def test_frames_in_an_explanation_are_no_failure_of_their_own(tmp_path: Path) -> None:
+    frame = '  File "<eval_with_key>.7", line 3, in forward\n    add = torch.ops.aten.add.Tensor(x, y)'
+    information = json.loads(member("compiled", KERNELS))
+    information[LEFT]["stack_traces"] = [f'File "a.py", line 1, in f\n    f()\n{frame}']
+    path = changed("compiled", {KERNELS: json.dumps(information).encode()}, tmp_path)
+    models = [path, COMPILED.parent / "exported" / "shop.pt2"]
+    log = text("compiled.left") + text("profiled.table")
+    out = b"".join(explainer_of(models_in(models)).explain([log]))
+    assert frame.encode() in out
+    again = explainer_of(models_in(models))
+    assert b"".join(again.explain([out])) == out
+    assert (again.explained, again.unknown, again.notes) == (0, 0, [])
+
+
 # --- what loggers do to lines, and many models
 
 
@@ -243,9 +257,8 @@ def test_each_failure_is_explained_by_its_own_package(tmp_path: Path) -> None:
 
 def test_packages_of_the_same_code_and_other_sources_are_ambiguous(tmp_path: Path) -> None:
     written("compiled", tmp_path)
-    information = "data/aotinductor/model/kernel_information.json"
-    other = member("compiled", information).replace(b"models/mixer.py", b"models/other.py")
-    changed("compiled", {information: other}, tmp_path)
+    other = member("compiled", KERNELS).replace(b"models/mixer.py", b"models/other.py")
+    changed("compiled", {KERNELS: other}, tmp_path)
     explainer = explainer_of(models_in([tmp_path]))
     assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     assert explainer.ambiguous == 1

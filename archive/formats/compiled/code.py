@@ -103,7 +103,9 @@ class Code:
                 key = nodes = b""
             elif found := CHECKED.fullmatch(line) or CALLED.fullmatch(line):
                 name = found["name"]
-                is_kernel = name in (key.rpartition(b":")[0], PROXY) or (not key and OPERATOR.fullmatch(name))
+                is_operator = OPERATOR.match(name) or name == PROXY
+                is_kernel = name == key.rpartition(b":")[0] or (is_operator and not key)
+                is_kernel = is_kernel or (name == PROXY and OPERATOR.match(key))
                 if found.re is CHECKED:
                     texts = (found["call"], key, nodes) if is_kernel else (found["call"], b"", b"")
                     self.calls[number] = Call(*map(decoded, texts))
@@ -116,7 +118,7 @@ class Code:
         for number, line in _lines(data, FUNCTIONS):
             if is_inside and line.startswith(b"}"):
                 self.functions[name] = start, number
-                is_inside = False
+                start, is_inside = 0, False
             elif is_inside and (found := RECORDED.match(line)):
                 self.profiled[decoded(found["name"])] = name
             elif found := DEFINED.match(line):

@@ -103,7 +103,10 @@ class ArchiveAnswers:
     def of_kernel(self, stream: Stream) -> Answer | None:
         """The answer to a line that names code or a kernel of AOTInductor; None where it has its source."""
         line = KernelLine(stream)
-        if line.is_explained or not self.archive.compiled:
+        if line.is_explained:
+            line.leave()
+            return None
+        if not self.archive.compiled:
             return None
         return line.answer(self._known(line.named))
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
+FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
+"""Other lines of an explanation."""
+MAX_LINES = 10_000
+"""Lines of an explanation in a log."""
 
 
 class KernelLine:
@@ -51,6 +55,14 @@ class KernelLine:
     def is_explained(self) -> bool:
         """Whether the log has its source already."""
         return EXPLAINED.fullmatch(self.stream.text(1, is_patient=False) or b"") is not None
+
+    def leave(self) -> None:
+        """Let the source that the log has stay as it is: frames in it are no other failure's."""
+        for at in range(1, MAX_LINES):
+            text = self.stream.text(at, is_patient=False)
+            if text is None or not (EXPLAINED.fullmatch(text) or FURTHER.fullmatch(text)) or named_line(text):
+                return
+            self.stream.line(at).output = self.stream.line(at).data
 
     @property
     def is_row(self) -> bool:
