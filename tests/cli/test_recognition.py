@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 READ = {
     "exported.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore", "migrate"},
-    "compiled.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore"},
+    "compiled.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore", "migrate"},
     "etrecord.bin": {"symbolicate", "effects"},
 }
 """Commands that read some of these kinds."""

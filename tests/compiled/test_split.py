@@ -202,3 +202,9 @@ def test_columns_that_lie_about_shared_objects_are_refused(
     aside.write_bytes(hostile(path, CompanionProfile.MAPPED, change))
     with pytest.raises(ArchiveError, match=message):
         archive.join(small, aside, tmp_path / "back")
+
+
+def test_migrate_tells_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="only TorchScript is migrated: export the model with the release"):
+        archive.migrate(package("sources"), tmp_path / "out", to="latest")
+    assert not (tmp_path / "out").exists()

@@ -131,7 +131,7 @@ def migrate(
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
         stack.enter_context(unchanged(source))
         opened = stack.enter_context(opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS))
-        if opened.recognised.kind is FileKind.EXPORTED:
+        if opened.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
         stack.enter_context(_named(opened.file))
