@@ -2,7 +2,8 @@
 
     python -m tools.make_exported FOLDER [NAME ...]
 
-``several.pt2`` has three programs, the others one each. Where a call of it fails in the middle there are
+``several.pt2`` has three programs, the others one each; ``legacy/shop.pt2`` has the records of PyTorch 2.7.
+Where a call of one fails in the middle there are
 
 * ``NAME.module.txt``: the traceback of ``torch.export.load(…).module()(…)``, PyTorch's frames included;
 * ``NAME.interpreter.txt``: the message of ``torch.fx.Interpreter``, which names the node that it executed;
@@ -233,6 +234,22 @@ class Exported:
             return f"{type(error).__name__}: {error}\n"
         sys.exit("make_exported: a call that should fail does not")
 
+    def legacy(self, path: Path) -> None:
+        """Write a program with the records of ``torch.export.save`` of PyTorch 2.7, in its order.
+
+        What is in them is 2.13's: its serializer, and its version of the schema. 2.13 loads it.
+        """
+        serde = import_module("torch._export.serde.serialize")
+        written = serde.serialize(self.exported(self.samples()["shop"]))
+        version = ".".join(map(str, import_module("torch._export.serde.schema").SCHEMA_VERSION))
+        with zipfile.ZipFile(path, "w") as target:
+            target.writestr("serialized_exported_program.json", written.exported_program)
+            target.writestr("serialized_state_dict.pt", written.state_dict)
+            target.writestr("serialized_constants.pt", written.constants)
+            target.writestr("serialized_example_inputs.pt", written.example_inputs)
+            target.writestr("version", version)
+            target.writestr("extra_files/notes.txt", "hällo".encode())
+
     def several(self, path: Path) -> None:
         """Write an archive of three programs and a file beside them."""
         samples = self.samples()
@@ -267,6 +284,7 @@ def main() -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     made = Exported(Path(folder).resolve())
     jobs = {name: partial(made.make, name, sample) for name, sample in made.samples().items()}
+    jobs["shop.legacy"] = partial(made.legacy, made.folder / "legacy" / "shop.pt2")
     jobs["several"] = partial(made.several, made.folder / "several.pt2")
     for name, job in jobs.items():
         if not names or name in names:

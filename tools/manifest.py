@@ -37,6 +37,10 @@ DESCRIBED = {
     "frozen/v*/batch/a/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
     "exported/*": (ORACLE_RELEASE, "tools/make_exported.py"),
+    "exported/legacy/*": (
+        ORACLE_RELEASE,
+        "tools/make_exported.py: with the records of torch.export.save of PyTorch 2.7",
+    ),
     "exported/models/*": ("", "the models of exported programs"),
     "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
     "compiled/models/*": ("", "the models of compiled packages"),

@@ -20,7 +20,7 @@ from archive.cli.status import Status
 from archive.cli.store.options import VARIABLE as STORE_VARIABLE
 from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
-from archive.reader.recognition import READ_KINDS, FileKind, recognise
+from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
 from archive.verbs.lookups import Lookups
@@ -82,7 +82,7 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
             return bool(opened.programs or opened.compiled)
     if found.kind not in READ_KINDS:
         raise found.refusal(name_of(file))
-    return found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD)
+    return found.kind in PROGRAM_KINDS
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -43,6 +43,9 @@ KERNELS = "kernel_information.json"
 EXPORTED_FORMAT = "archive_format"
 """The record that ``.pt2`` archives alone have."""
 
+LEGACY_PROGRAM = "serialized_exported_program.json"
+"""The exported program in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote, outside of any folder."""
+
 ETRECORD = "ETRECORD_V0"
 """The record that ETRecords alone have: :mod:`archive.formats.etrecord`."""
 
@@ -144,6 +147,11 @@ ETRECORD_KINDS = {
     "reference_outputs": RecordKind.INPUTS,
     "representative_inputs": RecordKind.INPUTS,
 }
+LEGACY_EXPORTED_KINDS = {
+    LEGACY_PROGRAM: RecordKind.PROGRAM,
+    "version": RecordKind.FORMAT,
+    "serialized_example_inputs.pt": RecordKind.INPUTS,
+}
 KIND_BY_PATTERN = (
     (re.compile(r"\.data/\d+\.storage"), RecordKind.TENSOR),
     (re.compile(r"\.data/ts_code/\d+/data\.pkl"), RecordKind.MODULES),
@@ -191,6 +199,17 @@ def kind_in_exported(name: str) -> RecordKind:
     return found or kind_of(name)
 
 
+def kind_in_legacy_exported(name: str) -> RecordKind:
+    """The kind of a record of what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote.
+
+    2.1 wrote tensors into ``….json``, later releases into ``….pt``.
+    """
+    if name.startswith(("serialized_state_dict.", "serialized_constants.")):
+        return RecordKind.TENSOR
+    folder = RecordKind.EXTRA if name.startswith("extra_files/") else RecordKind.OTHER
+    return LEGACY_EXPORTED_KINDS.get(name, folder)
+
+
 def _kind_in_compiled(name: str) -> RecordKind:
     """The kind of a file of a compiled model."""
     if name.endswith(f"/{KERNELS}"):
@@ -210,6 +229,8 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
     if EXPORTED_FORMAT in names:  # a file of a torch.package may have any name
         folder, ending = PROGRAMS
         return {name.removeprefix(folder).removesuffix(ending): name for name in names if is_program(name)}
+    if LEGACY_PROGRAM in names and not root:
+        return {"model": LEGACY_PROGRAM}
     if ETRECORD in names and not root:
         return {name: name for name in names if name + BESIDE[0] in names}
     return {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HELD = {
     FileKind.EXPORTED: "programs",
+    FileKind.LEGACY_EXPORTED: "programs",
     FileKind.AOTI: "models",
     FileKind.ETRECORD: "programs or methods",
 }

@@ -12,6 +12,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.reader.compiled import CompiledModels
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
+    PROGRAM_KINDS,
     SAVED_KINDS,
     SHOWN,
     FileKind,
@@ -98,7 +99,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
         try:
             if found.kind in SAVED_KINDS:
                 tensors = saved_tensors(container)
-            if found.kind in (FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD):
+            if found.kind in PROGRAM_KINDS:
                 programs = program_facts(archive_in(container).programs)
                 compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
             if found.kind is FileKind.ETRECORD:

@@ -93,7 +93,7 @@ def test_a_lite_archive_without_handles_says_how_to_save_them() -> None:
         (b'[{"a": 1}]', "JSON text"),
         (
             zipped(**{"serialized_exported_program.json": b"{}", "version": b"5.1"}),
-            "an exported program (.pt2)",
+            "an exported program (.pt2) as PyTorch 2.1 to 2.7 saved them",
         ),
         (
             b"\x08\x01\x12\x05\x0a\x03\x08\x01\x01",  # as TensorFlow's SavedModel begins

@@ -24,6 +24,7 @@ from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.recognition.kinds import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
+    PROGRAM_KINDS,
     READ_KINDS,
     SAVE_WITH_DEBUG_INFO,
     SAVED_KINDS,
@@ -47,6 +48,7 @@ __all__ = [
     "ARCHIVE_KINDS",
     "COMPANION",
     "DAMAGED_KINDS",
+    "PROGRAM_KINDS",
     "READ_KINDS",
     "SAVED_KINDS",
     "SAVE_WITH_DEBUG_INFO",

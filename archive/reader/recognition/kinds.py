@@ -7,7 +7,14 @@ from enum import StrEnum
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import BYTEORDER, RecordKind, kind_in_etrecord, kind_in_exported, kind_of
+from archive.formats.record_kinds import (
+    BYTEORDER,
+    RecordKind,
+    kind_in_etrecord,
+    kind_in_exported,
+    kind_in_legacy_exported,
+    kind_of,
+)
 
 
 class FileKind(StrEnum):
@@ -24,6 +31,7 @@ class FileKind(StrEnum):
     MODULE = "whole module"
     SAVED = "saved object"
     EXPORTED = "exported program"
+    LEGACY_EXPORTED = "legacy exported program"
     AOTI = "AOTInductor package"
     ETRECORD = "ETRecord"
     ZIP = "zip"
@@ -55,7 +63,10 @@ ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.P
 SPLIT_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
 """Files that ``split`` and ``join`` work on."""
 
-READ_KINDS = SPLIT_KINDS | {FileKind.ETRECORD}
+PROGRAM_KINDS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.AOTI, FileKind.ETRECORD}
+"""Files that have exported programs or compiled models."""
+
+READ_KINDS = SPLIT_KINDS | PROGRAM_KINDS
 """Files that ``archive.open`` reads, beside companions."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
@@ -82,6 +93,8 @@ ADVICE = {
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
+    FileKind.LEGACY_EXPORTED: "`inspect`, `sizes` and `symbolicate` work on it, others do once PyTorch 2.8 "
+    "or later exports the model anew",
     FileKind.AOTI: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
     FileKind.ETRECORD: "`inspect`, `sizes` and `symbolicate` work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
@@ -145,6 +158,15 @@ class Recognised:
         return kind(str(self), file=file)
 
 
+KINDS_IN = {
+    FileKind.EXPORTED: kind_in_exported,
+    FileKind.LEGACY_EXPORTED: kind_in_legacy_exported,
+    FileKind.AOTI: kind_in_exported,
+    FileKind.ETRECORD: kind_in_etrecord,
+}
+"""The kind of a record by its name, in each of these."""
+
+
 def kind_in(file: FileKind, name: str) -> RecordKind:
     """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
 
@@ -152,10 +174,8 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
         file: the kind of the zip.
         name: of the record, without the root.
     """
-    if file in (FileKind.EXPORTED, FileKind.AOTI):
-        return kind_in_exported(name)
-    if file is FileKind.ETRECORD:
-        return kind_in_etrecord(name)
+    if file in PROGRAM_KINDS:
+        return KINDS_IN[file](name)
     kind = kind_of(name)
     if file in ARCHIVE_KINDS:
         return kind

@@ -1,7 +1,7 @@
 """Zips are recognised by the names of their files; those by ``torch.save`` by their pickle, too.
 
-- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` if they are compiled; older
-  releases of PyTorch 2 have ``serialized_exported_program.json`` instead, outside of any folder.
+- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` if they are compiled; PyTorch
+  2.1 to 2.7 wrote ``serialized_exported_program.json`` instead, outside of any folder.
 - ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
 - ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
   1.2), code or debug records: TorchScript.
@@ -25,6 +25,7 @@ from archive.formats.record_kinds import (
     EMBEDDED_IN_EXPORTED,
     ETRECORD,
     EXPORTED_FORMAT,
+    LEGACY_PROGRAM,
     LEGACY_TREE,
     MIGRATED,
     PACKAGE_CODE,
@@ -62,7 +63,6 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 """Advice by what became of the debug info."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
-EXPORTED = "serialized_exported_program.json"
 SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
 """Records that `split` always takes out. Method handles may stay."""
 
@@ -75,7 +75,7 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
         look: read ``data.pkl`` of a file by ``torch.save``, to name the kind of object in it.
     """
     records = container.records
-    if EXPORTED_FORMAT in records or EXPORTED in records:
+    if EXPORTED_FORMAT in records:
         return _exported(records)
     if not container.root:
         return _without_folder(records)
@@ -90,6 +90,9 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
 
 def _without_folder(records: Mapping[str, Record]) -> Recognised:
     """Recognise a zip whose files are not all in one folder."""
+    if LEGACY_PROGRAM in records:
+        what = "an exported program (.pt2) as PyTorch 2.1 to 2.7 saved them"
+        return Recognised(FileKind.LEGACY_EXPORTED, what)
     if ETRECORD in records:
         return Recognised(FileKind.ETRECORD, "an ETRecord of ExecuTorch")
     if not ALONE.isdisjoint(records):

@@ -1,0 +1,77 @@
+"""What ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote: told, inspected, and its nodes looked up."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive.base.errors import ArchiveError
+from archive.reader.recognition import FileKind, recognise
+from tests.support.commands import run
+from tests.support.exported import EXPORTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEGACY, SHOP = EXPORTED / "legacy" / "shop.pt2", EXPORTED / "shop.pt2"
+TOLD = "as PyTorch 2.1 to 2.7 saved them: `inspect`, `sizes` and `symbolicate` work on it"
+
+
+def test_it_is_told_with_what_works_on_it_and_the_way_out(tmp_path: Path) -> None:
+    found = recognise(LEGACY)
+    assert found.kind is FileKind.LEGACY_EXPORTED
+    assert TOLD in str(found)
+    assert "once PyTorch 2.8 or later exports the model anew" in str(found)
+    for verb in ("split", "shrink", "restore", "migrate --to latest"):
+        done = run(*verb.split(), LEGACY, "-o", tmp_path / "out")
+        assert (done.returncode, TOLD in done.stderr.decode()) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_its_nodes_are_looked_up_like_those_of_today() -> None:
+    with archive.open(LEGACY) as legacy, archive.open(SHOP) as today:
+        assert list(legacy.programs) == ["model"]
+        assert list(legacy.programs["model"].sites) == list(today.programs["model"].sites)
+    done = run("symbolicate", LEGACY, "embedding_1")
+    assert done.stdout == run("symbolicate", SHOP, "embedding_1").stdout
+    log = (EXPORTED / "shop.interpreter.stripped.txt").read_bytes()
+    assert run("symbolicate", LEGACY, stdin=log).stdout == (EXPORTED / "shop.interpreter.txt").read_bytes()
+
+
+def test_inspect_and_sizes_show_its_records() -> None:
+    facts = json.loads(run("inspect", LEGACY, "--json").stdout)
+    assert facts["programs"]["model"]["traced"] == 26
+    assert {name: record["kind"] for name, record in facts["records"].items()} == {
+        "serialized_exported_program.json": "exported program",
+        "serialized_state_dict.pt": "tensor",
+        "serialized_constants.pt": "tensor",
+        "serialized_example_inputs.pt": "sample inputs",
+        "version": "archive format",
+        "extra_files/notes.txt": "extra file",
+    }
+    sizes = archive.sizes(LEGACY)
+    assert sum(size.stored for size in sizes.by("kind").values()) == LEGACY.stat().st_size
+
+
+@pytest.mark.parametrize("program", [b"{}", b"[", b"\xff"])
+def test_a_broken_program_is_told_with_its_record(program: bytes) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        made.writestr("serialized_exported_program.json", program)
+    with (
+        archive.open(out.getvalue(), name="m.pt2") as opened,
+        pytest.raises(ArchiveError, match=r"m\.pt2: serialized_exported_program\.json"),
+    ):
+        _ = opened.programs["model"].sites
+
+
+@pytest.mark.torch
+def test_pytorch_loads_it() -> None:
+    import torch  # noqa: PLC0415 (an extra)
+
+    assert len(torch.export.load(LEGACY).graph_module.graph.nodes) > 26
