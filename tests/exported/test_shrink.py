@@ -160,7 +160,10 @@ def test_a_store_takes_the_companion_inside(tmp_path: Path) -> None:
         ("join small -o out -c other", "has a companion of its own inside; `restore` it"),
         ("restore whole -o out", f"no embedded companion ({EMBEDDED_IN_EXPORTED}) in it"),
         ("shrink whole -o out --drop modules", "compact archives keep all debug info"),
-        ("shrink lite -o out --level embed --keep traces", "exported programs (.pt2), and it has none"),
+        (
+            "shrink lite -o out --level embed --keep traces",
+            "kept and dropped in exported programs and compiled models, and it has none",
+        ),
         (
             "migrate whole -o out --to latest",
             "only TorchScript is migrated: export the model with the release",
