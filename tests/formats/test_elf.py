@@ -177,10 +177,10 @@ FORGED = [
     (changed(MADE.data, 32, "<Q", 1 << 63), "byte 32: expected bytes within the file's .* 112 from byte 9,2"),
     (changed(MADE.data, 40, "<Q", 1200), "byte 40: expected bytes within the file's"),
     (changed(MADE.data, 54, "<H", 1), "byte 54: expected 56 bytes a header, found 1"),
-    (changed(MADE.data, 56, "<H", 0xFFFF), "byte 56: expected fewer than 65,280 headers, found 65,535"),
-    (changed(MADE.data, 56, "<H", 0xFEFF), "byte 32: expected bytes within"),
+    (changed(MADE.data, 56, "<H", 0xFFFF), "byte 56: expected at most 4,096 headers, found 65,535"),
+    (changed(MADE.data, 56, "<H", 4096), "byte 32: expected bytes within"),
     (changed(MADE.data, 58, "<H", 0), "byte 58: expected 64 bytes a header, found 0"),
-    (changed(MADE.data, 60, "<H", 0xFF00), "byte 60: expected fewer than 65,280 headers, found 65,280"),
+    (changed(MADE.data, 60, "<H", 0xFF00), "byte 60: expected at most 4,096 headers, found 65,280"),
     (changed(MADE.data, 62, "<H", 7), "byte 62: expected one of 7, found 7"),
     (changed(MADE.data, HEADER + 8, "<Q", (1 << 64) - 1), f"byte {HEADER}: expected bytes within"),
     (changed(MADE.data, HEADER + PHDR + 32, "<Q", 1 << 62), f"byte {HEADER + PHDR}: expected bytes within"),
@@ -217,7 +217,7 @@ def test_whatever_headers_say_all_bytes_are_labelled_or_the_file_is_refused(data
 
 
 def test_many_headers_take_time_in_proportion() -> None:
-    count = 30_000
+    count = 4_096
     body = 64 + 56 * count
     segments = b"".join(
         struct.pack("<IIQQQQQQ", 1, 4, body + 2 * number, 0, 0, 1, 1, 1) for number in range(count)
@@ -229,5 +229,5 @@ def test_many_headers_take_time_in_proportion() -> None:
     header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", *fields)
     started = time.process_time()
     found = list(parsed(header + segments + bytes(2 * count) + sections).stretches())
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 1
     assert len(found) == 2 * count + 3

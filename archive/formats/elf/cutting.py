@@ -11,11 +11,14 @@ compiled model of 2 GB and more looks for its weights from the end of its file (
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, counted
 from archive.formats.elf.model import SectionTable
 from archive.formats.elf.parse import is_elf, other_object, parse_object
+
+if TYPE_CHECKING:
+    from archive.formats.elf.model import SharedObject
 
 SHARED, X86_64 = 3, 62
 """Of e_type and e_machine."""
@@ -58,7 +61,10 @@ def why_whole(data: memoryview) -> str:
     """
     if not is_elf(data):
         return other_object(data) or "no ELF file"
-    made = parse_object(data)
+    return _why_whole(parse_object(data))
+
+
+def _why_whole(made: SharedObject) -> str:
     if (made.bits, made.order, made.machine) != (64, "<", X86_64):
         return str(made)
     if made.kind != SHARED or not made.loads:
@@ -74,9 +80,8 @@ def cut(data: memoryview) -> Cut | None:
     Raises:
         ArchiveError: its headers contradict one another.
     """
-    if why_whole(data):
+    if not is_elf(data) or _why_whole(made := parse_object(data)):
         return None
-    made = parse_object(data)
     header = _with_table(data[:HEADER], SectionTable(0, 0, 0))
     return Cut(header, data[HEADER : made.needed], made.table, data[made.needed :])
 

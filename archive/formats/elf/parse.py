@@ -23,8 +23,8 @@ OTHER_MAGICS = (
     (b"MZ", "Windows (PE)"),
 )
 """Shared objects of other systems, by their first bytes."""
-MOST = 0xFF00
-"""So many headers of a table, and more, are counted elsewhere in the file; no compiled model has them."""
+MOST = 1 << 12
+"""Headers of a table, at most. Compiled models have some 40 sections; 0xFF00 are counted elsewhere."""
 NAME_BYTES = 1024
 """Most bytes of a section's name."""
 IDENTIFICATION = 16
@@ -130,9 +130,9 @@ class _Table:
         self._data = data
         self._form = struct.Struct(form)
         self._start = start
-        if count >= MOST:
+        if count > MOST:
             raise ArchiveError(
-                place=f"byte {fields.count_at}", expected=f"fewer than {MOST:,} headers", found=f"{count:,}"
+                place=f"byte {fields.count_at}", expected=f"at most {MOST:,} headers", found=f"{count:,}"
             )
         if count and size != self._form.size:
             raise ArchiveError(
