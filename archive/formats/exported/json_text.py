@@ -22,6 +22,15 @@ COPIES = 8
 """Times that a byte of JSON is held at most: in the record, as a character, in a text, in another record."""
 WIDE = 2
 """The same where characters take up to four bytes."""
+KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
+    int: "a number",
+    float: "a number",
+}
+
+
+def words(value: object) -> str:
+    """The kind of a value, for a message."""
+    return KINDS.get(type(value), "something else")
 
 
 def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)

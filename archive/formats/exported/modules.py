@@ -62,7 +62,7 @@ def parse_modules(text: str) -> tuple[Instance, ...] | None:
     """The instances of a text; None where :func:`build_modules` would not give the same text again."""
     instances = []
     for item in text.split(";"):
-        parts = _split(item)
+        parts = split_instance(item)
         if len(parts) != PARTS:
             return None
         key, path, class_name = parts
@@ -97,7 +97,7 @@ def build_key(key: Key, path: str) -> str:
     return base if key.call is None else f"{base}@{key.call}"
 
 
-def _split(item: str) -> list[str]:
+def split_instance(item: str) -> list[str]:
     """The parts of an instance between commas outside of brackets."""
     parts, start, depth = [], 0, 0
     for at, char in enumerate(item):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.exported.functions import Function, parse_function, parse_functions
-from archive.formats.exported.json_text import MAX_DEPTH
+from archive.formats.exported.json_text import MAX_DEPTH, words
 from archive.formats.exported.kinds import (
     FUNCTION,
     FUNCTIONS,
@@ -316,10 +316,4 @@ def _text(value: object, path: str) -> str:
 
 
 def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (never returns)
-    raise ArchiveError(place=path, expected=expected, found=KINDS.get(type(value), "something else"))
-
-
-KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
-    int: "a number",
-    float: "a number",
-}
+    raise ArchiveError(place=path, expected=expected, found=words(value))

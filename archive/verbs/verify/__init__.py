@@ -17,11 +17,12 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED_KINDS, FileKind, recognise
+from archive.reader.recognition import DAMAGED_KINDS, READ_KINDS, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
 from archive.verbs.verify.methods import check_lowered, check_methods
+from archive.verbs.verify.programs import check_metadata, check_programs
 from archive.verbs.verify.ranges import check_ranges
 from archive.verbs.verify.records import check_records
 
@@ -62,7 +63,7 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
     """The diagnostics of a file; for a file that is no archive, its kind."""
     found = recognise(mapped.data, limits=limits)
-    if found.kind is not FileKind.COMPANION and not found.is_archive:
+    if found.kind is not FileKind.COMPANION and found.kind not in READ_KINDS:
         return [Diagnostic("error" if found.kind in DAMAGED_KINDS else "not checked", "", "", str(found))]
     with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
         return _diagnostics(archive)
@@ -70,11 +71,22 @@ def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
 
 def _diagnostics(archive: Archive) -> list[Diagnostic]:
     """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
+    if archive.recognised.kind is FileKind.EXPORTED:
+        return _exported(archive)
     if archive.companion is None:
         return _checked(archive, restored=False)
     if archive.has_code:
         return _restored(archive)
     return _companion_diagnostics(archive.companion)
+
+
+def _exported(archive: Archive) -> list[Diagnostic]:
+    """Check an archive of exported programs, and the companion that is read with it."""
+    report = Diagnostics()
+    readable = report.attempt("", lambda: check_records(archive, report)) or set()
+    check_programs(archive, readable, report)
+    check_metadata(archive.companion, report)
+    return report.ordered(archive.records)
 
 
 def _restored(archive: Archive) -> list[Diagnostic]:
@@ -119,4 +131,5 @@ def _companion_diagnostics(companion: Companion) -> list[Diagnostic]:
     report = Diagnostics()
     for name in report.attempt("", lambda: list(companion.contents.records)) or ():
         report.attempt(name, partial(companion.contents.records.__getitem__, name))
+    check_metadata(companion, report)
     return report.ordered({})

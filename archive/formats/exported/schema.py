@@ -1,0 +1,379 @@
+"""The schema of ``.pt2`` JSON, as PyTorch 2.13 declares it, and what of a value is not of the schema.
+
+A class is an object with fields; a union is an object with one key, its *tag*. Source:
+``torch/_export/serde/schema.py``; values are taken by ``_dict_to_dataclass`` in ``serialize.py`` beside it,
+which checks objects and tags. It does not check which plain values stand where, so a number in the place of a
+name is refused where the name is used, or nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+from archive.formats.exported.json_text import MAX_DEPTH, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAJOR, MINOR = 8, 20
+"""The version of the schema that PyTorch 2.13 writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list; ``item`` is the type of each value."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class DictOf:
+    """An object of any keys; ``item`` is the type of each value."""
+
+    item: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value or ``null``."""
+
+    item: str | ListOf | DictOf
+
+
+Type = str | ListOf | DictOf | Optional
+"""``str``, ``int``, ``bool``, ``float``; the name of a class or union; or what is made of these."""
+ENUMS = {"ScalarType", "Layout", "MemoryFormat", "ArgumentKind"}
+"""Numbers with names."""
+
+
+class Class(NamedTuple):
+    """A class.
+
+    Attributes:
+        required: the fields that must be there.
+        others: those that may be left out.
+    """
+
+    required: Mapping[str, Type]
+    others: Mapping[str, Type] = {}
+
+
+CLASSES: Mapping[str, Class] = {
+    "Device": Class({"type": "str"}, {"index": Optional("int")}),
+    "SymExpr": Class({"expr_str": "str"}, {"hint": Optional("SymExprHint")}),
+    "TensorMeta": Class(
+        {
+            "dtype": "ScalarType",
+            "sizes": ListOf("SymInt"),
+            "requires_grad": "bool",
+            "device": "Device",
+            "strides": ListOf("SymInt"),
+            "storage_offset": "SymInt",
+            "layout": "Layout",
+        }
+    ),
+    "TensorArgument": Class({"name": "str"}),
+    "TokenArgument": Class({"name": "str"}),
+    "GraphArgument": Class({"name": "str", "graph": "Graph"}),
+    "CustomObjArgument": Class({"name": "str", "class_fqn": "str"}),
+    "ComplexValue": Class({"real": "float", "imag": "float"}),
+    "NamedArgument": Class({"name": "str", "arg": "Argument"}, {"kind": Optional("ArgumentKind")}),
+    "Node": Class(
+        {
+            "target": "str",
+            "inputs": ListOf("NamedArgument"),
+            "outputs": ListOf("Argument"),
+            "metadata": DictOf("str"),
+        },
+        {"is_hop_single_tensor_return": Optional("bool"), "name": Optional("str")},
+    ),
+    "Graph": Class(
+        {
+            "inputs": ListOf("Argument"),
+            "outputs": ListOf("Argument"),
+            "nodes": ListOf("Node"),
+            "tensor_values": DictOf("TensorMeta"),
+            "sym_int_values": DictOf("SymInt"),
+            "sym_bool_values": DictOf("SymBool"),
+        },
+        {
+            "is_single_tensor_return": "bool",
+            "custom_obj_values": DictOf("CustomObjArgument"),
+            "sym_float_values": DictOf("SymFloat"),
+        },
+    ),
+    "UserInputSpec": Class({"arg": "Argument"}),
+    "InputToConstantInputSpec": Class({"name": "str", "value": "ConstantValue"}),
+    "InputToParameterSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
+    "InputToBufferSpec": Class({"arg": "TensorArgument", "buffer_name": "str", "persistent": "bool"}),
+    "InputToTensorConstantSpec": Class({"arg": "TensorArgument", "tensor_constant_name": "str"}),
+    "InputToCustomObjSpec": Class({"arg": "CustomObjArgument", "custom_obj_name": "str"}),
+    "InputTokenSpec": Class({"arg": "TokenArgument"}),
+    "UserOutputSpec": Class({"arg": "Argument"}),
+    "LossOutputSpec": Class({"arg": "TensorArgument"}),
+    "BufferMutationSpec": Class({"arg": "TensorArgument", "buffer_name": "str"}),
+    "ParameterMutationSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
+    "GradientToParameterSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
+    "GradientToUserInputSpec": Class({"arg": "TensorArgument", "user_input_name": "str"}),
+    "UserInputMutationSpec": Class({"arg": "TensorArgument", "user_input_name": "str"}),
+    "OutputTokenSpec": Class({"arg": "TokenArgument"}),
+    "GraphSignature": Class({"input_specs": ListOf("InputSpec"), "output_specs": ListOf("OutputSpec")}),
+    "RangeConstraint": Class({"min_val": Optional("int"), "max_val": Optional("int")}),
+    "ModuleCallSignature": Class(
+        {
+            "inputs": ListOf("Argument"),
+            "outputs": ListOf("Argument"),
+            "in_spec": "str",
+            "out_spec": "str",
+        },
+        {"forward_arg_names": Optional(ListOf("str"))},
+    ),
+    "ModuleCallEntry": Class({"fqn": "str"}, {"signature": Optional("ModuleCallSignature")}),
+    "NamedTupleDef": Class({"field_names": ListOf("str")}),
+    "GraphModule": Class(
+        {
+            "graph": "Graph",
+            "signature": "GraphSignature",
+            "module_call_graph": ListOf("ModuleCallEntry"),
+        },
+        {"metadata": DictOf("str"), "treespec_namedtuple_fields": DictOf("NamedTupleDef")},
+    ),
+    "SchemaVersion": Class({"major": "int", "minor": "int"}),
+    "ExportedProgram": Class(
+        {
+            "graph_module": "GraphModule",
+            "opset_version": DictOf("int"),
+            "range_constraints": DictOf("RangeConstraint"),
+            "schema_version": "SchemaVersion",
+        },
+        {"verifiers": ListOf("str"), "torch_version": "str", "guards_code": ListOf("str")},
+    ),
+    "PayloadMeta": Class(
+        {"path_name": "str", "is_param": "bool", "use_pickle": "bool", "tensor_meta": Optional("TensorMeta")}
+    ),
+    "PayloadConfig": Class({"config": DictOf("PayloadMeta")}),
+}
+UNIONS: Mapping[str, Mapping[str, Type]] = {
+    "SymExprHint": {"as_int": "int", "as_bool": "bool", "as_float": "float"},
+    "SymInt": {"as_expr": "SymExpr", "as_int": "int"},
+    "SymFloat": {"as_expr": "SymExpr", "as_float": "float"},
+    "SymBool": {"as_expr": "SymExpr", "as_bool": "bool"},
+    "SymIntArgument": {"as_name": "str", "as_int": "int"},
+    "SymFloatArgument": {"as_name": "str", "as_float": "float"},
+    "SymBoolArgument": {"as_name": "str", "as_bool": "bool"},
+    "OptionalTensorArgument": {"as_tensor": "TensorArgument", "as_none": "bool"},
+    "Argument": {
+        "as_none": "bool",
+        "as_tensor": "TensorArgument",
+        "as_tensors": ListOf("TensorArgument"),
+        "as_int": "int",
+        "as_ints": ListOf("int"),
+        "as_float": "float",
+        "as_floats": ListOf("float"),
+        "as_string": "str",
+        "as_strings": ListOf("str"),
+        "as_sym_int": "SymIntArgument",
+        "as_sym_ints": ListOf("SymIntArgument"),
+        "as_scalar_type": "ScalarType",
+        "as_memory_format": "MemoryFormat",
+        "as_layout": "Layout",
+        "as_device": "Device",
+        "as_bool": "bool",
+        "as_bools": ListOf("bool"),
+        "as_sym_bool": "SymBoolArgument",
+        "as_sym_bools": ListOf("SymBoolArgument"),
+        "as_graph": "GraphArgument",
+        "as_optional_tensors": ListOf("OptionalTensorArgument"),
+        "as_custom_obj": "CustomObjArgument",
+        "as_operator": "str",
+        "as_sym_float": "SymFloatArgument",
+        "as_sym_floats": ListOf("SymFloatArgument"),
+        "as_optional_tensor": "OptionalTensorArgument",
+        "as_complex": "ComplexValue",
+        "as_nested_tensors": ListOf(ListOf("TensorArgument")),
+        "as_int_lists": ListOf(ListOf("int")),
+        "as_string_to_argument": DictOf("Argument"),
+        "as_float_lists": ListOf(ListOf("float")),
+    },
+    "ConstantValue": {
+        "as_none": "bool",
+        "as_int": "int",
+        "as_float": "float",
+        "as_string": "str",
+        "as_bool": "bool",
+    },
+    "InputSpec": {
+        "user_input": "UserInputSpec",
+        "parameter": "InputToParameterSpec",
+        "buffer": "InputToBufferSpec",
+        "tensor_constant": "InputToTensorConstantSpec",
+        "custom_obj": "InputToCustomObjSpec",
+        "token": "InputTokenSpec",
+        "constant_input": "InputToConstantInputSpec",
+    },
+    "OutputSpec": {
+        "user_output": "UserOutputSpec",
+        "loss_output": "LossOutputSpec",
+        "buffer_mutation": "BufferMutationSpec",
+        "gradient_to_parameter": "GradientToParameterSpec",
+        "gradient_to_user_input": "GradientToUserInputSpec",
+        "user_input_mutation": "UserInputMutationSpec",
+        "token": "OutputTokenSpec",
+        "parameter_mutation": "ParameterMutationSpec",
+    },
+}
+WORDS = {"str": "a text", "int": "an integer", "bool": "true or false", "float": "a number"} | dict.fromkeys(
+    ENUMS, "an integer"
+)
+UNREAD = {"opset_version", "guards_code", "forward_arg_names", "field_names", "sizes", "strides"}
+"""Fields with lists and objects that PyTorch takes unseen; sizes and strides are seen where they are used."""
+NO_TYPE = "tuple index out of range"
+"""What PyTorch says of an object in the place of a list, or of values inside of what should be plain."""
+
+MISSING_FIELD = "required positional argument"
+
+
+class JsonFault(NamedTuple):
+    """A value that is wrong.
+
+    Attributes:
+        place: its JSON path.
+        problem: what was expected and found.
+        message: a part of what PyTorch 2.13 says when it loads the record; "" where that depends on others;
+            None where it takes the value.
+    """
+
+    place: str
+    problem: str
+    message: str | None
+
+
+def mismatches(value: object, name: str) -> Iterator[JsonFault]:
+    """The values in a record that are not of the schema, in the order of the schema's fields.
+
+    The messages are those that PyTorch has while it takes values; uses of plain values are not looked at.
+
+    Args:
+        value: of the record.
+        name: the class that it should be.
+
+    Raises:
+        ArchiveError: values are nested too deeply.
+    """
+    return _Comparison().of(value, name)
+
+
+class _Comparison:
+    """A value is compared with a type; ``path`` leads to the value that is looked at."""
+
+    def __init__(self) -> None:
+        self.path: list[str | int] = []
+
+    @property
+    def place(self) -> str:
+        """The JSON path."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return "".join(steps).removeprefix(".")
+
+    def of(self, value: object, kind: Type) -> Iterator[JsonFault]:
+        if isinstance(kind, Optional):
+            if value is None:
+                return
+            kind = kind.item
+        if not isinstance(kind, str):
+            yield from self._items(value, kind)
+        elif kind in CLASSES:
+            yield from self._fields(value, CLASSES[kind])
+        elif kind in UNIONS:
+            yield from self._tagged(value, UNIONS[kind])
+        elif not _is_plain(value, kind):
+            yield self._other(WORDS[kind], value, _plain_message(value, kind))
+
+    def _below(self, step: str | int, value: object, kind: Type) -> Iterator[JsonFault]:
+        self.path.append(step)
+        if len(self.path) > MAX_DEPTH:
+            raise ArchiveError(place=self.place, expected=f"at most {MAX_DEPTH} values inside one another")
+        yield from self.of(value, kind)
+        self.path.pop()
+
+    def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[JsonFault]:
+        if isinstance(kind, ListOf) and isinstance(value, list):
+            for number, item in enumerate(value):
+                yield from self._below(number, item, kind.item)
+        elif isinstance(kind, DictOf) and isinstance(value, dict):
+            for key, item in value.items():
+                yield from self._below(key, item, kind.item)
+        else:
+            expected = "a list" if isinstance(kind, ListOf) else "an object"
+            yield self._other(expected, value, self._items_message(value, kind))
+
+    def _items_message(self, value: object, kind: ListOf | DictOf) -> str | None:
+        """What PyTorch says of a value that is no list or object."""
+        if isinstance(value, dict):
+            return NO_TYPE
+        if value == "" and isinstance(kind, ListOf):  # which has no items either
+            return None
+        return None if UNREAD.intersection(self.path[-1:]) else ""
+
+    def _fields(self, value: object, kind: Class) -> Iterator[JsonFault]:
+        if not isinstance(value, dict):
+            message = MISSING_FIELD if isinstance(value, list | str) else "is not iterable"
+            yield self._other("an object", value, message)
+            return
+        for field, inner in kind.required.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+            else:
+                yield JsonFault(self.place, f"expected a field {field}, found none", MISSING_FIELD)
+        for field, inner in kind.others.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+
+    def _tagged(self, value: object, tags: Mapping[str, Type]) -> Iterator[JsonFault]:
+        if not isinstance(value, dict):
+            yield self._other("an object", value, "expected dict, got ")
+        elif len(value) != 1:
+            found = f"{len(value)} keys"
+            yield JsonFault(self.place, f"expected one key, found {found}", "expected dict with 1 key, got ")
+        else:
+            ((tag, inner),) = value.items()
+            if tag in tags:
+                yield from self._below(tag, inner, tags[tag])
+            else:
+                problem = f"expected a tag like {next(iter(tags))}, found {shown(tag)}"
+                yield JsonFault(self.place, problem, f"KeyError: {tag!r}")
+
+    def _other(self, expected: str, value: object, message: str | None) -> JsonFault:
+        return JsonFault(self.place, f"expected {expected}, found {words(value)}", message)
+
+
+def _is_plain(value: object, kind: str) -> bool:
+    """Whether a value is of a plain type; ``json`` has no numbers beyond floats, so PyTorch writes texts."""
+    if kind == "str":
+        return isinstance(value, str)
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "float":
+        return type(value) in (int, float) or value in ("Infinity", "-Infinity", "NaN")
+    return type(value) is int
+
+
+def _plain_message(value: object, kind: str) -> str | None:
+    """What PyTorch says of a value that is not of a plain type."""
+    if isinstance(value, dict) or (isinstance(value, list) and value):
+        return NO_TYPE
+    if kind == "float" and value is None:
+        return "float() argument must be a string or a real number, not 'NoneType'"
+    if kind == "float" and isinstance(value, str) and not _is_float(value):
+        return "could not convert string to float"
+    return None
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""The records of a ``.pt2`` beside its programs: what PyTorch asks for, and what it reads of itself.
+
+Source: ``load_pt2``, ``PT2ArchiveReader`` and ``_load_exported_programs`` in
+``torch/export/pt2_archive/_package.py`` of PyTorch 2.13; ``torch/csrc/export/pt2_archive_constants.h``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import shown
+from archive.formats.exported.schema import JsonFault
+from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
+from archive.verbs.loading.programs.payloads import CONFIGS, NO_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.reader.records import ReadableRecord
+
+EXPORTED_VERSION = "archive_version"
+VALUES = {
+    EXPORTED_FORMAT: ("pt2", "Invalid archive format"),
+    EXPORTED_VERSION: ("0", "does not match our current archive version"),
+}
+"""What these records hold, and what PyTorch says where they hold something else."""
+INPUTS = "data/sample_inputs/{}.pt"
+"""The record of a program's sample inputs."""
+EXTRA = "extra/"
+
+
+class RecordFault(NamedTuple):
+    """A fault of a record as a whole; ``record`` is "" where there is none."""
+
+    record: str
+    fault: JsonFault
+
+
+def file_faults(records: Mapping[str, ReadableRecord]) -> Iterator[RecordFault]:
+    """The faults of the records that PyTorch reads, except programs and tables.
+
+    Args:
+        records: those that can be read.
+    """
+    for name, (value, message) in VALUES.items():
+        if name not in records:
+            yield _missing(name)
+        elif bytes(records[name].view()[: len(value) + 1]) != value.encode():
+            found = shown(bytes(records[name].view()[:20]).decode("utf-8", "replace"))
+            yield RecordFault(name, JsonFault("", f"expected {value!r}, found {found}", message))
+    for name in records:
+        if name.startswith(PROGRAMS[0]):
+            yield from _program_faults(records, name)
+        elif name.startswith(EXTRA):
+            yield from _extra_faults(records, name)
+
+
+def _program_faults(records: Mapping[str, ReadableRecord], record: str) -> Iterator[RecordFault]:
+    """The faults of what goes with a program: PyTorch takes each record of the folder for one."""
+    folder, ending = PROGRAMS
+    if not is_program(record):
+        problem = f"expected a name that ends in {ending}, as PyTorch takes it for a program"
+        yield RecordFault(record, JsonFault("", problem, ""))
+        return
+    name = record.removeprefix(folder).removesuffix(ending)
+    if INPUTS.format(name) not in records:
+        yield _missing(INPUTS.format(name))
+    for tensors, config in CONFIGS.items():
+        table = f"{tensors}{name}{config}"
+        if table not in records and f"{tensors}{name}.pt" not in records:
+            problem = f"expected a record {table}, found none"
+            yield RecordFault("", JsonFault("", problem, f"{table} not found in PT2 archive"))
+
+
+def _extra_faults(records: Mapping[str, ReadableRecord], name: str) -> Iterator[RecordFault]:
+    try:
+        str(records[name].view(), "utf-8")
+    except UnicodeDecodeError as error:
+        fault = JsonFault(f"byte {error.start}", "expected UTF-8, found other bytes", "UnicodeDecodeError")
+        yield RecordFault(name, fault)
+
+
+def _missing(name: str) -> RecordFault:
+    return RecordFault("", JsonFault("", f"expected a record {name}, found none", f"{NO_FILE}{name}"))

@@ -1,0 +1,256 @@
+"""Graphs: each value is named once, is in a table of values, and is there before it is used.
+
+PyTorch 2.13 gives a graph its inputs, then its nodes one after the other; a node's arguments are values that
+are there by then. Graphs inside of a graph have values of their own. Whether a node's target exists, and
+takes such arguments, is not checked: that would need PyTorch's operators.
+
+Source: ``deserialize_graph``, ``deserialize_node`` and ``deserialize_outputs`` in
+``torch/_export/serde/serialize.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import shown
+from archive.formats.exported.json_text import words
+from archive.formats.exported.schema import JsonFault
+from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments, missing
+from archive.verbs.loading.programs.texts import text_faults
+from archive.verbs.loading.programs.values import TABLES, RowCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.verbs.loading.programs.arguments import Names
+    from archive.verbs.loading.programs.values import Ranges
+
+HIGHER_ORDER = "torch.ops.higher_order"
+PREFIXES = ("_operator", "torch", "math", "#")
+"""How targets begin that PyTorch looks up."""
+ARITHMETIC = (
+    *("eq", "ne", "le", "ge", "lt", "gt", "and_", "or_", "lshift", "rshift"),
+    *("neg", "pos", "mul", "add", "sub", "floordiv", "truediv", "mod", "pow"),
+)
+SYMBOLIC_TARGETS = {
+    *(f"_operator.{name}" for name in ARITHMETIC),
+    *(f"torch.sym_{name}" for name in ("not", "int", "float", "ite", "max", "min", "sqrt")),
+    *("torch._sym_sqrt", "math.trunc", "torch.ops.aten.item.default"),
+}
+"""Targets that take and give numbers."""
+PLAIN_INPUTS = {"as_int", "as_float", "as_bool", "as_none", "as_string"}
+PLAIN_OUTPUTS = PLAIN_INPUTS - {"as_string"}
+ONE_BY_ONE = {"as_tensor", "as_sym_int", "as_sym_float"}
+LISTS = {"as_tensors", "as_sym_ints", "as_sym_floats"}
+IN_NODE = "Failed deserializing node"
+TWICE = "has already been deserialized before."
+NO_NAME = "Field as_name is not set."
+
+
+class Shared(NamedTuple):
+    """What all graphs of a program refer to.
+
+    Attributes:
+        specs: the number of inputs in its signature.
+        constants: the names of its constants; None where they are not known.
+        ranges: its ranges of symbols, by name.
+    """
+
+    specs: int
+    constants: Names
+    ranges: Ranges
+
+
+class GraphCheck:
+    """A graph, followed as PyTorch follows it.
+
+    Args:
+        graph: as the schema has it.
+        place: its JSON path.
+        shared: what it refers to.
+
+    Attributes:
+        values: the names of the values that are there so far.
+        names: those of all nodes so far.
+    """
+
+    def __init__(self, graph: dict[str, Any], place: str, shared: Shared) -> None:
+        self.values: set[str] = set()
+        self.names: set[str] = set()
+        self._graph = graph
+        self._place = place
+        self._shared = shared
+        self._rows = RowCheck(shared.ranges)
+        self._arguments = Arguments(self.values, shared.constants, self._inner)
+        self._checked: set[str] = set()
+
+    def faults(self) -> Iterator[JsonFault]:
+        """The faults of the graph and of those inside of it, in the order in which PyTorch meets them."""
+        for number, one in enumerate(self._graph["inputs"]):
+            yield from self._input(one, number, f"{self._place}.inputs[{number}]")
+        for number, node in enumerate(self._graph["nodes"]):
+            yield from self._node(node, f"{self._place}.nodes[{number}]")
+        yield from self._outputs()
+
+    # Inputs
+
+    def _input(self, argument: dict[str, Any], number: int, place: str) -> Iterator[JsonFault]:
+        ((tag, value),) = argument.items()
+        place = f"{place}.{tag}"
+        if tag in ("as_tensor", "as_custom_obj"):
+            yield from self._defined(value["name"], f"{place}.name")
+        elif tag == "as_sym_int" and "as_name" in value:
+            yield from self._defined(value["as_name"], f"{place}.as_name")
+        elif tag == "as_sym_int":
+            yield JsonFault(place, "expected a name, found a number", "Deserializing a constant symint")
+        elif tag not in PLAIN_INPUTS:
+            yield JsonFault(place, f"expected an input, found {tag}", "Invalid input type")
+        elif number >= self._shared.specs:
+            problem = f"expected one of {self._shared.specs} inputs in the signature, found number {number}"
+            yield JsonFault(place, problem, "list index out of range")
+
+    def _defined(self, name: object, place: str) -> Iterator[JsonFault]:
+        """A value is there from now on; the faults of its name and of its row in a table."""
+        if not isinstance(name, str):
+            yield JsonFault(place, f"expected a text, found {words(name)}", "")
+            return
+        if name in self.values:
+            yield JsonFault(place, f"expected a new name, found {shown(name)} again", f"Node {name} {TWICE}")
+        self.values.add(name)
+        self.names.add(name)
+        table = next((table for table in reversed(TABLES) if name in self._graph.get(table, ())), None)
+        if table is None:
+            yield missing(name, place, "a name in a table of values")
+        elif name not in self._checked:
+            self._checked.add(name)
+            yield from self._rows.faults(table, self._graph[table][name], f"{self._place}.{table}.{name}")
+
+    # Nodes
+
+    def _node(self, node: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        target = node["target"]
+        if not isinstance(target, str) or not target.startswith(PREFIXES):
+            problem = f"expected the name of an operator, found {shown(target)}"
+            yield JsonFault(f"{place}.target", problem, IN_NODE)
+            return
+        for number, named in enumerate(node["inputs"]):
+            yield from self._arguments.faults(named["arg"], f"{place}.inputs[{number}].arg")
+        yield from text_faults(node["metadata"], f"{place}.metadata")
+        yield from self._results(node, place)
+        name = node.get("name")
+        if isinstance(name, str):
+            self.names.add(name)
+        elif name:
+            yield JsonFault(
+                f"{place}.name", f"expected a text, found {words(name)}", "Failed deserializing node"
+            )
+
+    def _inner(self, held: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        """The faults of a graph that is an argument."""
+        name = held["name"]
+        if not isinstance(name, str) or not name or "." in name:
+            yield JsonFault(
+                f"{place}.name", f"expected a name without dots, found {shown(name)}", "module name"
+            )
+        yield from GraphCheck(held["graph"], f"{place}.graph", self._shared).faults()
+
+    def _results(self, node: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        """The values that a node gives are there from now on."""
+        outputs = node["outputs"]
+        if node["target"] in SYMBOLIC_TARGETS:
+            yield from self._symbolic_result(outputs, place)
+        elif len(outputs) == 1:
+            yield from self._result(node, f"{place}.outputs[0]")
+        elif outputs:
+            for number, one in enumerate(outputs):
+                yield from self._part(one, f"{place}.outputs[{number}]")
+            self._also(node)
+
+    def _also(self, node: dict[str, Any]) -> None:
+        """A node of several values is itself one, under its own name."""
+        if isinstance(node.get("name"), str):
+            self.values.add(node["name"])
+
+    def _symbolic_result(self, outputs: list[dict[str, Any]], place: str) -> Iterator[JsonFault]:
+        if not outputs:
+            yield JsonFault(f"{place}.outputs", "expected a number, found nothing", "list index out of range")
+            return
+        ((tag, value),) = outputs[0].items()
+        if tag in SYMBOLIC and "as_name" in value:
+            yield from self._defined(value["as_name"], f"{place}.outputs[0].{tag}.as_name")
+        else:
+            yield JsonFault(f"{place}.outputs[0]", f"expected the name of a number, found {tag}", "as_name")
+
+    def _result(self, node: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        """The only value of a node."""
+        ((tag, value),) = node["outputs"][0].items()
+        one = node["target"].startswith(HIGHER_ORDER) and not node.get("is_hop_single_tensor_return")
+        if tag == "as_none":
+            return
+        if one:
+            if tag not in ONE_BY_ONE:
+                yield JsonFault(
+                    place, f"expected a tensor or number, found {tag}", "Failed deserializing node"
+                )
+                return
+            yield from self._part(node["outputs"][0], place)
+            self._also(node)
+        elif tag == "as_tensor":
+            yield from self._defined(value["name"], f"{place}.{tag}.name")
+        elif tag in SYMBOLIC:
+            yield from self._number(value, f"{place}.{tag}")
+        elif tag == "as_tensors" and isinstance(value, list) and value:
+            yield from self._part(node["outputs"][0], place)
+            self._also(node)
+        else:
+            yield JsonFault(place, f"expected tensors or a number, found {tag}", IN_NODE)
+
+    def _part(self, output: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        """One of several values of a node."""
+        ((tag, value),) = output.items()
+        place = f"{place}.{tag}"
+        if tag == "as_tensor":
+            yield from self._defined(value["name"], f"{place}.name")
+        elif tag in ONE_BY_ONE:
+            yield from self._number(value, place)
+        elif tag in LISTS and isinstance(value, list):
+            for number, one in enumerate(value):
+                if tag == "as_tensors":
+                    yield from self._defined(one["name"], f"{place}[{number}].name")
+                else:
+                    yield from self._number(one, f"{place}[{number}]")
+        elif tag != "as_none" and value != []:
+            yield JsonFault(place, f"expected a tensor, a number or a list, found {tag}", "")
+
+    def _number(self, value: dict[str, Any], place: str) -> Iterator[JsonFault]:
+        if "as_name" in value:
+            yield from self._defined(value["as_name"], f"{place}.as_name")
+        else:
+            yield JsonFault(place, "expected a name, found a number", NO_NAME)
+
+    # Outputs
+
+    def _outputs(self) -> Iterator[JsonFault]:
+        outputs = self._graph["outputs"]
+        for number, one in enumerate(outputs):
+            ((tag, value),) = one.items()
+            place = f"{self._place}.outputs[{number}].{tag}"
+            if tag == "as_tensor" or (tag in SYMBOLIC and "as_name" in value):
+                yield from self._arguments.faults(one, f"{self._place}.outputs[{number}]")
+            elif tag in SYMBOLIC:
+                yield JsonFault(place, "expected a name, found a number", NO_NAME)
+            elif tag not in PLAIN_OUTPUTS:
+                problem = f"expected a tensor or number, found {tag}"
+                yield JsonFault(place, problem, "Unable to deserialize output node")
+        if self._graph.get("is_single_tensor_return"):
+            yield from self._single(outputs)
+
+    def _single(self, outputs: list[dict[str, Any]]) -> Iterator[JsonFault]:
+        if len(outputs) != 1:
+            problem = f"expected one output, found {len(outputs)}"
+            yield JsonFault(
+                f"{self._place}.outputs", problem, "expected single output for single_tensor_return"
+            )
+        elif PLAIN_OUTPUTS & outputs[0].keys():
+            problem = "expected a value of the graph, found another"
+            yield JsonFault(f"{self._place}.outputs[0]", problem, "Expected Node for single tensor return")

@@ -1,0 +1,77 @@
+"""Sample inputs of a program: a zip by ``torch.save``, with a pickle of a tuple or dict.
+
+The pickle is read as inert values. PyTorch 2.13 reads it with ``weights_only`` first; a pickle that asks for
+more than tensors is then read without, so what it names runs. Source: ``deserialize_torch_artifact`` in
+``torch/_export/serde/serialize.py``; the names are those of ``torch/_weights_only_unpickler.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.base.errors import shown
+from archive.base.mapped import Mapped
+from archive.debuginfo.model import Global
+from archive.formats.inert_values import DATA
+from archive.formats.python_pickle import Value, plain_value
+from archive.reader.recognition import opened_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.limits import Allowance
+    from archive.reader.records import ReadableRecord
+    from archive.verbs.verify.diagnostic import Diagnostics
+
+PLAIN = re.compile(
+    r"collections\.(?:OrderedDict|Counter)|_codecs\.encode|builtins\.(?:bytearray|complex|set)"
+    r"|torch\.(?:cuda\.)?[A-Z][A-Za-z0-9]*(?:Storage|Tensor)|torch\.(?:Size|Tensor|device)"
+    r"|torch\.(?:u?int|float|bfloat|complex|bits|qu?int)[0-9]+(?:x[0-9]|_e[0-9]m[0-9][a-z0-9_]*)?|torch\.bool"
+    r"|torch\.storage\.(?:Typed|Untyped)Storage|torch\.nn\.parameter\.Parameter"
+    r"|torch\._utils\._rebuild_[a-z0-9_]+|torch\._tensor\._rebuild_from_type_v2"
+    r"|torch\.serialization\._get_layout|torch\.per_(?:channel|tensor)_[a-z_]+"
+)
+"""Names that ``weights_only`` takes."""
+REFUSED = "PyTorch 2.13 refuses it"
+NAMED = 3
+"""Names that a message tells."""
+HOLDERS = ("tuple", "dict", Global("collections", "OrderedDict"))
+
+
+def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnostics) -> None:
+    """Check a record of sample inputs.
+
+    Raises:
+        ArchiveError: it is no zip, or its pickle cannot be read.
+    """
+    data = record.view()
+    if not len(data):
+        return
+    with opened_zip(Mapped(data, record.name), allowance) as container:
+        value, _ = plain_value(container.records[DATA].view(), 0, allowance)
+    if not isinstance(value, Value) or (isinstance(value.what, str) and value.what not in HOLDERS):
+        found = value.what if isinstance(value, Value) else type(value).__name__
+        message = f"expected a tuple or dict, found {shown(found)}"
+        report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
+    asked = sorted({str(one) for one in _globals(value)})
+    others = [name for name in asked if not PLAIN.fullmatch(name)]
+    if others:
+        some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
+        message = (
+            f"the pickle asks for {some}; torch.export.load then reads it without weights_only, and runs them"
+        )
+        report.add("note", record.name, "", message)
+
+
+def _globals(value: object) -> Iterator[Global]:
+    """The names that a pickle asks for."""
+    below, seen = [value], set()
+    while below:
+        one = below.pop()
+        if isinstance(one, Global):
+            yield one
+        elif isinstance(one, Value) and id(one) not in seen:
+            seen.add(id(one))
+            below += [one.what, one.state, *one.arguments, *one.items]
+            below += [part for pair in one.pairs for part in pair]

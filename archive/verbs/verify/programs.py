@@ -1,0 +1,211 @@
+"""Rules for exported programs.
+
+- PyTorch 2.13 loads them: the checks of :mod:`archive.verbs.loading.programs`. What it refuses is an error,
+  what is not of its schema and not checked is a warning.
+- Each node can be named: names are unique in their graph.
+- Texts of metadata are laid out as PyTorch writes them: notes. ``split`` keeps others as they are. A program
+  whose nodes have none was split, or saved so: a note.
+- Sample inputs are a pickle of a tuple or dict. What it asks for beyond tensors is noted, as PyTorch runs it.
+- Each record of a tensor belongs to a row of a table; others are noted.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted, one_line, shown
+from archive.formats.exported.functions import parse_function, parse_functions
+from archive.formats.exported.json_text import is_exact, read_json
+from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
+from archive.formats.exported.modules import parse_modules
+from archive.formats.exported.origins import parse_origins
+from archive.formats.exported.program import Program, graph_of, nodes
+from archive.formats.exported.schema import mismatches
+from archive.formats.exported.traces import parse_trace
+from archive.verbs.loading.programs import program_faults
+from archive.verbs.loading.programs.files import INPUTS, file_faults
+from archive.verbs.loading.programs.payloads import CONFIGS, TABLE, PayloadCheck, Payloads
+from archive.verbs.verify.diagnostic import MAX_LISTED
+from archive.verbs.verify.inputs import REFUSED, check_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from archive.base.limits import Allowance
+    from archive.formats.exported.schema import JsonFault
+    from archive.normalform.metadata import Metadata
+    from archive.reader.archive import Archive
+    from archive.reader.companion import Companion
+    from archive.reader.records import ReadableRecord
+    from archive.verbs.verify.diagnostic import Diagnostics, Severity
+
+    Rows = Mapping[str, dict[str, Any]]
+
+UNCHECKED = "PyTorch 2.13 does not check it"
+PARSERS: dict[str, Callable[[str], object]] = {
+    STACK_TRACE: parse_trace,
+    MODULES: parse_modules,
+    FUNCTION: parse_function,
+    FUNCTIONS: parse_functions,
+    ORIGINS: parse_origins,
+}
+"""The kinds of metadata that have a layout, by key."""
+ONLY = "model"
+"""The program that ``torch.export.load`` reads."""
+
+
+def check_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    """Check the exported programs of an archive.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+    """
+    records = {name: record for name, record in archive.records.items() if name in readable}
+    for record, fault in report.attempt("", lambda: list(file_faults(records))) or ():
+        _add([fault], record, report)
+    used: set[str] = set()
+    for name, record in archive.programs.records.items():
+        with archive.allowance.part() as allowance:
+            check = _ProgramCheck(records, name, allowance, report)
+            payloads = Payloads(*map(check.rows, CONFIGS))
+            used |= check.used
+            if record in records:
+                report.attempt(record, partial(check.program, record, payloads))
+    _note_unused(records, used, report)
+    if archive.programs and ONLY not in archive.programs:
+        message = f"torch.export.load reads the program {ONLY} alone, and there is none; load_pt2 reads all"
+        report.add("note", "", "", message)
+
+
+def check_metadata(companion: Companion | None, report: Diagnostics) -> None:
+    """Check that a companion gives the metadata of all nodes.
+
+    Args:
+        companion: None where there is none.
+        report: takes the diagnostics.
+    """
+    metadata = None if companion is None else report.attempt("", lambda: companion.metadata)
+    if metadata is not None:
+        for name, rows in metadata.programs.items():
+            report.attempt(name, partial(_read_all, metadata, rows))
+
+
+def _read_all(metadata: Metadata, rows: range) -> bool:
+    for row in rows:
+        metadata.of(row)
+    return True
+
+
+class _ProgramCheck:
+    """A program with its tables.
+
+    Attributes:
+        used: the records of tensors that its tables name.
+    """
+
+    def __init__(
+        self, records: Mapping[str, ReadableRecord], name: str, allowance: Allowance, report: Diagnostics
+    ) -> None:
+        self.used: set[str] = set()
+        self._records = records
+        self._name = name
+        self._allowance = allowance
+        self._report = report
+
+    def rows(self, folder: str) -> Rows | None:
+        """Check a table; its rows, or None where they are not known."""
+        old = f"{folder}{self._name}.pt"
+        table = f"{folder}{self._name}{CONFIGS[folder]}"
+        self.used |= {old, table}
+        if old in self._records:
+            self._report.add("note", old, "", "a pickle, as PyTorch wrote it before 2.9, is not checked")
+            return None
+        if table not in self._records:
+            return None
+        return self._report.attempt(table, partial(self._rows, table, folder))
+
+    def _rows(self, table: str, folder: str) -> Rows | None:
+        tree = read_json(self._records[table].view(), self._allowance)
+        if _add(mismatches(tree, TABLE), table, self._report):
+            return None
+        rows: Rows = tree["config"]
+        _add(PayloadCheck(self._records, folder).faults(rows), table, self._report)
+        self.used |= {f"{folder}{row['path_name']}" for row in rows.values()}
+        pickled = [name for name, row in rows.items() if row["use_pickle"]]
+        if pickled:
+            what = f"{counted(len(pickled), 'pickled value')}, {shown(pickled[0])} for one, not checked"
+            self._report.add("note", table, "", f"{what}; torch.export.load runs what they name")
+        return rows
+
+    def program(self, record: str, payloads: Payloads) -> None:
+        """Check a program.
+
+        Raises:
+            ArchiveError: the record is no program.
+        """
+        data = self._records[record].view()
+        tree = read_json(data, self._allowance)
+        if _add(program_faults(tree, payloads), record, self._report):
+            return
+        sites = Program.of(self._name, tree).sites
+        metadata = [site.metadata for site in sites.values()]
+        _note_layouts(record, tree, self._report)
+        if metadata and not any(metadata):
+            self._report.add("note", record, "", f"no metadata for {counted(len(metadata), 'node')}")
+        if not is_exact(tree, data):
+            message = "not as json.dumps writes it, so split leaves its metadata where it is"
+            self._report.add("note", record, "", message)
+        inputs = INPUTS.format(self._name)
+        if inputs in self._records:
+            self._report.attempt(
+                inputs, partial(check_inputs, self._records[inputs], self._allowance, self._report)
+            )
+
+
+def _note_layouts(record: str, tree: dict[str, Any], report: Diagnostics) -> None:
+    """Note texts that are not laid out as PyTorch writes them."""
+    known: dict[tuple[str, str], bool] = {}
+    for place, node, *_ in nodes(graph_of(tree)):
+        for key, parse in PARSERS.items():
+            text = node["metadata"].get(key)
+            if text and (key, text) not in known:
+                known[key, text] = parse(text) is not None
+            if text and not known[key, text]:
+                where = (f"{place}.metadata.{key}", f"not laid out as PyTorch writes a {key}")
+                report.add_each("note", record, f"texts of {key}", [0], partial(_same, where))
+
+
+def _same(where: tuple[str, str], _: int) -> tuple[str, str]:
+    return where
+
+
+def _note_unused(records: Mapping[str, ReadableRecord], used: set[str], report: Diagnostics) -> None:
+    """Note records of tensors that no table names."""
+    unused = [name for name in records if name.startswith(tuple(CONFIGS)) and name not in used]
+    if unused:
+        size = sum(records[name].size for name in unused)
+        some = f"{counted(len(unused), 'record')}, {shown(unused[0])} for one"
+        report.add("note", "", "", f"no program names {some}: {size:,} bytes")
+
+
+def _add(faults: Iterable[JsonFault], record: str, report: Diagnostics) -> bool:
+    """Add faults of a record; whether PyTorch refuses one."""
+    count, refused = 0, False
+    for fault in faults:
+        count += 1
+        refused |= fault.message is not None
+        if count <= MAX_LISTED:
+            severity: Severity = "warning" if fault.message is None else "error"
+            report.add(severity, record, one_line(fault.place), f"{fault.problem}; {_told(fault.message)}")
+    if count > MAX_LISTED:
+        report.add("error" if refused else "warning", record, "", f"… and {count - MAX_LISTED:,} more")
+    return refused
+
+
+def _told(message: str | None) -> str:
+    if message is None:
+        return UNCHECKED
+    return f'{REFUSED}: "{message.strip()}"' if message else REFUSED
