@@ -39,7 +39,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.exported.program import KINDS
+from archive.formats.exported.json_text import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -186,4 +186,4 @@ def _delegate(value: object) -> Delegate:
 
 
 def _error(expected: str, value: object) -> ArchiveError:
-    return ArchiveError(expected=expected, found=KINDS.get(type(value), "something else"))
+    return ArchiveError(expected=expected, found=words(value))

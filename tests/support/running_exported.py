@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def _registered() -> None:
+def registered() -> None:
     """Register what the models take and return, once a process."""
     sys.path.insert(0, str(EXPORTED / "models"))
     try:
@@ -36,7 +36,7 @@ def outcomes(path: Path, *, unflattened: bool = False) -> dict[str, list[Any]]:
         path: the archive.
         unflattened: run it as ``torch.export.unflatten`` makes modules of it.
     """
-    _registered()
+    registered()
     torch.manual_seed(0)
     found = {}
     for name, program in _package.load_pt2(path).exported_programs.items():

@@ -92,7 +92,7 @@ ADVICE = {
     FileKind.CHECKPOINT: NO_CODE_ADVICE,
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
-    FileKind.EXPORTED: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
+    FileKind.EXPORTED: "all commands but `migrate` and `lite` work on it",
     FileKind.LEGACY_EXPORTED: "`inspect`, `sizes` and `symbolicate` work on it, others do once PyTorch 2.8 "
     "or later exports the model anew",
     FileKind.AOTI: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",

@@ -17,7 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED_KINDS, READ_KINDS, FileKind, recognise
+from archive.reader.recognition import DAMAGED_KINDS, ARCHIVE_KINDS, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Diagnostic", "verify"]
 
+CHECKED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.COMPANION}
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
 
@@ -63,7 +64,7 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
 def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
     """The diagnostics of a file; for a file that is no archive, its kind."""
     found = recognise(mapped.data, limits=limits)
-    if found.kind is not FileKind.COMPANION and found.kind not in READ_KINDS:
+    if found.kind not in CHECKED_KINDS:
         return [Diagnostic("error" if found.kind in DAMAGED_KINDS else "not checked", "", "", str(found))]
     with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
         return _diagnostics(archive)

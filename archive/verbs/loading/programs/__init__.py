@@ -24,6 +24,7 @@ from archive.verbs.loading.programs.arguments import Arguments
 from archive.verbs.loading.programs.calls import call_faults, version_faults
 from archive.verbs.loading.programs.graphs import GraphCheck, Shared
 from archive.verbs.loading.programs.signature import GRAPH, SignatureCheck
+from archive.verbs.loading.programs.values import RowCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[JsonFault]:
     module = program["graph_module"]
     yield from version_faults(program)
     signature = SignatureCheck(module, payloads)
-    shared = Shared(signature.inputs, payloads.constants, program["range_constraints"])
+    shared = Shared(signature.inputs, payloads.constants, RowCheck(program["range_constraints"]))
     graph = GraphCheck(module["graph"], GRAPH, shared)
     yield from signature.own_faults()
     yield from graph.faults()

@@ -37,9 +37,10 @@ def version_faults(program: dict[str, Any]) -> Iterator[JsonFault]:
     for name, one in program["range_constraints"].items():
         yield from _range_faults(name, one, f"range_constraints.{name}")
     for number, name in enumerate(program.get("verifiers", [])):
-        if name not in VERIFIERS:
+        if not isinstance(name, str) or name not in VERIFIERS:
             problem = f"expected ATEN or TRAINING, found {shown(name)}"
-            yield JsonFault(f"verifiers[{number}]", problem, f"KeyError: {name!r}")
+            message = f"KeyError: {name!r}" if isinstance(name, str) else ""
+            yield JsonFault(f"verifiers[{number}]", problem, message)
     yield from _custom_faults(program["graph_module"].get("metadata", {}))
 
 

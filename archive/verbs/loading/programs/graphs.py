@@ -17,13 +17,13 @@ from archive.formats.exported.json_text import words
 from archive.formats.exported.schema import JsonFault
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments, missing
 from archive.verbs.loading.programs.texts import text_faults
-from archive.verbs.loading.programs.values import TABLES, RowCheck
+from archive.verbs.loading.programs.values import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.verbs.loading.programs.arguments import Names
-    from archive.verbs.loading.programs.values import Ranges
+    from archive.verbs.loading.programs.values import RowCheck
 
 HIGHER_ORDER = "torch.ops.higher_order"
 PREFIXES = ("_operator", "torch", "math", "#")
@@ -53,12 +53,12 @@ class Shared(NamedTuple):
     Attributes:
         specs: the number of inputs in its signature.
         constants: the names of its constants; None where they are not known.
-        ranges: its ranges of symbols, by name.
+        rows: compares the rows of tables with its ranges of symbols.
     """
 
     specs: int
     constants: Names
-    ranges: Ranges
+    rows: RowCheck
 
 
 class GraphCheck:
@@ -80,7 +80,6 @@ class GraphCheck:
         self._graph = graph
         self._place = place
         self._shared = shared
-        self._rows = RowCheck(shared.ranges)
         self._arguments = Arguments(self.values, shared.constants, self._inner)
         self._checked: set[str] = set()
 
@@ -123,7 +122,9 @@ class GraphCheck:
             yield missing(name, place, "a name in a table of values")
         elif name not in self._checked:
             self._checked.add(name)
-            yield from self._rows.faults(table, self._graph[table][name], f"{self._place}.{table}.{name}")
+            yield from self._shared.rows.faults(
+                table, self._graph[table][name], f"{self._place}.{table}.{name}"
+            )
 
     # Nodes
 

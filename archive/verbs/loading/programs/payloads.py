@@ -33,6 +33,8 @@ TENSOR = "tensor_"
 OBJECTS = ("custom_obj_", "opaque_obj_")
 """How the names of records of constants begin, by what is in them."""
 STRIDES = "mismatch in length of strides and shape"
+PICKLED = (b"PK", b"\x80")
+"""How what ``torch.save`` and ``pickle`` write begins."""
 NO_FILE = "PytorchStreamReader failed locating file "
 
 
@@ -77,6 +79,9 @@ class PayloadCheck:
             yield JsonFault(f"{place}.path_name", problem, NO_FILE)
         elif not row["use_pickle"]:
             yield from self._tensor(row, f"{place}.tensor_meta", record)
+        elif not bytes(record.view()[:2]).startswith(PICKLED):
+            problem = f"expected a pickle or a zip with one, found other bytes in {shown(path)}"
+            yield JsonFault(f"{place}.use_pickle", problem, "")
 
     def _tensor(self, row: dict[str, Any], place: str, record: ReadableRecord) -> Iterator[JsonFault]:
         meta = row["tensor_meta"]

@@ -16,7 +16,7 @@ from archive.formats.exported.schema import JsonFault
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from archive.verbs.loading.programs.payloads import Payloads
 
@@ -84,22 +84,9 @@ class SignatureCheck:
                 yield from spec_faults(value["arg"], f"{place}.arg", self._arguments)
             elif kind == "buffer" and value["persistent"] is None:
                 problem = "expected true or false, found nothing"
-                yield JsonFault(
-                    f"{place}.persistent", problem, "Failed to specify persistent flag on BUFFER."
-                )
+                yield JsonFault(f"{place}.persistent", problem, "Failed to specify persistent flag")
             elif kind == "constant_input":
                 yield from _constant_faults(value["value"], f"{place}.value")
-
-    def argument_faults(self, argument: dict[str, Any], place: str) -> Iterator[JsonFault]:
-        """The faults of an argument that stands for an input or output."""
-        ((tag, value),) = argument.items()
-        if tag in ("as_sym_int", "as_sym_float"):
-            if "as_name" not in value:
-                yield JsonFault(
-                    f"{place}.{tag}", "expected a name, found a number", "Field as_name is not set."
-                )
-        elif tag != "as_tensor":
-            yield from self._arguments.faults(argument, place)
 
     def _input_faults(self) -> Iterator[JsonFault]:
         inputs = self._graph["inputs"]
@@ -120,13 +107,11 @@ class SignatureCheck:
         weights, constants = self._payloads.weights, self._payloads.constants
         if kind == "parameter" and weights is not None:
             name = value["parameter_name"]
-            if name not in weights:
-                yield _absent(name, f"{place}.parameter_name", "weight", "is not in the state dict.")
+            if not _is_in(weights, name):
+                yield _absent(name, f"{place}.parameter_name", "weight", NO_WEIGHT)
             elif not weights[name]["is_param"]:
                 problem = f"expected a parameter, found {shown(name)}, which is none in the table of weights"
-                yield JsonFault(
-                    f"{place}.parameter_name", problem, "is not an instance of torch.nn.Parameter"
-                )
+                yield JsonFault(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
         elif kind == "buffer" and weights is not None and constants is not None:
             name = value["buffer_name"]
             is_weight = _is_in(weights, name)
@@ -142,47 +127,49 @@ class SignatureCheck:
 
     def _output_faults(self) -> Iterator[JsonFault]:
         outputs = [named(one).name for one in self._graph["outputs"]]
+        if self._graph.get("is_single_tensor_return"):
+            place = f"{GRAPH}.is_single_tensor_return"
+            yield JsonFault(place, "expected false in the program's own graph", "is not iterable")
+            return
         if len(outputs) != len(self._outputs):
-            problem = (
-                f"expected {counted(len(outputs), 'spec')}, as many as outputs, found {len(self._outputs)}"
-            )
+            specs = counted(len(outputs), "spec")
+            problem = f"expected {specs}, as many as outputs, found {len(self._outputs)}"
             yield JsonFault(f"{PLACE}.output_specs", problem, "Number of output nodes ")
             return
         kinds = [next(iter(spec)) for spec in self._outputs]
-        tokens = kinds.count("token")
-        changes = sum(kind in MUTATIONS for kind in kinds)
-        yield from self._change_faults(outputs[tokens : tokens + changes], tokens)
+        changed = {kind: self._changed(kind) for kind in MUTATIONS}
+        first = kinds.count("token")
+        last = first + sum(map(len, changed.values()))
+        for number in range(first, min(last, len(outputs))):
+            yield from self._change_faults(outputs[number], changed, f"{GRAPH}.outputs[{number}]")
         users = [number for number, kind in enumerate(kinds) if kind in USER_OUTPUTS]
-        for output, number in zip(outputs[tokens + changes :], users, strict=False):
+        for output, number in zip(outputs[last:], users, strict=False):
             expected = _named_by(kinds[number], self._outputs[number][kinds[number]]).name
             if output != expected:
                 problem = f"expected the output's name {shown(output)}, found {shown(expected)}"
                 place = f"{PLACE}.output_specs[{number}].{kinds[number]}.arg"
                 yield JsonFault(place, problem, "is not in the correct order or is not found")
 
-    def _change_faults(self, outputs: list[object], first: int) -> Iterator[JsonFault]:
-        """The faults of outputs that change inputs, which PyTorch wants behind tokens and before others."""
-        changed: dict[str, tuple[str, int]] = {}
-        for kind in reversed(MUTATIONS):
-            for number, spec in enumerate(self._outputs):
-                name = spec[kind]["arg"]["name"] if kind in spec else None
-                if isinstance(name, str):
-                    changed[name] = (kind, number)
-        for number, output in enumerate(outputs):
-            if output not in changed:
-                place = f"{GRAPH}.outputs[{first + number}]"
-                yield JsonFault(
-                    place,
-                    f"expected an output that changes an input, found {shown(output)}",
-                    "Mutation node ",
-                )
-                continue
-            kind, at = changed[output]
-            source, field, message = MUTATIONS[kind]
-            name = self._outputs[at][kind][field]
-            if name not in self._changeable(source):
-                place = f"{PLACE}.output_specs[{at}].{kind}.{field}"
-                yield _absent(name, place, source.replace("_", " "), message)
+    def _changed(self, kind: str) -> dict[object, int]:
+        """The names of outputs that change inputs of a kind, and the number of each one's last spec."""
+        specs = [(number, spec[kind]) for number, spec in enumerate(self._outputs) if kind in spec]
+        return {str(value["arg"]["name"]): number for number, value in specs}
+
+    def _change_faults(
+        self, output: object, changed: Mapping[str, Mapping[object, int]], place: str
+    ) -> Iterator[JsonFault]:
+        """The faults of an output that changes an input; PyTorch wants them behind tokens, before others."""
+        kind = next((kind for kind in MUTATIONS if str(output) in changed[kind]), None)
+        if kind is None:
+            problem = f"expected an output that changes an input, found {shown(output)}"
+            yield JsonFault(place, problem, "Mutation node ")
+            return
+        source, field, message = MUTATIONS[kind]
+        at = changed[kind][str(output)]
+        name = self._outputs[at][kind][field]
+        if name not in self._changeable(source):
+            there = f"{PLACE}.output_specs[{at}].{kind}.{field}"
+            yield _absent(name, there, source.replace("_", " "), message)
 
     def _changeable(self, source: str) -> list[object]:
         """The names of inputs that an output may change."""

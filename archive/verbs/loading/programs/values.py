@@ -90,6 +90,7 @@ class RowCheck:
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
+        self._exemplified: set[str] = set()
 
     def faults(self, table: str, row: dict[str, Any], place: str) -> Iterator[JsonFault]:
         """The faults of a row.
@@ -137,9 +138,18 @@ class RowCheck:
         else:
             yield from self._names(str(text), f"{place}.expr_str")
             alone = SYMBOL.fullmatch(str(text))
-            if alone and plain in hint and alone["symbol"] in self._ranges:
-                bounds = self._ranges[alone["symbol"]]
-                yield from _hint_faults(hint[plain], bounds, f"{place}.hint.{plain}")
+            if alone and plain in hint:
+                yield from self._example(alone["symbol"], hint[plain], f"{place}.hint.{plain}")
+
+    def _example(self, symbol: str, value: float, place: str) -> Iterator[JsonFault]:
+        """The faults of a symbol's example, of which the first counts: it must be in the symbol's range."""
+        first = symbol not in self._exemplified
+        self._exemplified.add(symbol)
+        if first and symbol in self._ranges:
+            low, high = self._ranges[symbol]["min_val"], self._ranges[symbol]["max_val"]
+            if (_is_number(low) and value < int(low)) or (_is_number(high) and value > int(high)):
+                problem = f"expected a value in the range {low} to {high}, found {value}"
+                yield JsonFault(place, problem, f"{value} not in VR[")
 
     def _names(self, text: str, place: str) -> Iterator[JsonFault]:
         """The faults of names in an expression: of symbols, and of functions."""
@@ -154,12 +164,8 @@ class RowCheck:
                 yield JsonFault(place, problem, f"KeyError: {symbol}")
 
 
-def _hint_faults(hint: float, bounds: dict[str, Any], place: str) -> Iterator[JsonFault]:
-    """The faults of an example of a symbol, which must be in the symbol's range."""
-    low, high = bounds["min_val"], bounds["max_val"]
-    if (isinstance(low, int) and hint < low) or (isinstance(high, int) and hint > high):
-        problem = f"expected a value in the range {low} to {high}, found {hint}"
-        yield JsonFault(place, problem, f"{hint} not in VR[")
+def _is_number(bound: object) -> bool:
+    return isinstance(bound, int | float)
 
 
 def layout_faults(meta: dict[str, Any], place: str, message: str = DIMENSIONS) -> Iterator[JsonFault]:
@@ -187,7 +193,7 @@ def layout_faults(meta: dict[str, Any], place: str, message: str = DIMENSIONS) -
     for number, one in enumerate(sizes):
         size = one.get("as_int")
         if type(size) is int and not 0 <= size <= LARGEST:
-            yield JsonFault(f"{place}.sizes[{number}]", f"expected a size, found {size}", "")
+            yield JsonFault(f"{place}.sizes[{number}].as_int", f"expected a size, found {size}", "")
 
 
 def element_of(meta: dict[str, Any]) -> Element | None:
