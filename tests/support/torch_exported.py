@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import logging
 import traceback
 
-import pytest
-import torch
 from torch.export.pt2_archive._package import load_pt2
 
 from tests.support.running_exported import registered

@@ -17,7 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import DAMAGED_KINDS, ARCHIVE_KINDS, FileKind, recognise
+from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
